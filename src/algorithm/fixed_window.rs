@@ -1,0 +1,66 @@
+//! Fixed window, aligned: at most `limit` units in each window `[k*W, (k+1)*W)` of the clock.
+//!
+//! The word is (window index, count). A new index starts at count 0.
+//!
+//! ```text
+//! admit iff  count + cost <= limit
+//! ```
+//!
+//! Most in any interval of length W: 2 * limit, across one boundary. A `now` before the stored window
+//! counts as that window's start.
+
+use super::{Held, Moment, window_start_ns};
+
+/// A fixed window on the clock's grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FixedWindow {
+    window_ns: u64,
+    limit: u64,
+}
+
+impl FixedWindow {
+    pub(crate) const fn new(limit: u64, window_ns: u64) -> Self {
+        Self { window_ns, limit }
+    }
+
+    #[inline]
+    pub(super) fn moment(&self, at_ns: u64) -> Moment {
+        Moment { unit: at_ns / self.window_ns, into_ns: at_ns % self.window_ns }
+    }
+
+    #[inline]
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The window in force: the stored one, or an empty one if its time is over.
+    fn turn(held: Held) -> Held {
+        if held.offset < 0 { Held { offset: 0, counts: 0 } } else { held }
+    }
+
+    #[inline]
+    pub(super) fn step(&self, held: Held, cost: u64) -> Option<Held> {
+        let Held { offset, counts } = Self::turn(held);
+        (counts <= self.limit - cost).then(|| Held { offset, counts: counts + cost })
+    }
+
+    pub(super) fn remaining(&self, held: Held) -> u64 {
+        self.limit.saturating_sub(Self::turn(held).counts)
+    }
+
+    pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
+        let Held { offset, counts } = Self::turn(held);
+        if counts <= self.limit - cost {
+            return at_ns;
+        }
+        window_start_ns(at_ns, self.window_ns, offset.saturating_add(1))
+    }
+
+    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
+        let Held { offset, counts } = Self::turn(held);
+        if counts == 0 {
+            return at_ns;
+        }
+        window_start_ns(at_ns, self.window_ns, offset.saturating_add(1))
+    }
+}

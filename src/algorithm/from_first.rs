@@ -1,0 +1,81 @@
+//! Fixed window from the first request: the window opens when a request finds none open, and reopens
+//! at age >= W.
+//!
+//! The word is (start, count); count 0 means that no window is open.
+//!
+//! ```text
+//! admit iff  count + cost <= limit
+//! ```
+//!
+//! Most in any half-open interval of length W: 2 * limit - 1 (closed: 2 * limit). A `now` before the
+//! start counts as age 0.
+//!
+//! The start is kept in whole *quanta* of 2^q ns, as fine as the word has room for, and rounded up: a
+//! window may stay shut less than one quantum too long, and never opens early.
+
+use super::{Held, Moment};
+
+/// A fixed window that starts with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FromFirst {
+    window_ns: u64,
+    limit: u64,
+    quantum_bits: u8,
+}
+
+impl FromFirst {
+    pub(crate) const fn new(limit: u64, window_ns: u64, quantum_bits: u8) -> Self {
+        Self { window_ns, limit, quantum_bits }
+    }
+
+    #[inline]
+    pub(super) fn moment(&self, at_ns: u64) -> Moment {
+        let unit = at_ns >> self.quantum_bits;
+        Moment { unit, into_ns: at_ns - (unit << self.quantum_bits) }
+    }
+
+    #[inline]
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The window in force. An open one keeps its start; otherwise the next opens at the first whole
+    /// quantum that is not before now.
+    fn turn(&self, held: Held, moment: Moment) -> Held {
+        let age_ns = (-i128::from(held.offset) << self.quantum_bits) + i128::from(moment.into_ns);
+        if held.counts == 0 || age_ns >= i128::from(self.window_ns) {
+            return Held { offset: i64::from(moment.into_ns > 0), counts: 0 };
+        }
+        held
+    }
+
+    #[inline]
+    pub(super) fn step(&self, held: Held, moment: Moment, cost: u64) -> Option<Held> {
+        let Held { offset, counts } = self.turn(held, moment);
+        (counts <= self.limit - cost).then(|| Held { offset, counts: counts + cost })
+    }
+
+    pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
+        self.limit.saturating_sub(self.turn(held, moment).counts)
+    }
+
+    pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
+        if self.turn(held, self.moment(at_ns)).counts <= self.limit - cost {
+            return at_ns;
+        }
+        self.end_ns(held, at_ns)
+    }
+
+    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
+        if self.turn(held, self.moment(at_ns)).counts == 0 {
+            return at_ns;
+        }
+        self.end_ns(held, at_ns)
+    }
+
+    /// The instant at which the stored window is over.
+    fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
+        let start = (at_ns >> self.quantum_bits).saturating_add_signed(held.offset);
+        start.saturating_mul(1 << self.quantum_bits).saturating_add(self.window_ns)
+    }
+}

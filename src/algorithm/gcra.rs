@@ -1,0 +1,93 @@
+//! GCRA, the generic cell rate algorithm: one time says it all.
+//!
+//! The word is the *theoretical arrival time* (TAT): the instant at which everything admitted so far
+//! will have drained. In ticks (see [`crate::ticks`]), with one unit of cost being 2^k of them:
+//!
+//! ```text
+//! admit iff  max(TAT, now) + cost - now <= burst        (equality conforms)
+//! then       TAT = max(TAT, now) + cost
+//! ```
+//!
+//! This is the virtual scheduling form of ITU-T I.371 with interval = one unit and a bucket of `burst`
+//! units. The token bucket with greedy refill and the leaky bucket as a meter are the same function:
+//! tokens are what is left of the burst, the leaky bucket's level is TAT - now, the *debt* below.
+//!
+//! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
+//! a reading may be rounded.
+
+use super::{Held, Moment};
+use crate::ticks::TickScale;
+
+/// GCRA at one quota and one tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gcra {
+    scale: TickScale,
+    burst_ticks: u64,
+    unit_bits: u8,
+}
+
+impl Gcra {
+    /// `burst << unit_bits` fits, below 2^63: the caller has chosen `unit_bits` so.
+    pub(crate) const fn new(count: u64, period_ns: u64, burst: u64, unit_bits: u8) -> Self {
+        Self {
+            scale: TickScale::new(count, period_ns, unit_bits),
+            burst_ticks: burst << unit_bits,
+            unit_bits,
+        }
+    }
+
+    #[inline]
+    pub(super) fn moment(&self, at_ns: u64) -> Moment {
+        Moment { unit: self.scale.ticks_low(at_ns), into_ns: 0 }
+    }
+
+    #[inline]
+    pub(super) fn limit(&self) -> u64 {
+        self.burst_ticks >> self.unit_bits
+    }
+
+    pub(crate) fn burst_ticks(&self) -> u64 {
+        self.burst_ticks
+    }
+
+    pub(super) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
+        let late = self.scale.ticks(at_ns).saturating_sub(self.scale.ticks(now_ns));
+        u64::try_from(late).unwrap_or(u64::MAX)
+    }
+
+    /// How far the TAT lies ahead of now, in ticks; 0 if it does not.
+    #[inline]
+    fn debt(held: Held) -> u64 {
+        held.offset.max(0).unsigned_abs()
+    }
+
+    /// `cost <= limit`, so the shift cannot lose bits.
+    #[inline]
+    pub(super) fn step(&self, held: Held, late: u64, cost: u64) -> Option<Held> {
+        let cost_ticks = cost << self.unit_bits;
+        let debt = Self::debt(held);
+        if debt.saturating_add(late) > self.burst_ticks - cost_ticks {
+            return None;
+        }
+        // At most burst_ticks, which is below 2^63.
+        Some(Held { offset: (debt + cost_ticks).cast_signed(), counts: 0 })
+    }
+
+    pub(super) fn remaining(&self, held: Held, late: u64) -> u64 {
+        let used = Self::debt(held).saturating_add(late);
+        self.burst_ticks.saturating_sub(used) >> self.unit_bits
+    }
+
+    pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
+        let tat = self.scale.ticks(at_ns) + u128::from(Self::debt(held));
+        let room = self.burst_ticks - (cost << self.unit_bits);
+        self.scale.first_ns(tat.saturating_sub(u128::from(room)))
+    }
+
+    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
+        if held.offset <= 0 {
+            return at_ns;
+        }
+        self.scale.first_ns(self.scale.ticks(at_ns) + u128::from(Self::debt(held)))
+    }
+}

@@ -1,0 +1,157 @@
+//! The algorithms: each one a pure function on what one word holds.
+//!
+//! No clock, no atomic and no allocation in here. The same functions decide for [`Limiter`], for
+//! [`KeyedLimiter`], for [`Meter`] and so for the replay tool; they differ only in how wide the word is.
+//!
+//! A word holds a *time* and *counts*. What "time" counts is the algorithm's own unit: ticks for GCRA,
+//! windows for fixed and sliding windows, segments, quanta. A step does not see the absolute time but
+//! its distance from now ([`Held::offset`]), because that is all that matters to a decision and is the
+//! same whether the word had room for the whole time or only for its low bits.
+//!
+//! [`Limiter`]: crate::Limiter
+//! [`KeyedLimiter`]: crate::KeyedLimiter
+//! [`Meter`]: crate::Meter
+
+mod fixed_window;
+mod from_first;
+mod gcra;
+mod segmented_window;
+mod sliding_window;
+
+pub(crate) use fixed_window::FixedWindow;
+pub(crate) use from_first::FromFirst;
+pub(crate) use gcra::Gcra;
+pub(crate) use segmented_window::SegmentedWindow;
+pub(crate) use sliding_window::{Rounding, SlidingWindow};
+
+/// What one word holds, seen from one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The word's time minus the moment's, in the algorithm's unit. Positive: ahead of now.
+    pub(crate) offset: i64,
+    /// The word's counts, packed as the algorithm packs them.
+    pub(crate) counts: u64,
+}
+
+impl Held {
+    /// A word that was never used, seen from any moment.
+    pub(crate) const IDLE: Self = Self { offset: 0, counts: 0 };
+
+    /// The same word seen from another moment.
+    pub(crate) fn seen_from(self, old: Moment, new: Moment) -> Self {
+        let moved = new.unit.wrapping_sub(old.unit).cast_signed();
+        Self { offset: self.offset.saturating_sub(moved), ..self }
+    }
+}
+
+/// An instant in an algorithm's own unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Whole units passed, low 64 bits.
+    pub(crate) unit: u64,
+    /// Nanoseconds into that unit. 0 for GCRA, whose ticks are not divided further.
+    pub(crate) into_ns: u64,
+}
+
+/// A policy compiled to arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    Gcra(Gcra),
+    FixedWindow(FixedWindow),
+    FromFirst(FromFirst),
+    SlidingWindow(SlidingWindow),
+    SegmentedWindow(SegmentedWindow),
+}
+
+/// Calls one method of whichever algorithm this is.
+macro_rules! each {
+    ($kernel:expr, $algorithm:ident => $call:expr) => {
+        match $kernel {
+            Kernel::Gcra($algorithm) => $call,
+            Kernel::FixedWindow($algorithm) => $call,
+            Kernel::FromFirst($algorithm) => $call,
+            Kernel::SlidingWindow($algorithm) => $call,
+            Kernel::SegmentedWindow($algorithm) => $call,
+        }
+    };
+}
+
+impl Kernel {
+    /// The same instant in this algorithm's unit.
+    #[inline]
+    pub(crate) fn moment(&self, at_ns: u64) -> Moment {
+        each!(self, algorithm => algorithm.moment(at_ns))
+    }
+
+    /// How far `now` lies behind the later instant `at`, as far as the admission test cares.
+    ///
+    /// GCRA tests against the caller's own now; windows place a late request in the window of `at`.
+    pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
+        match self {
+            Self::Gcra(gcra) => gcra.lateness(now_ns, at_ns),
+            _ => 0,
+        }
+    }
+
+    /// Decides one request: what the word holds afterwards, or `None` if it is denied.
+    ///
+    /// `late` is [`Self::lateness`], 0 for a request on time. A cost of 0 is a question: the answer
+    /// may be `Some`, and must not be written.
+    #[inline]
+    pub(crate) fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
+        if cost > self.limit() {
+            return None;
+        }
+        match self {
+            Self::Gcra(gcra) => gcra.step(held, late, cost),
+            Self::FixedWindow(window) => window.step(held, cost),
+            Self::FromFirst(window) => window.step(held, moment, cost),
+            Self::SlidingWindow(window) => window.step(held, moment, cost),
+            Self::SegmentedWindow(window) => window.step(held, cost),
+        }
+    }
+
+    /// The most that can be admitted at one instant: a cost above it never fits.
+    #[inline]
+    pub(crate) fn limit(&self) -> u64 {
+        each!(self, algorithm => algorithm.limit())
+    }
+
+    /// The largest cost that would be admitted now.
+    pub(crate) fn remaining(&self, held: Held, moment: Moment, late: u64) -> u64 {
+        match self {
+            Self::Gcra(gcra) => gcra.remaining(held, late),
+            Self::FixedWindow(window) => window.remaining(held),
+            Self::FromFirst(window) => window.remaining(held, moment),
+            Self::SlidingWindow(window) => window.remaining(held, moment),
+            Self::SegmentedWindow(window) => window.remaining(held),
+        }
+    }
+
+    /// Whether the word equals one never used: the whole limit is there, now and later.
+    pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
+        self.remaining(held, moment, 0) == self.limit()
+    }
+
+    /// The first instant, not before `at`, at which `cost` would be admitted. `cost <= limit`.
+    pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
+        each!(self, algorithm => algorithm.ready_ns(held, at_ns, cost)).max(at_ns)
+    }
+
+    /// The first instant, not before `at`, at which the word equals one never used: it is *idle* then.
+    pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
+        each!(self, algorithm => algorithm.idle_ns(held, at_ns)).max(at_ns)
+    }
+}
+
+/// The number of bits that hold every number up to `largest`.
+pub(crate) const fn bits_for(largest: u64) -> u8 {
+    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+    let bits = (u64::BITS - largest.leading_zeros()) as u8;
+    bits
+}
+
+/// Start of the window (or segment) that lies `offset` windows from the one that holds `at`.
+pub(crate) fn window_start_ns(at_ns: u64, window_ns: u64, offset: i64) -> u64 {
+    (at_ns / window_ns).saturating_add_signed(offset).saturating_mul(window_ns)
+}

@@ -1,0 +1,166 @@
+//! Sliding window of two counters: the previous window counts for the share of it that a window of
+//! length W, ending now, would still cover.
+//!
+//! The word is (window index, previous count, current count). With `e` the time since the current
+//! window began:
+//!
+//! ```text
+//! exact       admit iff  previous * (W - e) + (current + cost) * W <= limit * W
+//! round-down  admit iff  floor(previous * (W - e) / W) + current + cost <= limit
+//! strict      admit iff  previous + current + cost <= limit
+//! ```
+//!
+//! Most in any interval of length W: exact 2 * limit - 1, round-down 2 * limit, strict limit. Under
+//! saturation exact passes limit - 1 per window (limit 1: one per two windows), round-down limit, and
+//! strict limit per two windows. A `now` before the stored window counts as that window's start.
+
+use super::{Held, Moment, window_start_ns};
+
+/// How the previous window's share is weighed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    Exact,
+    Down,
+    Strict,
+}
+
+/// Two windows' counters on the clock's grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlidingWindow {
+    window_ns: u64,
+    limit: u64,
+    rounding: Rounding,
+    count_bits: u8,
+}
+
+/// The two counters in force, and where now lies in the current window.
+struct Turned {
+    offset: i64,
+    previous: u64,
+    current: u64,
+    elapsed_ns: u64,
+}
+
+impl SlidingWindow {
+    /// `count_bits` hold every number up to the limit.
+    pub(crate) const fn new(
+        limit: u64,
+        window_ns: u64,
+        rounding: Rounding,
+        count_bits: u8,
+    ) -> Self {
+        Self { window_ns, limit, rounding, count_bits }
+    }
+
+    #[inline]
+    pub(super) fn moment(&self, at_ns: u64) -> Moment {
+        Moment { unit: at_ns / self.window_ns, into_ns: at_ns % self.window_ns }
+    }
+
+    #[inline]
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn turn(&self, held: Held, moment: Moment) -> Turned {
+        let previous = held.counts >> self.count_bits;
+        let current = held.counts & ((1 << self.count_bits) - 1);
+        let (offset, previous, current, elapsed_ns) = match held.offset {
+            1.. => (held.offset, previous, current, 0),
+            0 => (0, previous, current, moment.into_ns),
+            -1 => (0, current, 0, moment.into_ns),
+            _ => (0, 0, 0, moment.into_ns),
+        };
+        Turned { offset, previous, current, elapsed_ns }
+    }
+
+    /// The largest `previous * (W - e)` that leaves room for `spare` further units, `spare` being
+    /// limit - current - cost. Strict counts as if e were 0; see [`Self::covered_ns`].
+    fn allowance(&self, spare: u64) -> u128 {
+        let window = u128::from(self.window_ns);
+        match self.rounding {
+            Rounding::Exact | Rounding::Strict => u128::from(spare) * window,
+            Rounding::Down => (u128::from(spare) + 1) * window - 1,
+        }
+    }
+
+    /// How much of the previous window still counts at `elapsed_ns` into the current one.
+    fn covered_ns(&self, elapsed_ns: u64) -> u64 {
+        match self.rounding {
+            Rounding::Strict => self.window_ns,
+            Rounding::Exact | Rounding::Down => self.window_ns - elapsed_ns,
+        }
+    }
+
+    fn admits(&self, turned: &Turned, cost: u64) -> bool {
+        let Some(spare) = (self.limit - cost).checked_sub(turned.current) else { return false };
+        let covered = u128::from(self.covered_ns(turned.elapsed_ns));
+        u128::from(turned.previous) * covered <= self.allowance(spare)
+    }
+
+    #[inline]
+    pub(super) fn step(&self, held: Held, moment: Moment, cost: u64) -> Option<Held> {
+        let turned = self.turn(held, moment);
+        self.admits(&turned, cost).then(|| Held {
+            offset: turned.offset,
+            counts: (turned.previous << self.count_bits) | (turned.current + cost),
+        })
+    }
+
+    pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
+        let turned = self.turn(held, moment);
+        let window = u128::from(self.window_ns);
+        let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
+        let weighed = match self.rounding {
+            Rounding::Exact | Rounding::Strict => share.div_ceil(window),
+            Rounding::Down => share / window,
+        };
+        // At most `previous`, so it fits.
+        let used = u64::try_from(weighed).unwrap_or(u64::MAX).saturating_add(turned.current);
+        self.limit.saturating_sub(used)
+    }
+
+    /// When a previous count is low enough to leave room for `spare` further units: nanoseconds into
+    /// its successor, or `None` if not before that ends.
+    fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {
+        if previous == 0 || previous <= spare {
+            return Some(0);
+        }
+        if self.rounding == Rounding::Strict {
+            return None;
+        }
+        // previous * (W - e) <= allowance, for the least e. The quotient is at most W.
+        let covered = self.allowance(spare) / u128::from(previous);
+        let covered = u64::try_from(covered).unwrap_or(u64::MAX).min(self.window_ns);
+        (covered > 0).then(|| self.window_ns - covered)
+    }
+
+    pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
+        let turned = self.turn(held, self.moment(at_ns));
+        let start = |ahead: i64| {
+            window_start_ns(at_ns, self.window_ns, turned.offset.saturating_add(ahead))
+        };
+        let spare = self.limit - cost;
+        // In the current window, if the previous count alone stands in the way.
+        let here = spare
+            .checked_sub(turned.current)
+            .and_then(|spare| self.wait_in_window(turned.previous, spare));
+        if let Some(wait_ns) = here {
+            return start(0).saturating_add(wait_ns);
+        }
+        // In the next one, where the current count has become the previous; or else after that.
+        match self.wait_in_window(turned.current, spare) {
+            Some(wait_ns) => start(1).saturating_add(wait_ns),
+            None => start(2),
+        }
+    }
+
+    /// Idle is: nothing weighs any more, so that the whole limit would be admitted.
+    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
+        let turned = self.turn(held, self.moment(at_ns));
+        if turned.current == 0 && turned.previous == 0 {
+            return at_ns;
+        }
+        self.ready_ns(held, at_ns, self.limit)
+    }
+}

@@ -1,0 +1,57 @@
+//! [`Cell`]: one atomic word and the loop that changes it.
+//!
+//! # Orderings
+//! All `Relaxed`. The word is the whole state and publishes nothing but itself, so the coherence of one
+//! location carries the proof: every charge is a compare-and-swap on the newest value, hence the words
+//! of all admissions form one chain. A denial is decided on a value the word really had. The price is a
+//! non-guarantee that [`Permit`](crate::Permit) states: a decision orders no other memory.
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::meter::Meter;
+use crate::sync::{AtomicU64, Ordering};
+use crate::word::Word;
+
+#[derive(Debug)]
+pub(crate) struct Cell(AtomicU64);
+
+impl Cell {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(Word::UNUSED.to_bits()))
+    }
+
+    #[inline]
+    fn load(&self) -> Word {
+        // Relaxed: see the header. A stale word can only be an older one, which holds less; the
+        // compare-and-swap then fails and the loop sees the newer.
+        Word::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Decides and charges.
+    #[inline]
+    pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
+        let mut word = self.load();
+        loop {
+            let (decision, next) = meter.check(word, now, cost);
+            if next == word {
+                return decision; // denied, or a cost of 0: nothing to write
+            }
+            // Relaxed on both sides: see the header. A failure means that another thread's charge came
+            // first (or a spurious failure of the weak form): look again. Lock-free: somebody charged.
+            match self.0.compare_exchange_weak(
+                word.to_bits(),
+                next.to_bits(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return decision,
+                Err(found) => word = Word::from_bits(found),
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn peek(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
+        meter.peek(self.load(), now, cost)
+    }
+}

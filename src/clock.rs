@@ -1,0 +1,274 @@
+//! Clocks, and the [`Timestamp`]s they give.
+
+use std::fmt;
+use std::ops::Add;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::sync::{Arc, AtomicU64, Ordering};
+
+/// The latest instant that is told apart from later ones: the year 2100, counted from the Unix epoch.
+///
+/// It is what makes every time fit its word; past it an un-keyed limiter's time stands still, so it
+/// admits what is left of the burst and then nothing.
+pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
+
+/// A reading of a clock: nanoseconds since that clock's origin.
+///
+/// Limiters never compare timestamps of different clocks; what the origin is matters only to windows,
+/// which are aligned to it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Timestamp;
+/// let start = Timestamp::from_secs(60);
+/// assert_eq!(start + Duration::from_millis(5), Timestamp::from_nanos(60_005_000_000));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// `nanos` nanoseconds after the origin.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_nanos(7).as_nanos(), 7);
+    /// ```
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// `millis` milliseconds after the origin; what does not fit becomes the latest timestamp.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_millis(7).as_nanos(), 7_000_000);
+    /// ```
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// `secs` seconds after the origin; what does not fit becomes the latest timestamp.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_secs(7).as_nanos(), 7_000_000_000);
+    /// ```
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since the origin.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_secs(1).as_nanos(), 1_000_000_000);
+    /// ```
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+}
+
+/// Later by a duration; what does not fit becomes the latest timestamp.
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(saturating_nanos(wait)))
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Where a limiter's own time comes from.
+///
+/// ```
+/// use tollgate::{Clock, Limiter, Quota};
+/// let limiter = Limiter::with_clock(Quota::per_second(5), Clock::unix());
+/// assert!(limiter.check(1).is_allowed());
+/// ```
+#[derive(Clone)]
+pub struct Clock(Source);
+
+#[derive(Clone)]
+enum Source {
+    /// The CPU's time stamp counter where it is steady, else the system's monotonic clock.
+    Counter {
+        counter: quanta::Clock,
+        origin_raw: u64,
+        offset_ns: u64,
+    },
+    /// The operating system's monotonic clock.
+    System {
+        origin: Instant,
+    },
+    Manual(ManualClock),
+}
+
+impl Clock {
+    /// The fastest monotonic clock of the machine (`quanta`: the time stamp counter where the CPU keeps
+    /// it steady across cores, else the system's clock). Its origin is this call. The default.
+    ///
+    /// The first such clock of a process takes up to 200 ms to calibrate.
+    ///
+    /// ```
+    /// let clock = tollgate::Clock::monotonic();
+    /// assert!(clock.now() <= clock.now());
+    /// ```
+    #[must_use]
+    pub fn monotonic() -> Self {
+        Self::counter(0)
+    }
+
+    /// [`Clock::monotonic`] with its origin at the Unix epoch, as the system's wall clock tells it at
+    /// this call. Aligned windows then turn on the wall clock (UTC): minutes at :00, days at midnight.
+    /// Later corrections of the wall clock are not followed, so time never jumps.
+    ///
+    /// ```
+    /// use tollgate::{Clock, Timestamp};
+    /// assert!(Clock::unix().now() > Timestamp::from_secs(1_700_000_000));
+    /// ```
+    #[must_use]
+    pub fn unix() -> Self {
+        // A wall clock set before 1970 starts at the origin instead: no panic, and windows still turn.
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::counter(saturating_nanos(since_epoch))
+    }
+
+    fn counter(offset_ns: u64) -> Self {
+        let counter = quanta::Clock::new();
+        let origin_raw = counter.raw();
+        Self(Source::Counter { counter, origin_raw, offset_ns })
+    }
+
+    /// The operating system's monotonic clock, for machines whose time stamp counter is not to be
+    /// trusted. Costs about twice as much to read. Its origin is this call.
+    ///
+    /// ```
+    /// let clock = tollgate::Clock::system();
+    /// assert!(clock.now() <= clock.now());
+    /// ```
+    #[must_use]
+    pub fn system() -> Self {
+        Self(Source::System { origin: Instant::now() })
+    }
+
+    /// Reads the clock.
+    ///
+    /// ```
+    /// use tollgate::{Clock, ManualClock, Timestamp};
+    /// let clock = Clock::from(ManualClock::new());
+    /// assert_eq!(clock.now(), Timestamp::default());
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        match &self.0 {
+            Source::Counter { counter, origin_raw, offset_ns } => {
+                let elapsed_ns = counter.delta_as_nanos(*origin_raw, counter.raw());
+                Timestamp(offset_ns.saturating_add(elapsed_ns))
+            }
+            Source::System { origin } => Timestamp(saturating_nanos(origin.elapsed())),
+            Source::Manual(manual) => manual.now(),
+        }
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::monotonic()
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(manual: ManualClock) -> Self {
+        Self(Source::Manual(manual))
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match &self.0 {
+            Source::Counter { .. } => "counter",
+            Source::System { .. } => "system",
+            Source::Manual(_) => "manual",
+        };
+        write!(f, "Clock({name})")
+    }
+}
+
+/// A clock that stands still until it is told to move: for tests. Clones share one time.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Quota};
+///
+/// let clock = ManualClock::new();
+/// let limiter = Limiter::with_clock(Quota::per_second(1), clock.clone());
+/// assert!(limiter.check(1).is_allowed());
+/// assert!(!limiter.check(1).is_allowed());
+/// clock.advance(Duration::from_secs(1));
+/// assert!(limiter.check(1).is_allowed());
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock {
+    now_ns: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock that reads 0.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::ManualClock::new().now().as_nanos(), 0);
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self { now_ns: Arc::new(AtomicU64::new(0)) }
+    }
+
+    /// Reads the clock.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::ManualClock::new().now(), tollgate::Timestamp::default());
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        // Relaxed: a time orders nothing but itself; limiters take any order of readings.
+        Timestamp(self.now_ns.load(Ordering::Relaxed))
+    }
+
+    /// Moves the clock forward; at the end of its range it stops.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let clock = tollgate::ManualClock::new();
+    /// clock.advance(Duration::from_nanos(5));
+    /// assert_eq!(clock.now().as_nanos(), 5);
+    /// ```
+    pub fn advance(&self, by: Duration) {
+        let by_ns = saturating_nanos(by);
+        let forward = |now_ns: u64| Some(now_ns.saturating_add(by_ns));
+        // Relaxed: as in `now`. The closure never returns None, so the update cannot fail.
+        let _ = self.now_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, forward);
+    }
+
+    /// Sets the clock to any time, also an earlier one.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Timestamp};
+    /// let clock = ManualClock::new();
+    /// clock.set(Timestamp::from_secs(60));
+    /// assert_eq!(clock.now(), Timestamp::from_secs(60));
+    /// ```
+    pub fn set(&self, now: Timestamp) {
+        // Relaxed: as in `now`.
+        self.now_ns.store(now.0, Ordering::Relaxed);
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,355 @@
+//! [`Decision`]: the answer to one request. Small, `Copy`, and computed only as far as it is asked.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::algorithm::{Held, Kernel};
+
+/// The answer to one request.
+///
+/// ```
+/// use tollgate::{Decision, Limiter, Quota};
+/// let limiter = Limiter::new(Quota::per_hour(1));
+/// assert!(limiter.check(1).is_allowed());
+/// match limiter.check(1) {
+///     Decision::Allowed(permit) => unreachable!("{permit:?}"),
+///     Decision::Denied(denial) => assert!(denial.retry_after().unwrap().as_secs() > 3_590),
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub enum Decision {
+    /// The request may go; its cost is charged (a peek charges nothing).
+    Allowed(Permit),
+    /// The request must not go; nothing was charged or written.
+    Denied(Denial),
+}
+
+impl Decision {
+    pub(crate) fn allowed(view: View) -> Self {
+        Self::Allowed(Permit { view })
+    }
+
+    pub(crate) fn denied(view: View) -> Self {
+        Self::Denied(Denial { view, full: false })
+    }
+
+    /// Whether the request may go.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// assert!(Limiter::new(Quota::per_second(5)).check(1).is_allowed());
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed(_))
+    }
+
+    /// The decision as a `Result`, for `?`.
+    ///
+    /// # Errors
+    /// The [`Denial`], if denied.
+    ///
+    /// ```
+    /// use tollgate::{Denial, Limiter, Quota};
+    /// fn serve(limiter: &Limiter) -> Result<&'static str, Denial> {
+    ///     limiter.check(1).into_result()?;
+    ///     Ok("served")
+    /// }
+    /// let limiter = Limiter::new(Quota::per_hour(1));
+    /// assert!(serve(&limiter).is_ok());
+    /// assert!(serve(&limiter).is_err());
+    /// ```
+    #[inline]
+    pub fn into_result(self) -> Result<Permit, Denial> {
+        match self {
+            Self::Allowed(permit) => Ok(permit),
+            Self::Denied(denial) => Err(denial),
+        }
+    }
+
+    fn view(&self) -> &View {
+        match self {
+            Self::Allowed(permit) => &permit.view,
+            Self::Denied(denial) => &denial.view,
+        }
+    }
+
+    /// The most units that can be admitted at one instant: the burst, or the window's limit.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// assert_eq!(Limiter::new(Quota::per_second(100).burst(20)).check(1).limit(), 20);
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.view().kernel.limit()
+    }
+
+    /// Units left at the time of the decision, after it: the largest cost that would then be admitted.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// assert_eq!(Limiter::new(Quota::per_hour(10)).check(3).remaining(), 7);
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.view().remaining()
+    }
+
+    /// How long after the decision the whole [`limit`](Decision::limit) is there again, if nothing else
+    /// happens. Rounded up to the nanosecond.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
+    /// assert_eq!(limiter.check(2).reset_after(), Duration::from_secs(20));
+    /// ```
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.view().reset_after()
+    }
+}
+
+/// What is known at the moment of a decision, from which every answer is computed on demand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) kernel: Kernel,
+    /// What the word holds, seen from `at_ns`.
+    pub(crate) held: Held,
+    /// The instant that the word was seen from: the caller's now, or the time floor above it.
+    pub(crate) at_ns: u64,
+    /// The caller's now.
+    pub(crate) now_ns: u64,
+    pub(crate) cost: u64,
+}
+
+impl View {
+    fn remaining(&self) -> u64 {
+        let late = self.kernel.lateness(self.now_ns, self.at_ns);
+        self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late)
+    }
+
+    fn until(&self, instant_ns: u64) -> Duration {
+        Duration::from_nanos(instant_ns.saturating_sub(self.now_ns))
+    }
+
+    fn reset_after(&self) -> Duration {
+        self.until(self.kernel.idle_ns(self.held, self.at_ns))
+    }
+}
+
+/// An admitted request.
+///
+/// A permit orders no other memory: what one thread wrote before its decision is not thereby visible to
+/// a thread that decides later.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
+/// assert_eq!((permit.cost(), permit.limit(), permit.remaining()), (3, 10, 7));
+/// # Ok::<(), tollgate::Denial>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Permit {
+    view: View,
+}
+
+impl Permit {
+    /// The units that were asked for. A peek charged none of them.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
+    /// assert_eq!(permit.cost(), 3);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.view.cost
+    }
+
+    /// As [`Decision::limit`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
+    /// assert_eq!(permit.limit(), 10);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.view.kernel.limit()
+    }
+
+    /// As [`Decision::remaining`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
+    /// assert_eq!(permit.remaining(), 7);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.view.remaining()
+    }
+
+    /// As [`Decision::reset_after`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
+    /// let permit = limiter.check(2).into_result()?;
+    /// assert_eq!(permit.reset_after().as_secs(), 20);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.view.reset_after()
+    }
+}
+
+/// A denied request. As an error it says when to return.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Quota};
+/// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
+/// assert!(limiter.check(1).is_allowed());
+/// let denial = limiter.check(1).into_result().unwrap_err();
+/// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
+/// assert_eq!(denial.to_string(), "rate limited: retry after 10s");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Denial {
+    view: View,
+    /// The key found no cell in a full table: `held` is that of the cell that becomes idle first.
+    full: bool,
+}
+
+impl Denial {
+    /// A newcomer that found no cell; `view` is of the cell of its shards that becomes idle first.
+    pub(crate) fn table_full(view: View) -> Self {
+        Self { view, full: true }
+    }
+
+    /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly
+    /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
+    ///
+    /// If the table was full ([`is_table_full`](Denial::is_table_full)), the time until the first cell
+    /// that the key could take becomes free.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
+    /// assert!(limiter.check(1).is_allowed());
+    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after(), Some(Duration::from_millis(250)));
+    /// ```
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        if self.is_never() {
+            return None;
+        }
+        let View { kernel, held, at_ns, cost, .. } = self.view;
+        let ready_ns = if self.full {
+            kernel.idle_ns(held, at_ns)
+        } else {
+            kernel.ready_ns(held, at_ns, cost)
+        };
+        Some(self.view.until(ready_ns))
+    }
+
+    /// Whether this cost is above the limit, so that it never fits. Nothing was charged.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(denial.is_never());
+    /// assert_eq!(denial.retry_after(), None);
+    /// ```
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        self.view.cost > self.limit()
+    }
+
+    /// Whether the key was denied because it was new and the table had no cell for it.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(!denial.is_table_full());
+    /// ```
+    #[must_use]
+    pub fn is_table_full(&self) -> bool {
+        self.full
+    }
+
+    /// The units that were asked for.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert_eq!(denial.cost(), 11);
+    /// ```
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.view.cost
+    }
+
+    /// As [`Decision::limit`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert_eq!(denial.limit(), 10);
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.view.kernel.limit()
+    }
+
+    /// As [`Decision::remaining`]: a smaller cost may still fit. 0 if the table was full.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert_eq!(denial.remaining(), 10);
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        if self.full { 0 } else { self.view.remaining() }
+    }
+
+    /// As [`Decision::reset_after`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(denial.reset_after().is_zero());
+    /// ```
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.view.reset_after()
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.retry_after() {
+            Some(wait) => write!(f, "rate limited: retry after {wait:?}"),
+            None => write!(
+                f,
+                "rate limited: a cost of {} never fits in a limit of {}",
+                self.cost(),
+                self.limit(),
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Denial {}

@@ -1,0 +1,187 @@
+//! Typed errors: what was refused, and what would be accepted.
+
+use std::fmt;
+
+/// Why a [`Quota`](crate::Quota) was refused.
+///
+/// ```
+/// let error = tollgate::Quota::try_per_second(0).unwrap_err();
+/// assert_eq!(error.to_string(), "count 0 would admit nothing; it must be at least 1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QuotaError {
+    /// The count is 0: nothing would ever come back.
+    ZeroCount,
+    /// The period is 0: the rate would be infinite.
+    ZeroPeriod,
+    /// The period is longer than 2^64 - 1 nanoseconds (584 years).
+    PeriodTooLong,
+    /// The burst is 0: nothing would ever be admitted.
+    ZeroBurst,
+    /// More than about 2.2e9 units per second: faster than time can be counted in a word.
+    RateTooHigh,
+    /// The burst is 2^63 or more.
+    BurstTooLarge,
+}
+
+impl QuotaError {
+    pub(crate) const fn message(&self) -> &'static str {
+        match self {
+            Self::ZeroCount => "count 0 would admit nothing; it must be at least 1",
+            Self::ZeroPeriod => "period 0 would be an infinite rate; it must be at least 1ns",
+            Self::PeriodTooLong => "the period is too long; it must be at most 584 years",
+            Self::ZeroBurst => "burst 0 would admit nothing; it must be at least 1",
+            Self::RateTooHigh => {
+                "the rate is too high to be counted exactly; it must be at most 2.2e9 units per second"
+            }
+            Self::BurstTooLarge => {
+                "the burst is too large to be counted exactly; it must be below 2^63"
+            }
+        }
+    }
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for QuotaError {}
+
+/// Why a [`Policy`](crate::Policy) was refused, with the words at fault if it came from text.
+///
+/// ```
+/// let error = "10/fortnight".parse::<tollgate::Policy>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "in policy \"10/fortnight\": period \"fortnight\" is not understood; \
+///      write a number and one of ns us ms s m h d, as in 250ms, 10s, 15m, 3h or d",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The quota itself is refused.
+    Quota(QuotaError),
+    /// The quota has a burst of its own, but windows admit their limit and take none.
+    BurstOnWindow,
+    /// The counts and the window number need more bits than a word has.
+    DoesNotFit {
+        /// The bits that this policy needs.
+        needed_bits: u32,
+        /// What would fit.
+        hint: String,
+    },
+    /// The number of segments is not between 2 and 64.
+    SegmentCount {
+        /// The number that was asked for.
+        segments: u32,
+    },
+    /// The window is not a whole number of nanoseconds per segment.
+    UnevenSegments {
+        /// The length of the window, in nanoseconds.
+        window_ns: u64,
+        /// The number of segments that does not divide it.
+        segments: u32,
+    },
+    /// The text could not be read.
+    Text {
+        /// The whole text.
+        text: String,
+        /// What is wrong with it and what would be accepted.
+        reason: String,
+    },
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quota(error) => error.fmt(f),
+            Self::BurstOnWindow => f.write_str(
+                "a window takes no burst: it admits its whole limit at once; \
+                 leave the burst out, or use gcra",
+            ),
+            Self::DoesNotFit { needed_bits, hint } => {
+                write!(f, "the counts and the window number need {needed_bits} bits; {hint}")
+            }
+            Self::SegmentCount { segments } => {
+                write!(f, "a window cannot be cut into {segments} segments; use 2 to 64, as in x6")
+            }
+            Self::UnevenSegments { window_ns, segments } => write!(
+                f,
+                "a window of {window_ns} ns is not {segments} segments of whole nanoseconds; \
+                 use a number of segments that divides it",
+            ),
+            Self::Text { text, reason } => write!(f, "in policy {text:?}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for PolicyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Quota(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<QuotaError> for PolicyError {
+    fn from(error: QuotaError) -> Self {
+        Self::Quota(error)
+    }
+}
+
+/// Why a [`KeyedLimiter`](crate::KeyedLimiter) could not be built.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Quota};
+/// let error = KeyedLimiter::<str>::new(Quota::per_second(10), 0).unwrap_err();
+/// assert_eq!(error.to_string(), "capacity 0 holds no key; it must be at least 1");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A capacity of 0 keys.
+    ZeroCapacity,
+    /// The table would not fit in the address space.
+    CapacityTooLarge {
+        /// The number of keys that was asked for.
+        capacity: usize,
+    },
+    /// The allocator refused the table's memory.
+    OutOfMemory {
+        /// The bytes that were asked for.
+        bytes: usize,
+    },
+    /// The state of one key is so wide that too few bits are left to tell keys apart.
+    TagTooNarrow {
+        /// The bits that one key's state needs.
+        state_bits: u32,
+        /// The bits that would be left for the tag.
+        tag_bits: u32,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroCapacity => f.write_str("capacity 0 holds no key; it must be at least 1"),
+            Self::CapacityTooLarge { capacity } => {
+                write!(f, "capacity {capacity} needs more memory than can be addressed")
+            }
+            Self::OutOfMemory { bytes } => {
+                write!(f, "the table's {bytes} bytes could not be allocated; lower the capacity")
+            }
+            Self::TagTooNarrow { state_bits, tag_bits } => write!(
+                f,
+                "one key's state needs {state_bits} of 63 bits, which leaves {tag_bits} to tell keys \
+                 apart and 24 are needed; use a smaller burst or limit, or fewer segments",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -1,0 +1,84 @@
+//! Advancing a shard's time floor: the only place that forgets keys, besides an install that takes an
+//! idle cell over.
+//!
+//! The floor F is a promise: *whatever is not here was idle at F*. Every install starts at F or later,
+//! so a key that was forgotten cannot come back with less debt than it left with, whatever clock the
+//! forgetter or the newcomer looks at.
+//!
+//! An advance first sweeps under the old floor and then publishes the new one: so while a floor stands,
+//! a whole sweep under its predecessor is over.
+
+use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::shard::{CELLS, Header};
+use super::table::Table;
+
+/// Floors trail the clock by at least this, so that threads in step never see a floor ahead of their
+/// own now. A matter of precision, not of safety.
+pub(super) const LAG_NS: u64 = 1 << GRANULE_BITS;
+
+/// How often a disturbed advance starts again before it leaves the floor to whoever disturbs it.
+const TRIES: usize = 8;
+
+impl Table {
+    /// Moves a shard's floor towards `to_ns`: at most one epoch while live words remain.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn advance(&self, index: usize, to_ns: u64) {
+        let goal = floor_at(to_ns);
+        for _ in 0..TRIES {
+            let header = self.shard(index).header();
+            if goal <= header.floor() {
+                return;
+            }
+            let Some(live) = self.sweep(index, header) else { continue };
+            let furthest = header.floor().saturating_add(self.layout.epoch);
+            let floor = if live { goal.min(furthest) } else { goal };
+            if self.shard(index).publish(header, floor) {
+                return;
+            }
+        }
+    }
+
+    /// Vacates every claim and every word that is idle at the floor of `header`. Says whether live
+    /// words remain, or `None` if the shard was changed meanwhile.
+    ///
+    /// An abandoned claim is removed by this; the opener of one that is not starts again.
+    fn sweep(&self, index: usize, header: Header) -> Option<bool> {
+        let shard = self.shard(index);
+        let moment = self.kernel().moment(header.floor_ns());
+        let mut live = false;
+        for cell in 0..CELLS {
+            let word = shard.load(cell);
+            let idle = match Layout::kind(word) {
+                Kind::Vacant => continue,
+                Kind::Claim => true,
+                Kind::Live => {
+                    // Read after the word: a word written under a newer floor must not be judged by
+                    // this one.
+                    if shard.header().floor() != header.floor() {
+                        return None;
+                    }
+                    self.kernel().is_idle(self.layout.unpack(word, moment), moment)
+                }
+            };
+            if !idle {
+                live = true;
+            } else if shard.replace(cell, word, 0) {
+                self.tallies.reclaimed(index, u64::from(Layout::kind(word) == Kind::Live));
+            } else {
+                return None;
+            }
+        }
+        Some(live)
+    }
+}
+
+/// The floor that an instant allows, in granules.
+pub(super) fn floor_at(instant_ns: u64) -> u64 {
+    instant_ns.saturating_sub(LAG_NS) >> GRANULE_BITS
+}
+
+/// The first instant that allows a floor at or above `instant_ns`: the inverse of [`floor_at`].
+pub(super) fn first_instant_of_floor(instant_ns: u64) -> u64 {
+    instant_ns.div_ceil(1 << GRANULE_BITS).saturating_mul(1 << GRANULE_BITS).saturating_add(LAG_NS)
+}

@@ -1,0 +1,252 @@
+//! How a keyed word is divided, computed from the policy.
+//!
+//! ```text
+//! vacant   0
+//! live     [0 | tag | time | counts]      tag never 0
+//! claim    [1 | tag | nonce         ]     an install in progress
+//! ```
+//!
+//! The time is cut to `time_bits`, so it wraps. It is read against the shard's time floor F, never
+//! against the caller's now. With E the epoch, an instant `at` in [F, F + E], and times in the
+//! algorithm's unit, a live word's time lies
+//!
+//! * above `at - back`: the word was live when F was published, which steps at most E at a time while
+//!   live words remain, so it was idle no earlier than F - E; a window's index lies up to `before`
+//!   units further back than the instant it becomes idle;
+//! * at or below `at + E + ahead`: it was written at an instant up to F + E, and GCRA writes a TAT up
+//!   to `ahead` later (twice the burst: room for a charge that is carried over from a spill).
+//!
+//! That is at most 3E + before + ahead wide, which fits in the field; so the low bits name one instant.
+
+use crate::algorithm::{Held, Kernel, Moment, bits_for};
+use crate::error::BuildError;
+use crate::policy::{Algorithm, Policy};
+
+/// The floor counts time in granules of 2^20 ns, about a millisecond.
+pub(super) const GRANULE_BITS: u32 = 20;
+
+/// Fewer granules than this in an epoch and the floor would have to follow the clock at every step.
+const EPOCH_GRANULES_MIN: u64 = 64;
+
+/// An epoch that lasts a minute keeps floor advances rare even in large, thinly used tables.
+const EPOCH_GRANULES_ENOUGH: u64 = 60_000_000_000 >> GRANULE_BITS;
+
+/// Nonces of fewer bits would repeat too soon (an install counter of 12 bits and 2 of the floor).
+const STATE_BITS_MIN: u32 = 14;
+
+/// With fewer tag bits, strangers would share a limit too often.
+const TAG_BITS_MIN: u32 = 24;
+
+/// Tag bits that are worth a coarser tick.
+const TAG_BITS_ENOUGH: u32 = 32;
+
+/// Ticks per unit of cost are 2^8 at the coarsest and 2^12 at the finest in a keyed word.
+const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
+
+/// Units of rounding at the edges of the range in the module header.
+const SLACK: u64 = 8;
+
+const CLAIM: u64 = 1 << 63;
+
+/// The division of a keyed word, and the arithmetic that it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub(super) kernel: Kernel,
+    count_bits: u8,
+    time_bits: u8,
+    pub(super) tag_bits: u8,
+    back: u64,
+    /// E, in granules.
+    pub(super) epoch: u64,
+}
+
+/// What an algorithm asks of the time field.
+#[derive(Clone, Copy)]
+struct Demand {
+    kernel: Kernel,
+    count_bits: u32,
+    /// The unit of time is `unit_ns.0 / unit_ns.1` nanoseconds.
+    unit_ns: (u128, u128),
+    before: u64,
+    ahead: u64,
+    time_bits_min: u32,
+}
+
+impl Layout {
+    /// Finds the layout of a policy.
+    ///
+    /// GCRA takes the finest tick that leaves a tag of 32 bits. The time field is then widened until an
+    /// epoch lasts a minute, as long as the tag keeps 32 bits; the tag takes everything that is left.
+    pub(super) fn plan(policy: &Policy) -> Result<Self, BuildError> {
+        let mut last = Err(0);
+        for unit_bits in UNIT_BITS.rev() {
+            last = Demand::of(policy, unit_bits).and_then(Self::fit);
+            if last.is_ok_and(|layout| u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH) {
+                break;
+            }
+        }
+        let refuse = |state_bits: u32| BuildError::TagTooNarrow {
+            state_bits,
+            tag_bits: 63_u32.saturating_sub(state_bits),
+        };
+        let layout = last.map_err(refuse)?;
+        if u32::from(layout.tag_bits) < TAG_BITS_MIN {
+            return Err(refuse(layout.state_bits()));
+        }
+        Ok(layout)
+    }
+
+    /// The narrowest layout for a demand, then widened; or the bits that the state would need.
+    fn fit(demand: Demand) -> Result<Self, u32> {
+        let with = |time_bits: u32| Self::with_time_bits(demand, time_bits);
+        let enough = |layout: &Self| {
+            layout.epoch >= EPOCH_GRANULES_MIN && layout.state_bits() >= STATE_BITS_MIN
+        };
+        let narrowest = (demand.time_bits_min..=62)
+            .filter_map(with)
+            .find(enough)
+            .ok_or(63.max(demand.count_bits + demand.time_bits_min))?;
+        let wider = (u32::from(narrowest.time_bits)..=62)
+            .map_while(with)
+            .take_while(|layout| {
+                layout.time_bits == narrowest.time_bits
+                    || u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH
+            })
+            .find(|layout| layout.epoch >= EPOCH_GRANULES_ENOUGH);
+        let widest = (u32::from(narrowest.time_bits)..=62)
+            .map_while(with)
+            .take_while(|layout| u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH)
+            .last();
+        Ok(wider.or(widest).unwrap_or(narrowest))
+    }
+
+    /// The layout with a time field of this width, or `None` if it is too narrow for the demand or too
+    /// wide for the word.
+    fn with_time_bits(demand: Demand, time_bits: u32) -> Option<Self> {
+        let reach = demand.before.checked_add(demand.ahead)?.checked_add(SLACK)?;
+        let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 3;
+        let epoch_ns = u128::from(epoch_units) * demand.unit_ns.0 / demand.unit_ns.1;
+        // One less, since an instant is compared with the floor in whole granules.
+        let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?.min(1 << 44);
+        let tag_bits = 63_u32.checked_sub(demand.count_bits + time_bits)?;
+        Some(Self {
+            kernel: demand.kernel,
+            count_bits: u8::try_from(demand.count_bits).ok()?,
+            time_bits: u8::try_from(time_bits).ok()?,
+            tag_bits: u8::try_from(tag_bits).ok().filter(|&bits| bits > 0)?,
+            back: 2 * epoch_units + demand.before + 2,
+            epoch: u64::try_from(epoch).ok()?,
+        })
+    }
+
+    /// Bits of time and counts together: what a claim's nonce has room for.
+    pub(super) fn state_bits(&self) -> u32 {
+        u32::from(self.count_bits) + u32::from(self.time_bits)
+    }
+
+    /// Whether `word` is live and carries `tag`.
+    #[inline]
+    pub(super) fn is_live(&self, word: u64, tag: u64) -> bool {
+        word >> self.state_bits() == tag
+    }
+
+    /// Whether `word` is a claim that carries `tag`.
+    #[inline]
+    pub(super) fn is_claim_of(&self, word: u64, tag: u64) -> bool {
+        word & CLAIM != 0 && (word & !CLAIM) >> self.state_bits() == tag
+    }
+
+    /// What kind of word this is, whoever's it is.
+    pub(super) fn kind(word: u64) -> Kind {
+        match word {
+            0 => Kind::Vacant,
+            _ if word & CLAIM != 0 => Kind::Claim,
+            _ => Kind::Live,
+        }
+    }
+
+    pub(super) fn claim(&self, tag: u64, nonce: u64) -> u64 {
+        CLAIM | (tag << self.state_bits()) | (nonce & ((1 << self.state_bits()) - 1))
+    }
+
+    #[inline]
+    pub(super) fn live(&self, tag: u64, held: Held, moment: Moment) -> u64 {
+        let time = moment.unit.wrapping_add_signed(held.offset) & ((1 << self.time_bits) - 1);
+        (tag << self.state_bits()) | (time << self.count_bits) | held.counts
+    }
+
+    /// What a live word holds, seen from an instant in [F, F + E] of its shard's floor.
+    #[inline]
+    pub(super) fn unpack(&self, word: u64, moment: Moment) -> Held {
+        let from_back = (word >> self.count_bits).wrapping_sub(moment.unit).wrapping_add(self.back);
+        let offset = (from_back & ((1 << self.time_bits) - 1)).wrapping_sub(self.back);
+        Held { offset: offset.cast_signed(), counts: word & ((1 << self.count_bits) - 1) }
+    }
+}
+
+/// What a word is, whoever's it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Vacant,
+    Live,
+    Claim,
+}
+
+impl Demand {
+    /// What the policy needs with ticks of 2^-`unit_bits` units, or the bits that would be too many.
+    fn of(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
+        let quota = policy.quota();
+        let window_ns = quota.period_ns();
+        let count_bits = policy.count_bits();
+        if count_bits >= 63 {
+            return Err(count_bits);
+        }
+        let windows = |unit_ns: u64, before: u64| Self {
+            kernel: policy.kernel(0, 0),
+            count_bits,
+            unit_ns: (u128::from(unit_ns), 1),
+            before,
+            ahead: 0,
+            time_bits_min: 4,
+        };
+        Ok(match policy.algorithm() {
+            Algorithm::Gcra => return Self::of_gcra(policy, unit_bits),
+            Algorithm::FixedWindow => windows(window_ns, 1),
+            Algorithm::SlidingWindow
+            | Algorithm::SlidingWindowRoundDown
+            | Algorithm::SlidingWindowStrict => windows(window_ns, 2),
+            Algorithm::SegmentedWindow { segments } => {
+                windows(window_ns / u64::from(segments), u64::from(segments))
+            }
+            Algorithm::FixedWindowFromFirst => {
+                // 65,536 quanta or more to a window: it may stay shut that much too long.
+                let quantum_bits = bits_for(window_ns).saturating_sub(17);
+                Self {
+                    kernel: policy.kernel(0, quantum_bits),
+                    before: (window_ns >> quantum_bits) + 1,
+                    ahead: 1,
+                    ..windows(1 << quantum_bits, 0)
+                }
+            }
+        })
+    }
+
+    fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
+        let quota = policy.quota();
+        // Three bits of slack make an epoch at least twice as long as the burst takes to come back.
+        let time_bits_min = u32::from(bits_for(quota.max_burst())) + u32::from(unit_bits) + 3;
+        if time_bits_min > 62 {
+            return Err(time_bits_min);
+        }
+        let kernel = policy.kernel(unit_bits, 0);
+        let Kernel::Gcra(gcra) = kernel else { return Err(time_bits_min) };
+        Ok(Self {
+            kernel,
+            count_bits: 0,
+            unit_ns: (u128::from(quota.period_ns()), u128::from(quota.count()) << unit_bits),
+            before: 0,
+            ahead: 2 * gcra.burst_ticks(),
+            time_bits_min,
+        })
+    }
+}

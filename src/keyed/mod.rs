@@ -1,0 +1,251 @@
+//! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
+
+mod floor;
+mod hash;
+mod install;
+mod layout;
+mod prefetch;
+mod shard;
+mod stats;
+mod table;
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+
+use ahash::RandomState;
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::error::BuildError;
+use crate::policy::Policy;
+
+use hash::Hashers;
+use layout::Layout;
+use prefetch::prefetch;
+use table::{Ask, Table};
+
+pub use stats::Stats;
+
+/// One limit per key, in memory fixed at construction.
+///
+/// Every key's identity and state is one atomic word in a cache-padded shard. A decision is one hash,
+/// one cache line, and, if admitted, one compare-and-swap; a denial writes nothing. No thread ever
+/// waits for another, nothing is allocated, nothing sweeps in the background.
+///
+/// # What it guarantees
+/// * A key that limits something is never evicted: no flood of other keys resets anyone's limit.
+/// * A key that has become idle (its quota full again) is forgotten in place, when its cell is needed.
+/// * When both shards of a *new* key are full of live keys, it is denied and counted ([`Stats::full`]).
+///   At its capacity fewer than 1 key in 100,000 meets that.
+/// * Keys are not stored. Two keys whose tags are equal and who meet in the same shards share one
+///   limit, which can only admit less; see [`Stats::collision_probability`].
+/// * Times may disagree between threads, jump and run backward: a late `now` admits nothing extra. A
+///   `now` far ahead is believed: new keys of the shards it touched are denied until time catches up.
+/// * One assumption: no thread sleeps between reading a word and its compare-and-swap for so long that
+///   the word's time wraps (at least 3 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Quota};
+/// let limiter = KeyedLimiter::new(Quota::per_second(100).burst(20), 100_000)?;
+/// assert!(limiter.check("203.0.113.7", 1).is_allowed());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub struct KeyedLimiter<K: ?Sized, S = RandomState> {
+    table: Table,
+    hashers: Hashers<S>,
+    clock: Clock,
+    capacity: usize,
+    keys: PhantomData<fn(&K)>,
+}
+
+impl<K: Hash + ?Sized> KeyedLimiter<K> {
+    /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the
+    /// machine's fastest clock.
+    ///
+    /// # Errors
+    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
+    /// word to tell keys apart.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Policy};
+    /// let policy: Policy = "sliding-window 100/m".parse()?;
+    /// let limiter = KeyedLimiter::new(policy, 1_000_000)?;
+    /// assert!(limiter.check(&42_u64, 1).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(policy: impl Into<Policy>, capacity: usize) -> Result<Self, BuildError> {
+        Self::with_clock(policy, capacity, Clock::monotonic())
+    }
+
+    /// [`new`](KeyedLimiter::new) with a clock of your choice.
+    ///
+    /// # Errors
+    /// As [`new`](KeyedLimiter::new).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, clock.clone())?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert!(!limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("bob", 1).is_allowed());
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn with_clock(
+        policy: impl Into<Policy>,
+        capacity: usize,
+        clock: impl Into<Clock>,
+    ) -> Result<Self, BuildError> {
+        let [place, tag] = [RandomState::new(), RandomState::new()];
+        KeyedLimiter::with_hashers(policy, capacity, clock, [place, tag])
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// [`new`](KeyedLimiter::new) with a clock and two hashes of your choice, seeded independently: the
+    /// first places keys, the second tells them apart. For keys chosen by an attacker who can see many
+    /// answers, give SipHash for both.
+    ///
+    /// # Errors
+    /// As [`new`](KeyedLimiter::new).
+    ///
+    /// ```
+    /// use std::hash::RandomState; // SipHash, each with its own keys
+    /// use tollgate::{Clock, KeyedLimiter, Quota};
+    /// let hashers = [RandomState::new(), RandomState::new()];
+    /// let limiter =
+    ///     KeyedLimiter::with_hashers(Quota::per_second(9), 1_000, Clock::monotonic(), hashers)?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn with_hashers(
+        policy: impl Into<Policy>,
+        capacity: usize,
+        clock: impl Into<Clock>,
+        hashers: [S; 2],
+    ) -> Result<Self, BuildError> {
+        let clock = clock.into();
+        let layout = Layout::plan(&policy.into())?;
+        let table = Table::new(layout, capacity, floor::floor_at(clock.now().as_nanos()))?;
+        let [place, tag] = hashers;
+        Ok(Self { table, hashers: Hashers::new(place, tag), clock, capacity, keys: PhantomData })
+    }
+
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0
+    /// is a peek.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
+    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// assert!(!limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("bob", 1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check(&self, key: &K, cost: u64) -> Decision {
+        self.decide(key, cost, None, cost > 0)
+    }
+
+    /// [`check`](KeyedLimiter::check) at a time of the caller's: the arrival of the request, or a
+    /// replay's. All times given to one limiter must have one origin.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, ManualClock::new())?;
+    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
+    /// assert!(!limiter.check_at("alice", 1, Timestamp::from_secs(59)).is_allowed());
+    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(60)).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
+        self.decide(key, cost, Some(now), cost > 0)
+    }
+
+    /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
+    /// assert!(limiter.peek("alice", 2).is_allowed());
+    /// assert_eq!(limiter.peek("alice", 1).remaining(), 2);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn peek(&self, key: &K, cost: u64) -> Decision {
+        self.decide(key, cost, None, false)
+    }
+
+    /// [`peek`](KeyedLimiter::peek) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(2), 1_000, ManualClock::new())?;
+    /// assert!(limiter.peek_at("alice", 2, Timestamp::from_secs(7)).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
+        self.decide(key, cost, Some(now), false)
+    }
+
+    /// Hash, fetch the line, and only then read the clock: see [`prefetch`](mod@prefetch).
+    #[inline]
+    fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
+        let shards = self.table.shards();
+        let identity = self.hashers.identity(key, shards, self.table.layout.tag_bits);
+        prefetch(self.table.shard(identity.first));
+        let (now, clock) = match now {
+            Some(now) => (now, None),
+            None => (self.clock.now(), Some(&self.clock)),
+        };
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge, clock };
+        self.table.decide(identity, || self.hashers.second(identity, shards), ask)
+    }
+
+    /// What the table holds now and what has happened to it. Reads the whole table: for a gauge that
+    /// is asked every few seconds, not for the path of a request.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_second(10), 1_000_000)?;
+    /// let stats = limiter.stats();
+    /// assert!(stats.bytes <= 14_500_000);
+    /// assert_eq!(stats.live, 0);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats_at(self.clock.now())
+    }
+
+    /// [`stats`](KeyedLimiter::stats) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, ManualClock::new())?;
+    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
+    /// assert_eq!(limiter.stats_at(Timestamp::from_secs(59)).live, 1);
+    /// assert_eq!(limiter.stats_at(Timestamp::from_secs(60)).live, 0);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn stats_at(&self, now: Timestamp) -> Stats {
+        self.table.stats(self.capacity, now.as_nanos())
+    }
+}
+
+impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedLimiter")
+            .field("capacity", &self.capacity)
+            .field("bytes", &self.table.bytes())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

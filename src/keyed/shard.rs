@@ -1,0 +1,160 @@
+//! [`Shard`]: one cache line of seven cells and the header that dates them.
+//!
+//! # Orderings
+//! A word means something only together with a floor that is not older than the one it was written
+//! under. Hence:
+//!
+//! * words are written with `Release` and loaded with `Acquire`, and the header is loaded `Acquire`
+//!   *after* the word: who reads a word has, by that edge, a floor at least as new as its writer's;
+//! * the header is also loaded before the words; equal floors on both sides mean that no word was read
+//!   under a floor that was replaced meanwhile (which would only cause false denials);
+//! * a floor is published with `Release`, after the sweep under its predecessor.
+
+use crate::sync::{AtomicU64, Ordering};
+
+use super::layout::GRANULE_BITS;
+
+/// Cells in a shard: with the header they fill a line of 64 bytes.
+#[cfg(not(loom))]
+pub(super) const CELLS: usize = 7;
+/// loom explores every order, so its shards are small.
+#[cfg(loom)]
+pub(super) const CELLS: usize = 3;
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Shard>() == 64);
+
+#[derive(Debug)]
+pub(super) struct Shard {
+    header: AtomicU64,
+    cells: [AtomicU64; CELLS],
+}
+
+impl Shard {
+    pub(super) fn new(floor: u64) -> Self {
+        Self {
+            header: AtomicU64::new(Header::first(floor).0),
+            cells: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn header(&self) -> Header {
+        // Acquire: pairs with the Release of `publish`, and keeps the words' loads after this one.
+        Header(self.header.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn load(&self, cell: usize) -> u64 {
+        // Acquire: pairs with the Release of every write to a word; the header's load comes after it.
+        self.cells[cell].load(Ordering::Acquire)
+    }
+
+    /// Replaces the exact word that was read. Also the weak form's spurious failure is a `false`.
+    #[inline]
+    pub(super) fn charge(&self, cell: usize, word: u64, next: u64) -> bool {
+        // Release: who reads `next` also sees the floor that it was written under. Relaxed on failure:
+        // nothing is made of the word that was found; the caller looks again.
+        self.cells[cell]
+            .compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Replaces the exact word that was read: clearing, claiming, opening.
+    pub(super) fn replace(&self, cell: usize, word: u64, next: u64) -> bool {
+        // AcqRel: Release as in `charge`. Acquire, so that the claim that this may be orders what the
+        // caller reads next after what the word's writer saw. Relaxed on failure as in `charge`.
+        self.cells[cell].compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// A number for a claim that no other claim in this shard carries until the counter has turned.
+    pub(super) fn take_nonce(&self) -> u64 {
+        // Relaxed: all that is asked of it is that no two threads get the same number, which one
+        // location's modification order gives. It also makes any publication under way fail.
+        Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::Relaxed)).nonce()
+    }
+
+    /// Publishes a floor in place of the exact header that was read.
+    pub(super) fn publish(&self, header: Header, floor: u64) -> bool {
+        // Release: who sees this floor also sees the sweep before it. Acquire is not needed: the
+        // header's value is the one that was loaded. Relaxed on failure: the caller starts again.
+        self.header
+            .compare_exchange(
+                header.0,
+                header.with_floor(floor).0,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+}
+
+/// `[install counter: 12 | spill deadline: 8 | floor: 44]`
+///
+/// | field | who changes it |
+/// |---|---|
+/// | install counter | each claim adds one; the overflow falls off |
+/// | spill deadline | nobody yet: the place of the spill tier's mark |
+/// | floor | who has swept the shard under the old one; it never falls |
+///
+/// The floor counts granules of 2^20 ns since the clock's origin. 44 bits of it are all of a `u64` of
+/// nanoseconds, so it never wraps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header(u64);
+
+impl Header {
+    const FLOOR_BITS: u32 = u64::BITS - GRANULE_BITS;
+    const FLOOR_MASK: u64 = (1 << Self::FLOOR_BITS) - 1;
+    const COUNTER_BITS: u32 = 12;
+    const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
+
+    fn first(floor: u64) -> Self {
+        Self(floor & Self::FLOOR_MASK)
+    }
+
+    /// The floor, in granules.
+    #[inline]
+    pub(super) fn floor(self) -> u64 {
+        self.0 & Self::FLOOR_MASK
+    }
+
+    /// The floor, in nanoseconds.
+    #[inline]
+    pub(super) fn floor_ns(self) -> u64 {
+        self.floor() << GRANULE_BITS
+    }
+
+    fn with_floor(self, floor: u64) -> Self {
+        Self((self.0 & !Self::FLOOR_MASK) | (floor & Self::FLOOR_MASK))
+    }
+
+    /// The install counter, filled up with the low bits of the floor.
+    fn nonce(self) -> u64 {
+        (self.0 >> (u64::BITS - Self::COUNTER_BITS)) | (self.floor() << Self::COUNTER_BITS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonces_repeat_only_after_the_counter_has_turned() {
+        let shard = Shard::new(5);
+        let nonces: Vec<u64> = (0..4096).map(|_| shard.take_nonce()).collect();
+        let distinct: std::collections::HashSet<_> = nonces.iter().collect();
+        assert_eq!(distinct.len(), 4096);
+        assert_eq!(shard.take_nonce(), nonces[0]);
+        assert_eq!(shard.header().floor(), 5);
+    }
+
+    #[test]
+    fn a_publication_fails_when_an_install_has_begun_meanwhile() {
+        let shard = Shard::new(5);
+        let seen = shard.header();
+        shard.take_nonce();
+        assert!(!shard.publish(seen, 6));
+        assert!(shard.publish(shard.header(), 6));
+        assert_eq!(shard.header().floor(), 6);
+    }
+}

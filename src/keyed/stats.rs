@@ -1,0 +1,132 @@
+//! [`Stats`]: what a table holds and what has happened to it.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{Ordering, Tally};
+
+use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::shard::CELLS;
+use super::table::Table;
+
+/// Counters are spread over this many lines, so that installs in different shards do not share one.
+const STRIPES: usize = 8;
+
+/// Counts of what happens off the hot path. A hit counts nothing.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    stripes: [CachePadded<Stripe>; STRIPES],
+}
+
+#[derive(Debug, Default)]
+struct Stripe {
+    reclaimed: Tally,
+    full: Tally,
+    contended: Tally,
+}
+
+impl Tallies {
+    fn stripe(&self, shard: usize) -> &Stripe {
+        &self.stripes[shard % STRIPES]
+    }
+
+    pub(super) fn reclaimed(&self, shard: usize, cells: u64) {
+        // Relaxed, here and below: a statistic orders nothing.
+        self.stripe(shard).reclaimed.fetch_add(cells, Ordering::Relaxed);
+    }
+
+    pub(super) fn full(&self, shard: usize, denials: u64) {
+        self.stripe(shard).full.fetch_add(denials, Ordering::Relaxed);
+    }
+
+    pub(super) fn contended(&self, shard: usize) {
+        self.stripe(shard).contended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sum(&self, counter: impl Fn(&Stripe) -> &Tally) -> u64 {
+        self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What a [`KeyedLimiter`](crate::KeyedLimiter) holds, and what has happened to it.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Quota};
+/// let limiter = KeyedLimiter::new(Quota::per_minute(100), 1_000)?;
+/// assert!(limiter.check("alice", 1).is_allowed());
+/// let stats = limiter.stats();
+/// assert_eq!((stats.live, stats.full), (1, 0));
+/// assert!(stats.collision_probability < 1e-9);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Keys that the table was built for.
+    pub capacity: usize,
+    /// Cells: the capacity and the room that keeps keys from finding none.
+    pub cells: usize,
+    /// Bytes of the table. Fixed.
+    pub bytes: usize,
+    /// Keys that still limit something now.
+    pub live: usize,
+    /// Cells whose key was forgotten because it had become idle.
+    pub reclaimed: u64,
+    /// Requests of new keys denied because no cell was free.
+    pub full: u64,
+    /// Requests of new keys denied because other installs of the same key were in the way 8 times.
+    pub contended: u64,
+    /// Bits by which keys are told apart within their shards.
+    pub tag_bits: u32,
+    /// Bits of one key's state.
+    pub state_bits: u32,
+    /// How far a shard's time floor may trail before the next request there advances it.
+    pub epoch: Duration,
+    /// The probability that a new key shares its word with some other key of a table at capacity.
+    /// Sharing can only under-admit. Two keys share if their tags are equal and so are their shards.
+    pub collision_probability: f64,
+}
+
+impl Table {
+    /// Counts what is there. Reads the whole table: for a gauge, not for every request.
+    pub(super) fn stats(&self, capacity: usize, now_ns: u64) -> Stats {
+        Stats {
+            capacity,
+            cells: self.cells(),
+            bytes: self.bytes(),
+            live: (0..self.shards()).map(|index| self.live_in(index, now_ns)).sum(),
+            reclaimed: self.tallies.sum(|stripe| &stripe.reclaimed),
+            full: self.tallies.sum(|stripe| &stripe.full),
+            contended: self.tallies.sum(|stripe| &stripe.contended),
+            tag_bits: u32::from(self.layout.tag_bits),
+            state_bits: self.layout.state_bits(),
+            epoch: Duration::from_nanos(self.layout.epoch << GRANULE_BITS),
+            collision_probability: self.collision_probability(capacity),
+        }
+    }
+
+    /// Keys of one shard that are not idle at `now`. A shard that is being changed is counted as it
+    /// was read.
+    fn live_in(&self, index: usize, now_ns: u64) -> usize {
+        let shard = self.shard(index);
+        let floor_ns = shard.header().floor_ns();
+        let moment = self.kernel().moment(floor_ns);
+        let is_live = |&cell: &usize| {
+            let word = shard.load(cell);
+            Layout::kind(word) == Kind::Live && {
+                let held = self.layout.unpack(word, moment);
+                self.kernel().idle_ns(held, floor_ns) > now_ns.max(floor_ns)
+            }
+        };
+        (0..CELLS).filter(is_live).count()
+    }
+
+    /// `keys * 2 / shards * 2^-tag_bits`: each of the keys has an equal tag with probability
+    /// 2^-tag_bits, and then shares the pair of shards if its first is either of the new key's two.
+    #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
+    fn collision_probability(&self, keys: usize) -> f64 {
+        let sharing = (2.0 * keys as f64 / self.shards() as f64).min(keys as f64);
+        (sharing * (-f64::from(self.layout.tag_bits)).exp2()).min(1.0)
+    }
+}

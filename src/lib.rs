@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!(
+    "tollgate keeps each limit in one 64-bit atomic word; this target has no 64-bit atomics"
+);
+
+mod algorithm;
+mod cell;
+mod clock;
+mod decision;
+mod error;
+mod keyed;
+mod limiter;
+mod meter;
+mod policy;
+mod quota;
+mod sync;
+mod ticks;
+mod word;
+
+pub use clock::{Clock, ManualClock, Timestamp};
+pub use decision::{Decision, Denial, Permit};
+pub use error::{BuildError, PolicyError, QuotaError};
+pub use keyed::{KeyedLimiter, Stats};
+pub use limiter::Limiter;
+pub use meter::Meter;
+pub use policy::{Algorithm, Policy};
+pub use quota::Quota;
+pub use word::Word;

@@ -1,0 +1,114 @@
+//! [`Limiter`]: one limit that many threads share.
+
+use crossbeam_utils::CachePadded;
+
+use crate::cell::Cell;
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::meter::Meter;
+use crate::policy::Policy;
+
+/// One limit shared by all threads that hold a reference to it.
+///
+/// The state is a single atomic word on its own cache line. A decision is one load and, if admitted,
+/// one compare-and-swap; a denial writes nothing. No thread ever waits for another.
+///
+/// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated
+/// `now` admits nothing extra.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// let limiter = Limiter::new(Quota::per_second(100).burst(20));
+/// assert!(limiter.check(1).is_allowed());
+/// assert_eq!(limiter.peek(1).remaining(), 19);
+/// ```
+#[derive(Debug)]
+pub struct Limiter {
+    cell: CachePadded<Cell>,
+    meter: Meter,
+    clock: Clock,
+}
+
+impl Limiter {
+    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Policy};
+    /// let limiter = Limiter::new("fixed-window 100/m".parse::<Policy>()?);
+    /// assert!(limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn new(policy: impl Into<Policy>) -> Self {
+        Self::with_clock(policy, Clock::monotonic())
+    }
+
+    /// A limiter with a clock of your choice.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::with_clock(Quota::per_second(5), clock.clone());
+    /// assert!(limiter.check(5).is_allowed());
+    /// assert!(!limiter.check(1).is_allowed());
+    /// ```
+    #[must_use]
+    pub fn with_clock(policy: impl Into<Policy>, clock: impl Into<Clock>) -> Self {
+        Self { cell: CachePadded::new(Cell::new()), meter: Meter::new(policy), clock: clock.into() }
+    }
+
+    /// Decides a request of `cost` units now, and charges it if it is admitted. A cost of 0 is a peek.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(2));
+    /// assert!(limiter.check(2).is_allowed());
+    /// assert!(!limiter.check(1).is_allowed());
+    /// ```
+    #[inline]
+    pub fn check(&self, cost: u64) -> Decision {
+        self.check_at(cost, self.clock.now())
+    }
+
+    /// [`check`](Limiter::check) at a time of the caller's: the arrival of the request, or a replay's.
+    ///
+    /// Do not mix with [`check`](Limiter::check) unless both speak of the same origin. A `now` far
+    /// ahead is believed: after it nothing is admitted until time has caught up.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_minute(1));
+    /// assert!(limiter.check_at(1, Timestamp::from_secs(0)).is_allowed());
+    /// assert!(!limiter.check_at(1, Timestamp::from_secs(59)).is_allowed());
+    /// assert!(limiter.check_at(1, Timestamp::from_secs(60)).is_allowed());
+    /// ```
+    #[inline]
+    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
+        self.cell.check(&self.meter, now, cost)
+    }
+
+    /// Would a request of `cost` units be admitted now? Charges nothing.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(2));
+    /// assert!(limiter.peek(2).is_allowed());
+    /// assert_eq!(limiter.peek(1).remaining(), 2);
+    /// ```
+    #[inline]
+    pub fn peek(&self, cost: u64) -> Decision {
+        self.peek_at(cost, self.clock.now())
+    }
+
+    /// [`peek`](Limiter::peek) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_hour(2));
+    /// assert!(limiter.peek_at(2, Timestamp::from_secs(0)).is_allowed());
+    /// ```
+    #[inline]
+    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
+        self.cell.peek(&self.meter, now, cost)
+    }
+}

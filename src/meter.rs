@@ -1,0 +1,106 @@
+//! [`Meter`]: a policy compiled to arithmetic on one [`Word`].
+
+use crate::algorithm::Kernel;
+use crate::clock::{LATEST_NS, Timestamp};
+use crate::decision::{Decision, View};
+use crate::policy::Policy;
+use crate::word::{Fields, Word};
+
+/// A policy compiled to arithmetic: a pure function from (word, now, cost) to (decision, word).
+///
+/// It has no clock and shares nothing. [`Limiter`](crate::Limiter) is this function and an atomic word;
+/// simulators, replays, stores of your own and tests use it directly.
+///
+/// ```
+/// use tollgate::{Meter, Policy, Timestamp, Word};
+/// let meter = Meter::new("fixed-window 2/m".parse::<Policy>()?);
+/// let mut word = Word::UNUSED;
+/// let mut admitted = 0;
+/// for second in [0, 10, 20, 59, 60] {
+///     let (decision, next) = meter.check(word, Timestamp::from_secs(second), 1);
+///     admitted += u32::from(decision.is_allowed());
+///     word = next;
+/// }
+/// assert_eq!(admitted, 3);
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meter {
+    kernel: Kernel,
+    fields: Fields,
+}
+
+impl Meter {
+    /// Compiles a policy. Every policy that exists fits.
+    ///
+    /// ```
+    /// use tollgate::{Meter, Quota};
+    /// let meter = Meter::new(Quota::per_second(100).burst(20));
+    /// assert_eq!(meter.limit(), 20);
+    /// ```
+    #[must_use]
+    pub fn new(policy: impl Into<Policy>) -> Self {
+        let (kernel, fields) = policy.into().compile();
+        Self { kernel, fields }
+    }
+
+    /// The most units that can be admitted at one instant: the burst, or the window's limit.
+    ///
+    /// ```
+    /// use tollgate::{Meter, Quota};
+    /// assert_eq!(Meter::new(Quota::per_second(7)).limit(), 7);
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.kernel.limit()
+    }
+
+    /// Decides a request of `cost` units at `now` and says what the word is afterwards. A denial, and
+    /// a cost of 0, leave it bit for bit as it was.
+    ///
+    /// ```
+    /// use tollgate::{Meter, Quota, Timestamp, Word};
+    /// let meter = Meter::new(Quota::per_second(1));
+    /// let now = Timestamp::from_secs(5);
+    /// let (first, word) = meter.check(Word::UNUSED, now, 1);
+    /// let (second, same) = meter.check(word, now, 1);
+    /// assert!(first.is_allowed() && !second.is_allowed());
+    /// assert_eq!(same, word);
+    /// ```
+    #[inline]
+    pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
+        // Past the latest time the clock stands still, so that no time can outgrow its word.
+        let now_ns = now.as_nanos().min(LATEST_NS);
+        let moment = self.kernel.moment(now_ns);
+        let held = self.fields.unpack(word, moment);
+        let view = View { kernel: self.kernel, held, at_ns: now_ns, now_ns, cost };
+        match self.kernel.step(held, moment, 0, cost) {
+            Some(next) if cost > 0 => {
+                (Decision::allowed(View { held: next, ..view }), self.fields.pack(next, moment))
+            }
+            Some(_) => (Decision::allowed(view), word),
+            None => (Decision::denied(view), word),
+        }
+    }
+
+    /// Decides without charging: would a request of `cost` units be admitted at `now`?
+    ///
+    /// ```
+    /// use tollgate::{Meter, Quota, Timestamp, Word};
+    /// let meter = Meter::new(Quota::per_second(3));
+    /// let answer = meter.peek(Word::UNUSED, Timestamp::default(), 2);
+    /// assert!(answer.is_allowed());
+    /// assert_eq!(answer.remaining(), 3);
+    /// ```
+    #[inline]
+    pub fn peek(&self, word: Word, now: Timestamp, cost: u64) -> Decision {
+        let now_ns = now.as_nanos().min(LATEST_NS);
+        let moment = self.kernel.moment(now_ns);
+        let held = self.fields.unpack(word, moment);
+        let view = View { kernel: self.kernel, held, at_ns: now_ns, now_ns, cost };
+        match self.kernel.step(held, moment, 0, cost) {
+            Some(_) => Decision::allowed(view),
+            None => Decision::denied(view),
+        }
+    }
+}

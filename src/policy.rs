@@ -1,0 +1,236 @@
+//! [`Policy`]: a quota and the algorithm that enforces it.
+
+mod text;
+
+use crate::algorithm::{
+    FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow, bits_for,
+};
+use crate::clock::LATEST_NS;
+use crate::error::PolicyError;
+use crate::quota::Quota;
+use crate::word::Fields;
+
+/// How a quota is enforced.
+///
+/// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval
+/// of length W can hold, in the `now` of the decisions.
+///
+/// ```
+/// use tollgate::{Algorithm, Policy, Quota};
+/// let policy = Policy::new(Algorithm::SlidingWindow, Quota::per_minute(100))?;
+/// assert_eq!(policy.to_string(), "sliding-window 100/m");
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Generic cell rate algorithm: a token bucket with greedy refill, or a leaky bucket as a meter;
+    /// they are one function. Units come back one by one. Most in W: burst + count - 1.
+    Gcra,
+    /// Windows on the clock's grid, `[k*W, (k+1)*W)`. Most in W: 2L, across one boundary.
+    FixedWindow,
+    /// The window opens with the first request that finds none open. Most in W: 2L - 1.
+    FixedWindowFromFirst,
+    /// Two counters; the previous window counts for the share still covered, in exact integers.
+    /// Most in W: 2L - 1. Under saturation it passes L - 1 per W (L = 1: one per 2W).
+    SlidingWindow,
+    /// As [`SlidingWindow`](Algorithm::SlidingWindow) with the share rounded down, as many systems do.
+    /// Most in W: 2L. Under saturation it passes L per W.
+    SlidingWindowRoundDown,
+    /// As [`SlidingWindow`](Algorithm::SlidingWindow) with the previous window counted in full.
+    /// Most in W: L. Under saturation it passes L per 2W, half the named rate.
+    SlidingWindowStrict,
+    /// A ring of sub-windows that fall off one by one. Most in W: 2L; at most L in any closed interval
+    /// of W * (segments - 1) / segments.
+    SegmentedWindow {
+        /// 2 to 64; must divide the window into whole nanoseconds.
+        segments: u8,
+    },
+}
+
+/// A quota, and the algorithm that enforces it. Also text: see [`FromStr`](Policy#impl-FromStr-for-Policy).
+///
+/// A policy that exists can be computed exactly in one word; what does not fit is refused here.
+///
+/// ```
+/// use tollgate::{Policy, Quota};
+/// let policy: Policy = "gcra 100/s burst 20".parse()?;
+/// assert_eq!(policy, Policy::from(Quota::per_second(100).burst(20)));
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    algorithm: Algorithm,
+    quota: Quota,
+}
+
+/// A quota alone is enforced by GCRA.
+impl From<Quota> for Policy {
+    fn from(quota: Quota) -> Self {
+        Self { algorithm: Algorithm::Gcra, quota }
+    }
+}
+
+impl Policy {
+    /// An algorithm for a quota.
+    ///
+    /// # Errors
+    /// Windows take no burst of their own; their counts and the window number must fit in a word; the
+    /// number of segments must be 2 to 64 and divide the window.
+    ///
+    /// ```
+    /// use tollgate::{Algorithm, Policy, PolicyError, Quota};
+    /// let quota = Quota::per_minute(100).burst(5);
+    /// assert_eq!(Policy::new(Algorithm::FixedWindow, quota), Err(PolicyError::BurstOnWindow));
+    /// ```
+    pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, PolicyError> {
+        let policy = Self { algorithm, quota };
+        if algorithm != Algorithm::Gcra && quota.max_burst() != quota.count() {
+            return Err(PolicyError::BurstOnWindow);
+        }
+        if let Algorithm::SegmentedWindow { segments } = algorithm {
+            policy.check_segments(segments)?;
+        }
+        policy.check_fits()?;
+        Ok(policy)
+    }
+
+    /// The quota.
+    ///
+    /// ```
+    /// use tollgate::{Policy, Quota};
+    /// assert_eq!(Policy::from(Quota::per_second(5)).quota(), Quota::per_second(5));
+    /// ```
+    #[must_use]
+    pub const fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// The algorithm.
+    ///
+    /// ```
+    /// use tollgate::{Algorithm, Policy, Quota};
+    /// assert_eq!(Policy::from(Quota::per_second(5)).algorithm(), Algorithm::Gcra);
+    /// ```
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn check_segments(&self, segments: u8) -> Result<(), PolicyError> {
+        if !(2..=64).contains(&segments) {
+            return Err(PolicyError::SegmentCount { segments: u32::from(segments) });
+        }
+        let window_ns = self.quota.period_ns();
+        if !window_ns.is_multiple_of(u64::from(segments)) {
+            return Err(PolicyError::UnevenSegments { window_ns, segments: u32::from(segments) });
+        }
+        Ok(())
+    }
+
+    fn check_fits(&self) -> Result<(), PolicyError> {
+        let needed_bits = self.count_bits() + u32::from(bits_for(self.latest_unit()));
+        if needed_bits > u64::BITS || self.count_bits() >= u64::BITS {
+            return Err(PolicyError::DoesNotFit { needed_bits, hint: self.fitting_hint() });
+        }
+        if let Kernel::FromFirst(_) = self.compile().0
+            && (1 << self.quantum_bits()) > self.quota.period_ns().div_ceil(1024)
+        {
+            let hint =
+                "64 hold a start as fine as a thousandth of the window; use a smaller limit, \
+                        or gcra"
+                    .to_string();
+            let needed_bits = needed_bits + u32::from(self.quantum_bits());
+            return Err(PolicyError::DoesNotFit { needed_bits, hint });
+        }
+        Ok(())
+    }
+
+    /// Bits of the counts of one un-keyed word; more than 64 if they do not fit.
+    pub(crate) fn count_bits(&self) -> u32 {
+        let counters = match self.algorithm {
+            Algorithm::Gcra => 0,
+            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst => 1,
+            Algorithm::SlidingWindow
+            | Algorithm::SlidingWindowRoundDown
+            | Algorithm::SlidingWindowStrict => 2,
+            Algorithm::SegmentedWindow { segments } => u32::from(segments),
+        };
+        counters * u32::from(bits_for(self.quota.count()))
+    }
+
+    /// The largest time an un-keyed word of this policy has to hold, beside its counts.
+    fn latest_unit(&self) -> u64 {
+        let window_ns = self.quota.period_ns();
+        match self.algorithm {
+            Algorithm::Gcra => u64::MAX,
+            Algorithm::SegmentedWindow { segments } => {
+                LATEST_NS / (window_ns / u64::from(segments))
+            }
+            // One more, because a start is rounded up.
+            Algorithm::FixedWindowFromFirst => (LATEST_NS >> self.quantum_bits()) + 1,
+            _ => LATEST_NS / window_ns,
+        }
+    }
+
+    /// The coarseness of a from-first start in an un-keyed word: 2^this ns, as fine as there is room.
+    fn quantum_bits(&self) -> u8 {
+        (0..62)
+            .find(|&bits| {
+                let time_bits = u32::from(bits_for((LATEST_NS >> bits) + 1));
+                self.count_bits() + time_bits <= u64::BITS
+            })
+            .unwrap_or(62)
+    }
+
+    /// What would fit in place of a policy that does not.
+    fn fitting_hint(&self) -> String {
+        if let Algorithm::SegmentedWindow { .. } = self.algorithm {
+            let fitting = (2..=64).rev().find(|&segments| {
+                let algorithm = Algorithm::SegmentedWindow { segments };
+                Self::new(algorithm, self.quota).is_ok()
+            });
+            if let Some(segments) = fitting {
+                return format!("64 are there; at most x{segments} fits");
+            }
+        }
+        "64 are there; use a smaller limit, a shorter window at the same rate, or gcra".to_string()
+    }
+
+    /// The arithmetic of an un-keyed word, and how the word is divided.
+    pub(crate) fn compile(&self) -> (Kernel, Fields) {
+        let unit_bits = self.quota.unit_bits().unwrap_or(0); // a quota that exists has them
+        let kernel = self.kernel(unit_bits, self.quantum_bits());
+        #[expect(clippy::cast_possible_truncation, reason = "at most 64 * 64")]
+        let count_bits = self.count_bits() as u8;
+        (kernel, Fields { count_bits })
+    }
+
+    /// The arithmetic with a chosen fineness of time: 2^`unit_bits` ticks per unit for GCRA, quanta of
+    /// 2^`quantum_bits` ns for a window from the first request.
+    pub(crate) fn kernel(&self, unit_bits: u8, quantum_bits: u8) -> Kernel {
+        let (limit, window_ns) = (self.quota.count(), self.quota.period_ns());
+        let count_bits = bits_for(limit);
+        let sliding = |rounding| {
+            Kernel::SlidingWindow(SlidingWindow::new(limit, window_ns, rounding, count_bits))
+        };
+        match self.algorithm {
+            Algorithm::Gcra => {
+                Kernel::Gcra(Gcra::new(limit, window_ns, self.quota.max_burst(), unit_bits))
+            }
+            Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
+            Algorithm::FixedWindowFromFirst => {
+                Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_bits))
+            }
+            Algorithm::SlidingWindow => sliding(Rounding::Exact),
+            Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+            Algorithm::SegmentedWindow { segments } => {
+                let segment_ns = window_ns / u64::from(segments);
+                Kernel::SegmentedWindow(SegmentedWindow::new(
+                    limit, segment_ns, segments, count_bits,
+                ))
+            }
+        }
+    }
+}

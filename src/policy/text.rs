@@ -1,0 +1,253 @@
+//! Policies as text: `<algorithm>? <count>/<period> [burst <n>] [options]`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{Algorithm, Policy};
+use crate::error::PolicyError;
+use crate::quota::{PERIOD_UNITS, Quota};
+
+/// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, option) = match self.algorithm {
+            Algorithm::Gcra => ("gcra", ""),
+            Algorithm::FixedWindow => ("fixed-window", ""),
+            Algorithm::FixedWindowFromFirst => ("fixed-window", " from-first"),
+            Algorithm::SlidingWindow => ("sliding-window", ""),
+            Algorithm::SlidingWindowRoundDown => ("sliding-window", " round-down"),
+            Algorithm::SlidingWindowStrict => ("sliding-window", " strict"),
+            Algorithm::SegmentedWindow { segments } => {
+                return write!(f, "segmented-window {} x{segments}", self.quota);
+            }
+        };
+        write!(f, "{name} {}{option}", self.quota)
+    }
+}
+
+/// Reads a policy.
+///
+/// ```text
+/// 100/s burst 20                     gcra unless said otherwise
+/// gcra 100/s burst 20                also token-bucket, leaky-bucket
+/// leaky-bucket 100/m soft            a burst of 100, drains 100 per minute (the same as gcra 100/m)
+/// leaky-bucket 100/m hard            a burst of 100, drains 1 per minute (gcra 1/m burst 100)
+/// spaced 5/s                         never two at once (gcra 5/s burst 1)
+/// fixed-window 100/m                 windows of the clock; also written `aligned`
+/// fixed-window 100/m from-first      the window opens with the first request
+/// sliding-window 100/m               exact; or `round-down`, or `strict`
+/// segmented-window 100/m x6          a ring of 6 segments
+/// ```
+///
+/// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`.
+///
+/// ```
+/// use tollgate::Policy;
+/// let policy: Policy = "leaky-bucket 100/60s hard".parse()?;
+/// assert_eq!(policy.to_string(), "gcra 1/m burst 100");
+/// let error = "sliding-window 100/m burst 5".parse::<Policy>().unwrap_err();
+/// assert!(error.to_string().contains("takes no burst"));
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        read(text).map_err(|error| match error {
+            PolicyError::Text { .. } => error,
+            other => PolicyError::Text { text: text.to_string(), reason: other.to_string() },
+        })
+    }
+}
+
+/// The words that may stand for an algorithm.
+const ALGORITHMS: &str =
+    "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window or segmented-window";
+
+fn read(text: &str) -> Result<Policy, PolicyError> {
+    let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
+    let mut words = text.split_whitespace().peekable();
+    let name = match words.peek() {
+        None => {
+            let reason = "it is empty; write a quota such as 100/s, or gcra 100/s burst 20";
+            return Err(wrong(reason.to_string()));
+        }
+        Some(word) if word.contains('/') => "gcra",
+        Some(word) => word,
+    };
+    if words.peek() == Some(&name) {
+        words.next();
+    }
+    let rate = words.next().ok_or_else(|| {
+        wrong(format!("after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"))
+    })?;
+    let quota = read_quota(rate, &wrong)?;
+    let mut options = Options::default();
+    while let Some(word) = words.next() {
+        match word {
+            "burst" if options.burst.is_none() => {
+                let value = words.next().unwrap_or("");
+                options.burst = Some(read_number("burst", value, &wrong)?);
+            }
+            "burst" => return Err(wrong("burst is given twice".to_string())),
+            _ if options.mode.is_none() => options.mode = Some(word),
+            _ => return Err(wrong(format!("{word:?} is one option too many"))),
+        }
+    }
+    build(name, quota, &options, &wrong)
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    burst: Option<u64>,
+    mode: Option<&'a str>,
+}
+
+fn build(
+    name: &str,
+    quota: Quota,
+    options: &Options<'_>,
+    wrong: &dyn Fn(String) -> PolicyError,
+) -> Result<Policy, PolicyError> {
+    let unknown = |accepted: &str| match options.mode {
+        Some(word) => wrong(format!("{name} has no option {word:?}; {accepted}")),
+        None => wrong(format!("{name} needs an option; {accepted}")),
+    };
+    let with_burst = match options.burst {
+        Some(burst) => quota.try_burst(burst)?,
+        None => quota,
+    };
+    let algorithm = match (name, options.mode) {
+        ("gcra" | "token-bucket" | "leaky-bucket", None) => return Ok(with_burst.into()),
+        ("leaky-bucket", Some("soft" | "hard")) | ("spaced", None) if options.burst.is_some() => {
+            return Err(wrong(format!("{name} fixes its burst; leave it out, or use gcra")));
+        }
+        ("leaky-bucket", Some("soft")) => return Ok(quota.into()),
+        ("leaky-bucket", Some("hard")) => {
+            return Ok(Quota::try_per(1, quota.period())?.try_burst(quota.count())?.into());
+        }
+        ("leaky-bucket", _) => return Err(unknown("use soft, hard, or none")),
+        ("gcra" | "token-bucket", _) => return Err(unknown("it takes only burst <n>")),
+        ("spaced", None) => return Ok(quota.try_burst(1)?.into()),
+        ("spaced", _) => return Err(unknown("it takes none")),
+        ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
+        ("fixed-window", Some("from-first")) => Algorithm::FixedWindowFromFirst,
+        ("fixed-window", _) => return Err(unknown("use aligned, from-first, or none")),
+        ("sliding-window", None | Some("exact")) => Algorithm::SlidingWindow,
+        ("sliding-window", Some("round-down")) => Algorithm::SlidingWindowRoundDown,
+        ("sliding-window", Some("strict")) => Algorithm::SlidingWindowStrict,
+        ("sliding-window", _) => return Err(unknown("use exact, round-down, strict, or none")),
+        ("segmented-window", mode) => {
+            let accepted = "write the number of segments as x2 to x64, as in x6";
+            let number = mode.and_then(|word| word.strip_prefix('x'));
+            let segments = number.filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
+            match segments.and_then(|n| n.parse().ok()) {
+                Some(segments) => Algorithm::SegmentedWindow { segments },
+                None => return Err(unknown(accepted)),
+            }
+        }
+        _ => return Err(wrong(format!("there is no algorithm {name:?}; use {ALGORITHMS}"))),
+    };
+    // Not `with_burst`: a burst equal to the count is refused on a window too.
+    if options.burst.is_some() {
+        return Err(PolicyError::BurstOnWindow);
+    }
+    Policy::new(algorithm, quota)
+}
+
+fn read_quota(rate: &str, wrong: &dyn Fn(String) -> PolicyError) -> Result<Quota, PolicyError> {
+    let Some((count, period)) = rate.split_once('/') else {
+        return Err(wrong(format!("{rate:?} is no quota; write <count>/<period>, as in 100/s")));
+    };
+    let count = read_number("count", count, wrong)?;
+    Ok(Quota::try_per(count, read_period(period, wrong)?)?)
+}
+
+fn read_number(
+    what: &str,
+    digits: &str,
+    wrong: &dyn Fn(String) -> PolicyError,
+) -> Result<u64, PolicyError> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong(format!("{what} {digits:?} is not a whole number, as in 100")));
+    }
+    digits.parse().map_err(|_| wrong(format!("{what} {digits} is above {}", u64::MAX)))
+}
+
+fn read_period(
+    period: &str,
+    wrong: &dyn Fn(String) -> PolicyError,
+) -> Result<Duration, PolicyError> {
+    let digits = period.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = period.split_at(digits);
+    let unit_ns = PERIOD_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ns)| *ns);
+    // `d` alone is one day; `ms` alone is more likely a slip than one millisecond.
+    let bare = number.is_empty() && unit_ns.is_some_and(|ns| ns < 1_000_000_000);
+    let Some(unit_ns) = unit_ns.filter(|_| !bare) else {
+        return Err(wrong(format!(
+            "period {period:?} is not understood; write a number and one of ns us ms s m h d, \
+             as in 250ms, 10s, 15m, 3h or d"
+        )));
+    };
+    let count = if number.is_empty() { 1 } else { read_number("period", number, wrong)? };
+    match count.checked_mul(unit_ns) {
+        Some(ns) => Ok(Duration::from_nanos(ns)),
+        None => Err(wrong(format!("period {period} is longer than 584 years"))),
+    }
+}
+
+/// As text in both directions.
+#[cfg(feature = "serde")]
+mod as_text {
+    use super::{Policy, Quota};
+    use std::borrow::Cow;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    impl Serialize for Policy {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Policy {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = Cow::<'de, str>::deserialize(deserializer)?;
+            text.parse().map_err(D::Error::custom)
+        }
+    }
+
+    impl Serialize for Quota {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Quota {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = Cow::<'de, str>::deserialize(deserializer)?;
+            text.parse().map_err(D::Error::custom)
+        }
+    }
+}
+
+/// Reads `<count>/<period> [burst <n>]`.
+///
+/// ```
+/// use tollgate::Quota;
+/// assert_eq!("100/s burst 20".parse::<Quota>()?, Quota::per_second(100).burst(20));
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+impl FromStr for Quota {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let policy: Policy = text.parse()?;
+        if !text.trim_start().starts_with(|first: char| first.is_ascii_digit()) {
+            let reason = "a quota names no algorithm; write <count>/<period> [burst <n>]";
+            return Err(PolicyError::Text { text: text.to_string(), reason: reason.to_string() });
+        }
+        Ok(policy.quota())
+    }
+}

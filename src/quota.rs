@@ -1,0 +1,322 @@
+//! [`Quota`]: how much, how often, and how much at once. The only place that refuses bad numbers.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::LATEST_NS;
+use crate::error::QuotaError;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A rate and a burst, validated: `count` units per `period`, and at most `burst` units at one instant.
+///
+/// *Burst* is the most that is admitted at once from rest, the first unit included. Without
+/// [`burst`](Quota::burst) it equals the count.
+///
+/// A quota that exists can be computed exactly: everything that could overflow or would have to be
+/// rounded is refused when it is built. The constructors panic on bad numbers, which in a `const` is a
+/// compile error; their `try_` twins return a [`QuotaError`] and are meant for numbers from outside.
+///
+/// Bounds: count and burst at least 1; period from 1 ns to 584 years (`u64::MAX` ns); at most about
+/// 2.2e9 units per second; burst below 2^63.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Quota;
+///
+/// const API: Quota = Quota::per_second(100).burst(20);
+/// assert_eq!(API.count(), 100);
+/// assert_eq!(API.period(), Duration::from_secs(1));
+/// assert_eq!(API.max_burst(), 20);
+/// assert_eq!(Quota::per_minute(10).max_burst(), 10);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Quota {
+    count: u64,
+    period_ns: u64,
+    burst: u64,
+}
+
+impl Quota {
+    /// `count` units per `period`.
+    ///
+    /// # Panics
+    /// If [`try_per`](Quota::try_per) would refuse the numbers. In a `const` this is a compile error.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    /// let quota = Quota::per(3, Duration::from_millis(250));
+    /// assert_eq!(quota.count(), 3);
+    /// ```
+    #[must_use]
+    pub const fn per(count: u64, period: Duration) -> Self {
+        match Self::try_per(count, period) {
+            Ok(quota) => quota,
+            Err(error) => panic!("{}", error.message()),
+        }
+    }
+
+    /// `count` units per `period`, for numbers that come from outside.
+    ///
+    /// # Errors
+    /// A count or period of zero, a period beyond 584 years, or a rate above about 2.2e9 per second.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Quota, QuotaError};
+    /// assert_eq!(Quota::try_per(0, Duration::from_secs(1)), Err(QuotaError::ZeroCount));
+    /// assert_eq!(Quota::try_per(1, Duration::ZERO), Err(QuotaError::ZeroPeriod));
+    /// ```
+    pub const fn try_per(count: u64, period: Duration) -> Result<Self, QuotaError> {
+        if count == 0 {
+            return Err(QuotaError::ZeroCount);
+        }
+        let period_ns = period.as_nanos();
+        if period_ns == 0 {
+            return Err(QuotaError::ZeroPeriod);
+        }
+        if period_ns > u64::MAX as u128 {
+            return Err(QuotaError::PeriodTooLong);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "compared with u64::MAX just above")]
+        let quota = Self { count, period_ns: period_ns as u64, burst: 1 };
+        if quota.unit_bits().is_none() {
+            return Err(QuotaError::RateTooHigh);
+        }
+        quota.try_burst(count)
+    }
+
+    /// `count` units per second.
+    ///
+    /// # Panics
+    /// If [`try_per`](Quota::try_per) would refuse the numbers.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_second(100).to_string(), "100/s");
+    /// ```
+    #[must_use]
+    pub const fn per_second(count: u64) -> Self {
+        Self::per(count, Duration::from_secs(1))
+    }
+
+    /// `count` units per minute.
+    ///
+    /// # Panics
+    /// If [`try_per`](Quota::try_per) would refuse the numbers.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_minute(10).burst(5).to_string(), "10/m burst 5");
+    /// ```
+    #[must_use]
+    pub const fn per_minute(count: u64) -> Self {
+        Self::per(count, Duration::from_secs(60))
+    }
+
+    /// `count` units per hour.
+    ///
+    /// # Panics
+    /// If [`try_per`](Quota::try_per) would refuse the numbers.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_hour(1).to_string(), "1/h");
+    /// ```
+    #[must_use]
+    pub const fn per_hour(count: u64) -> Self {
+        Self::per(count, Duration::from_secs(3_600))
+    }
+
+    /// `count` units per day of 24 hours.
+    ///
+    /// # Panics
+    /// If [`try_per`](Quota::try_per) would refuse the numbers.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_day(150).to_string(), "150/d");
+    /// ```
+    #[must_use]
+    pub const fn per_day(count: u64) -> Self {
+        Self::per(count, Duration::from_secs(86_400))
+    }
+
+    /// `count` units per second, or why not. See [`try_per`](Quota::try_per).
+    ///
+    /// # Errors
+    /// As [`try_per`](Quota::try_per).
+    ///
+    /// ```
+    /// assert!(tollgate::Quota::try_per_second(0).is_err());
+    /// ```
+    pub const fn try_per_second(count: u64) -> Result<Self, QuotaError> {
+        Self::try_per(count, Duration::from_secs(1))
+    }
+
+    /// `count` units per minute, or why not. See [`try_per`](Quota::try_per).
+    ///
+    /// # Errors
+    /// As [`try_per`](Quota::try_per).
+    ///
+    /// ```
+    /// assert!(tollgate::Quota::try_per_minute(10).is_ok());
+    /// ```
+    pub const fn try_per_minute(count: u64) -> Result<Self, QuotaError> {
+        Self::try_per(count, Duration::from_secs(60))
+    }
+
+    /// `count` units per hour, or why not. See [`try_per`](Quota::try_per).
+    ///
+    /// # Errors
+    /// As [`try_per`](Quota::try_per).
+    ///
+    /// ```
+    /// assert!(tollgate::Quota::try_per_hour(u64::MAX).is_err());
+    /// ```
+    pub const fn try_per_hour(count: u64) -> Result<Self, QuotaError> {
+        Self::try_per(count, Duration::from_secs(3_600))
+    }
+
+    /// `count` units per day of 24 hours, or why not. See [`try_per`](Quota::try_per).
+    ///
+    /// # Errors
+    /// As [`try_per`](Quota::try_per).
+    ///
+    /// ```
+    /// assert!(tollgate::Quota::try_per_day(5).is_ok());
+    /// ```
+    pub const fn try_per_day(count: u64) -> Result<Self, QuotaError> {
+        Self::try_per(count, Duration::from_secs(86_400))
+    }
+
+    /// The same rate with another burst: the most units admitted at one instant from rest.
+    ///
+    /// # Panics
+    /// If [`try_burst`](Quota::try_burst) would refuse the number.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_second(100).burst(20).max_burst(), 20);
+    /// ```
+    #[must_use]
+    pub const fn burst(self, burst: u64) -> Self {
+        match self.try_burst(burst) {
+            Ok(quota) => quota,
+            Err(error) => panic!("{}", error.message()),
+        }
+    }
+
+    /// The same rate with another burst, for a number that comes from outside.
+    ///
+    /// # Errors
+    /// A burst of zero would admit nothing, ever; one of 2^63 or more cannot be counted.
+    ///
+    /// ```
+    /// use tollgate::{Quota, QuotaError};
+    /// assert_eq!(Quota::per_second(1).try_burst(0), Err(QuotaError::ZeroBurst));
+    /// ```
+    pub const fn try_burst(self, burst: u64) -> Result<Self, QuotaError> {
+        if burst == 0 {
+            return Err(QuotaError::ZeroBurst);
+        }
+        let quota = Self { burst, ..self };
+        match quota.unit_bits() {
+            Some(_) => Ok(quota),
+            None => Err(QuotaError::BurstTooLarge),
+        }
+    }
+
+    /// Units that come back in each period.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_minute(10).count(), 10);
+    /// ```
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The time in which [`count`](Quota::count) units come back.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_minute(10).period().as_secs(), 60);
+    /// ```
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        Duration::from_nanos(self.period_ns)
+    }
+
+    /// The most units admitted at one instant from rest, the first one included.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Quota::per_minute(10).max_burst(), 10);
+    /// ```
+    #[must_use]
+    pub const fn max_burst(&self) -> u64 {
+        self.burst
+    }
+
+    pub(crate) const fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
+    /// The finest ticks an un-keyed word can count this quota in: the largest k for which one unit may
+    /// be 2^k ticks. `None` if not even whole units fit.
+    ///
+    /// Two things must fit in 64 bits: the ticks passed until [`LATEST_NS`] stay below 2^63, and so
+    /// does the burst, so that their sum, the latest time a word can hold, does not wrap.
+    pub(crate) const fn unit_bits(&self) -> Option<u8> {
+        if self.count as u128 * LATEST_NS as u128 / self.period_ns as u128 >= 1 << 63 {
+            return None;
+        }
+        if self.burst >= 1 << 63 {
+            return None;
+        }
+        let mut bits = 0;
+        while bits < 62
+            && ((self.count as u128) << (bits + 1)).saturating_mul(LATEST_NS as u128)
+                / (self.period_ns as u128)
+                < 1 << 63
+            && (self.burst as u128) << (bits + 1) < 1 << 63
+        {
+            bits += 1;
+        }
+        Some(bits)
+    }
+}
+
+/// Prints the quota as [`Policy`](crate::Policy) text reads it: `100/s burst 20`.
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.count)?;
+        write_period(f, self.period_ns)?;
+        if self.burst != self.count { write!(f, " burst {}", self.burst) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Quota({self})")
+    }
+}
+
+/// Time units of the policy text, longest first.
+pub(crate) const PERIOD_UNITS: [(&str, u64); 7] = [
+    ("d", 86_400 * SECOND_NS),
+    ("h", 3_600 * SECOND_NS),
+    ("m", 60 * SECOND_NS),
+    ("s", SECOND_NS),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// Writes a period in the longest unit that divides it, without a number if that is one.
+fn write_period(f: &mut fmt::Formatter<'_>, period_ns: u64) -> fmt::Result {
+    for (name, unit_ns) in PERIOD_UNITS {
+        if period_ns.is_multiple_of(unit_ns) {
+            return match period_ns / unit_ns {
+                1 if unit_ns >= SECOND_NS => f.write_str(name),
+                count => write!(f, "{count}{name}"),
+            };
+        }
+    }
+    Ok(()) // not reached: every period is a multiple of 1 ns
+}

@@ -1,0 +1,119 @@
+//! Ticks: the whole-number time in which GCRA counts.
+//!
+//! One unit of cost is `2^unit_bits` ticks, so that the emission interval and the burst are exact
+//! integers and no rate is ever rounded. Only the conversion of a clock reading is:
+//!
+//! ```text
+//! ticks(now) = floor(now_ns * factor / 2^shift),
+//! factor     = ceil(count * 2^unit_bits * 2^shift / period_ns),   2^63 <= factor < 2^64
+//! ```
+//!
+//! The factor is rounded up by less than one part in 2^63. Hence an instant at which a whole number of
+//! ticks has passed converts to exactly that number (while it is below 2^63), two instants that are a
+//! whole number of ticks apart never come out closer than that, and the long-run rate is exact to
+//! 2^-63. A reading is otherwise rounded down, so nothing is admitted more than one tick early.
+
+/// Converts nanoseconds to ticks and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TickScale {
+    factor: u64,
+    shift: u8,
+}
+
+impl TickScale {
+    /// The scale at which `count` units per `period_ns` are `count << unit_bits` ticks per period.
+    ///
+    /// The caller has made sure that there are fewer than 2^63 ticks to a nanosecond.
+    pub(crate) const fn new(count: u64, period_ns: u64, unit_bits: u8) -> Self {
+        let ticks_per_period = (count as u128) << unit_bits;
+        let period = period_ns as u128;
+        let mut quotient = ticks_per_period / period;
+        let mut remainder = ticks_per_period % period;
+        let mut shift = 0;
+        // Long division, one binary digit at a time, until the quotient has 64 digits.
+        while quotient < 1 << 63 && shift < 127 {
+            remainder <<= 1;
+            quotient = (quotient << 1) | (remainder >= period) as u128;
+            if remainder >= period {
+                remainder -= period;
+            }
+            shift += 1;
+        }
+        if remainder != 0 {
+            quotient += 1;
+        }
+        if quotient == 1 << 64 {
+            quotient >>= 1;
+            shift -= 1;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "below 2^64 by the lines above")]
+        let factor = quotient as u64;
+        Self { factor, shift }
+    }
+
+    /// Whole ticks passed at `now_ns`, in full width.
+    pub(crate) const fn ticks(&self, now_ns: u64) -> u128 {
+        (now_ns as u128 * self.factor as u128) >> self.shift
+    }
+
+    /// The low 64 bits of [`Self::ticks`]: all that is needed to tell how far two near instants are apart.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+    #[inline]
+    pub(crate) const fn ticks_low(&self, now_ns: u64) -> u64 {
+        self.ticks(now_ns) as u64
+    }
+
+    /// The first nanosecond at which `ticks` have passed, or `u64::MAX` if that lies beyond the clock.
+    pub(crate) fn first_ns(&self, ticks: u128) -> u64 {
+        if ticks.leading_zeros() < u32::from(self.shift) {
+            return u64::MAX;
+        }
+        let ns = (ticks << self.shift).div_ceil(u128::from(self.factor));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factor_has_64_bits_for_every_rate() {
+        for count in [1, 3, 7, 100, 8_000, 600_000_000, 2_000_000_000] {
+            for period_ns in [1_000_000_000, 60_000_000_000, 86_400_000_000_000, 1 << 61] {
+                for unit_bits in [0, 8, 12] {
+                    let scale = TickScale::new(count, period_ns, unit_bits);
+                    assert!(scale.factor >= 1 << 63, "{count}/{period_ns} at {unit_bits}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whole_units_land_on_whole_ticks() {
+        let scale = TickScale::new(7, 1_000_000_000, 12);
+        for seconds in [0, 1, 2, 59, 86_400, 30 * 86_400, 4_102_444_800_u64] {
+            assert_eq!(scale.ticks(seconds * 1_000_000_000), u128::from(seconds * 7 * 4096));
+        }
+    }
+
+    #[test]
+    fn first_ns_is_the_exact_inverse() {
+        let scale = TickScale::new(7, 1_000_000_000, 12);
+        for ticks in [1, 2, 4095, 4096, 28_672, 123_456_789, 1 << 45] {
+            let ns = scale.first_ns(ticks);
+            assert!(scale.ticks(ns) >= ticks);
+            assert!(scale.ticks(ns - 1) < ticks);
+        }
+        assert_eq!(scale.first_ns(0), 0);
+        assert_eq!(scale.first_ns(u128::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn six_hundred_million_per_second_is_exact_to_one_part_in_2_to_the_63() {
+        let scale = TickScale::new(600_000_000, 1_000_000_000, 1);
+        // 130 years, in which a rate that is off by 1e-9 would be off by 4.9e9 ticks.
+        let seconds = 4_102_444_800_u64;
+        assert_eq!(scale.ticks(seconds * 1_000_000_000), u128::from(seconds) * 1_200_000_000);
+    }
+}

@@ -1,0 +1,122 @@
+//! [`Word`]: the 64 bits that are the whole state of one limit.
+
+use std::fmt;
+
+use crate::algorithm::{Held, Moment};
+
+/// The packed state of one limit: everything that a decision reads and writes.
+///
+/// What the bits mean depends on the policy; a word is read only by the [`Meter`](crate::Meter) that
+/// wrote it. The word of a limit that was never used is [`Word::UNUSED`], also at time 0.
+///
+/// ```
+/// use tollgate::{Meter, Quota, Timestamp, Word};
+/// let meter = Meter::new(Quota::per_second(1));
+/// let (decision, word) = meter.check(Word::UNUSED, Timestamp::default(), 1);
+/// assert!(decision.is_allowed());
+/// assert_ne!(word, Word::UNUSED);
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Word(u64);
+
+impl Word {
+    /// The word of a limit that was never used.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Word::UNUSED, tollgate::Word::default());
+    /// ```
+    pub const UNUSED: Self = Self(0);
+
+    /// The bits, to be stored elsewhere.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Word::UNUSED.to_bits(), 0);
+    /// ```
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// A word from bits that [`to_bits`](Word::to_bits) gave. Other bits are some state, no worse.
+    ///
+    /// ```
+    /// use tollgate::Word;
+    /// assert_eq!(Word::from_bits(Word::UNUSED.to_bits()), Word::UNUSED);
+    /// ```
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Word({:#018x})", self.0)
+    }
+}
+
+/// How an un-keyed word is divided: `[time | counts]`, the time absolute and never wrapping.
+///
+/// | algorithm | time | counts |
+/// |---|---|---|
+/// | gcra | TAT in ticks | none |
+/// | fixed-window | window index | count |
+/// | fixed-window from-first | start in quanta | count |
+/// | sliding-window | window index | previous, current |
+/// | segmented-window | segment index | n counts, the current one lowest |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// Below 64.
+    pub(crate) count_bits: u8,
+}
+
+impl Fields {
+    #[inline]
+    pub(crate) fn unpack(self, word: Word, moment: Moment) -> Held {
+        let time = word.0 >> self.count_bits;
+        Held { offset: distance(time, moment.unit), counts: word.0 & ((1 << self.count_bits) - 1) }
+    }
+
+    #[inline]
+    pub(crate) fn pack(self, held: Held, moment: Moment) -> Word {
+        // Neither wraps nor loses bits: the policy was checked to fit until the latest time.
+        let time = moment.unit.saturating_add_signed(held.offset);
+        Word((time << self.count_bits) | held.counts)
+    }
+}
+
+/// `time - unit`, cut to the range of `i64`: beyond it the distance is a denial or idleness either way.
+#[inline]
+fn distance(time: u64, unit: u64) -> i64 {
+    if time >= unit {
+        i64::try_from(time - unit).unwrap_or(i64::MAX)
+    } else {
+        -i64::try_from(unit - time).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_is_exact_near_and_saturates_far() {
+        assert_eq!(distance(5, 7), -2);
+        assert_eq!(distance(7, 5), 2);
+        assert_eq!(distance(u64::MAX, 0), i64::MAX);
+        assert_eq!(distance(0, u64::MAX), -i64::MAX);
+        assert_eq!(distance(1 << 63, 1), i64::MAX);
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let fields = Fields { count_bits: 14 };
+        let moment = Moment { unit: 1_000_000, into_ns: 3 };
+        for offset in [0, 1, 7] {
+            for counts in [0, 1, (1 << 14) - 1] {
+                let held = Held { offset, counts };
+                assert_eq!(fields.unpack(fields.pack(held, moment), moment), held);
+            }
+        }
+    }
+}
