@@ -10,6 +10,17 @@ use crate::error::PolicyError;
 use crate::quota::Quota;
 use crate::word::Fields;
 
+/// Lengths that a start may be rounded to, shortest first.
+pub(crate) const POWERS_OF_TEN: [u64; 16] = {
+    let mut powers = [1; 16];
+    let mut n = 1;
+    while n < powers.len() {
+        powers[n] = powers[n - 1] * 10;
+        n += 1;
+    }
+    powers
+};
+
 /// How a quota is enforced.
 ///
 /// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval
@@ -129,21 +140,16 @@ impl Policy {
     }
 
     fn check_fits(&self) -> Result<(), PolicyError> {
-        let needed_bits = self.count_bits() + u32::from(bits_for(self.latest_unit()));
-        if needed_bits > u64::BITS || self.count_bits() >= u64::BITS {
-            return Err(PolicyError::DoesNotFit { needed_bits, hint: self.fitting_hint() });
+        let needed_bits = self.needed_bits();
+        if needed_bits <= u64::BITS && self.count_bits() < u64::BITS {
+            return Ok(());
         }
-        if let Kernel::FromFirst(_) = self.compile().0
-            && (1 << self.quantum_bits()) > self.quota.period_ns().div_ceil(1024)
-        {
-            let hint =
-                "64 hold a start as fine as a thousandth of the window; use a smaller limit, \
-                        or gcra"
-                    .to_string();
-            let needed_bits = needed_bits + u32::from(self.quantum_bits());
-            return Err(PolicyError::DoesNotFit { needed_bits, hint });
-        }
-        Ok(())
+        Err(PolicyError::DoesNotFit { needed_bits, hint: self.fitting_hint() })
+    }
+
+    /// Bits of one un-keyed word: its counts, and its time until the latest instant.
+    fn needed_bits(&self) -> u32 {
+        self.count_bits() + u32::from(bits_for(self.latest_unit()))
     }
 
     /// Bits of the counts of one un-keyed word; more than 64 if they do not fit.
@@ -168,47 +174,51 @@ impl Policy {
                 LATEST_NS / (window_ns / u64::from(segments))
             }
             // One more, because a start is rounded up.
-            Algorithm::FixedWindowFromFirst => (LATEST_NS >> self.quantum_bits()) + 1,
+            Algorithm::FixedWindowFromFirst => LATEST_NS / self.quantum_ns() + 1,
             _ => LATEST_NS / window_ns,
         }
     }
 
-    /// The coarseness of a from-first start in an un-keyed word: 2^this ns, as fine as there is room.
-    fn quantum_bits(&self) -> u8 {
-        (0..62)
-            .find(|&bits| {
-                let time_bits = u32::from(bits_for((LATEST_NS >> bits) + 1));
-                self.count_bits() + time_bits <= u64::BITS
-            })
-            .unwrap_or(62)
+    /// The coarseness of a from-first start in an un-keyed word: the least power of ten nanoseconds
+    /// that leaves room for the count, and no more than a thousandth of the window.
+    fn quantum_ns(&self) -> u64 {
+        let coarsest_ns = (self.quota.period_ns() / 1_000).max(1);
+        let fits = |&quantum_ns: &u64| {
+            self.count_bits() + u32::from(bits_for(LATEST_NS / quantum_ns + 1)) <= u64::BITS
+        };
+        let tolerable = POWERS_OF_TEN.into_iter().take_while(|&quantum| quantum <= coarsest_ns);
+        tolerable.clone().find(fits).or(tolerable.last()).unwrap_or(1)
     }
 
     /// What would fit in place of a policy that does not.
     fn fitting_hint(&self) -> String {
-        if let Algorithm::SegmentedWindow { .. } = self.algorithm {
-            let fitting = (2..=64).rev().find(|&segments| {
-                let algorithm = Algorithm::SegmentedWindow { segments };
-                Self::new(algorithm, self.quota).is_ok()
-            });
-            if let Some(segments) = fitting {
-                return format!("64 are there; at most x{segments} fits");
+        let fitting = |&segments: &u8| {
+            let algorithm = Algorithm::SegmentedWindow { segments };
+            self.quota.period_ns().is_multiple_of(u64::from(segments))
+                && Self { algorithm, quota: self.quota }.needed_bits() <= u64::BITS
+        };
+        match self.algorithm {
+            Algorithm::SegmentedWindow { .. } if (2..=64).any(|n| fitting(&n)) => {
+                let most = (2..=64).rfind(fitting).unwrap_or(2);
+                format!("64 are there; at most x{most} fits")
             }
+            _ => "64 are there; use a smaller limit, a shorter window at the same rate, or gcra"
+                .to_string(),
         }
-        "64 are there; use a smaller limit, a shorter window at the same rate, or gcra".to_string()
     }
 
     /// The arithmetic of an un-keyed word, and how the word is divided.
     pub(crate) fn compile(&self) -> (Kernel, Fields) {
         let unit_bits = self.quota.unit_bits().unwrap_or(0); // a quota that exists has them
-        let kernel = self.kernel(unit_bits, self.quantum_bits());
+        let kernel = self.kernel(unit_bits, self.quantum_ns());
         #[expect(clippy::cast_possible_truncation, reason = "at most 64 * 64")]
         let count_bits = self.count_bits() as u8;
         (kernel, Fields { count_bits })
     }
 
     /// The arithmetic with a chosen fineness of time: 2^`unit_bits` ticks per unit for GCRA, quanta of
-    /// 2^`quantum_bits` ns for a window from the first request.
-    pub(crate) fn kernel(&self, unit_bits: u8, quantum_bits: u8) -> Kernel {
+    /// `quantum_ns` for a window from the first request.
+    pub(crate) fn kernel(&self, unit_bits: u8, quantum_ns: u64) -> Kernel {
         let (limit, window_ns) = (self.quota.count(), self.quota.period_ns());
         let count_bits = bits_for(limit);
         let sliding = |rounding| {
@@ -220,7 +230,7 @@ impl Policy {
             }
             Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
             Algorithm::FixedWindowFromFirst => {
-                Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_bits))
+                Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
             }
             Algorithm::SlidingWindow => sliding(Rounding::Exact),
             Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),

@@ -10,28 +10,27 @@
 //! Most in any half-open interval of length W: 2 * limit - 1 (closed: 2 * limit). A `now` before the
 //! start counts as age 0.
 //!
-//! The start is kept in whole *quanta* of 2^q ns, as fine as the word has room for, and rounded up: a
-//! window may stay shut less than one quantum too long, and never opens early.
+//! The start is kept in whole *quanta*, a power of ten nanoseconds and as fine as the word has room for,
+//! and rounded up: a window may stay shut less than one quantum too long, and never opens early.
 
-use super::{Held, Moment};
+use super::{Held, Moment, window_start_ns};
 
 /// A fixed window that starts with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FromFirst {
     window_ns: u64,
     limit: u64,
-    quantum_bits: u8,
+    quantum_ns: u64,
 }
 
 impl FromFirst {
-    pub(crate) const fn new(limit: u64, window_ns: u64, quantum_bits: u8) -> Self {
-        Self { window_ns, limit, quantum_bits }
+    pub(crate) const fn new(limit: u64, window_ns: u64, quantum_ns: u64) -> Self {
+        Self { window_ns, limit, quantum_ns }
     }
 
     #[inline]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        let unit = at_ns >> self.quantum_bits;
-        Moment { unit, into_ns: at_ns - (unit << self.quantum_bits) }
+        Moment { unit: at_ns / self.quantum_ns, into_ns: at_ns % self.quantum_ns }
     }
 
     #[inline]
@@ -42,7 +41,8 @@ impl FromFirst {
     /// The window in force. An open one keeps its start; otherwise the next opens at the first whole
     /// quantum that is not before now.
     fn turn(&self, held: Held, moment: Moment) -> Held {
-        let age_ns = (-i128::from(held.offset) << self.quantum_bits) + i128::from(moment.into_ns);
+        let age_ns =
+            i128::from(moment.into_ns) - i128::from(held.offset) * i128::from(self.quantum_ns);
         if held.counts == 0 || age_ns >= i128::from(self.window_ns) {
             return Held { offset: i64::from(moment.into_ns > 0), counts: 0 };
         }
@@ -75,7 +75,6 @@ impl FromFirst {
 
     /// The instant at which the stored window is over.
     fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
-        let start = (at_ns >> self.quantum_bits).saturating_add_signed(held.offset);
-        start.saturating_mul(1 << self.quantum_bits).saturating_add(self.window_ns)
+        window_start_ns(at_ns, self.quantum_ns, held.offset).saturating_add(self.window_ns)
     }
 }

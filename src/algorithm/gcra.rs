@@ -91,3 +91,42 @@ impl Gcra {
         self.scale.first_ns(self.scale.ticks(at_ns) + u128::from(Self::debt(held)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The decisions of GCRA(interval 10, `tolerance`) in nanoseconds: a bucket of 10 + tolerance, in
+    /// ticks rounded up. Only multiples of the interval have a policy text.
+    fn decisions(tolerance: u64, arrivals: &[u64]) -> String {
+        let unit_bits = 12;
+        let burst_ticks = ((10 + tolerance) << unit_bits).div_ceil(10);
+        let gcra = Gcra { burst_ticks, ..Gcra::new(1, 10, 1, unit_bits) };
+        let mut tat = 0_u64;
+        arrivals
+            .iter()
+            .map(|&now_ns| {
+                let now = gcra.moment(now_ns).unit;
+                let held = Held { offset: tat.cast_signed() - now.cast_signed(), counts: 0 };
+                let Some(next) = gcra.step(held, 0, 1) else { return 'D' };
+                tat = now.wrapping_add_signed(next.offset);
+                'A'
+            })
+            .collect()
+    }
+
+    #[test]
+    fn example_18_without_tolerance() {
+        assert_eq!(decisions(0, &[0, 9, 10, 20, 29, 30, 35, 40]), "ADAADADA");
+    }
+
+    #[test]
+    fn example_19_equality_conforms() {
+        assert_eq!(decisions(3, &[0, 7, 14, 24]), "AADA");
+    }
+
+    #[test]
+    fn example_20_with_tolerance_of_one_and_a_half_intervals() {
+        assert_eq!(decisions(15, &[0, 1, 6, 8, 19, 27]), "AAADAA");
+    }
+}

@@ -151,7 +151,7 @@ pub(crate) const fn bits_for(largest: u64) -> u8 {
     bits
 }
 
-/// Start of the window (or segment) that lies `offset` windows from the one that holds `at`.
+/// Start of the window (segment, quantum) that lies `offset` of them from the one that holds `at`.
 pub(crate) fn window_start_ns(at_ns: u64, window_ns: u64, offset: i64) -> u64 {
     (at_ns / window_ns).saturating_add_signed(offset).saturating_mul(window_ns)
 }

@@ -20,7 +20,7 @@
 
 use crate::algorithm::{Held, Kernel, Moment, bits_for};
 use crate::error::BuildError;
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, POWERS_OF_TEN, Policy};
 
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
 pub(super) const GRANULE_BITS: u32 = 20;
@@ -184,6 +184,12 @@ impl Layout {
     }
 }
 
+/// The coarseness of a from-first start in a keyed word: the greatest power of ten nanoseconds of which
+/// a window has 65,536 or more. It may stay shut that much too long.
+fn quantum_ns(window_ns: u64) -> u64 {
+    POWERS_OF_TEN.into_iter().rev().find(|&quantum| quantum <= window_ns >> 16).unwrap_or(1)
+}
+
 /// What a word is, whoever's it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -202,7 +208,7 @@ impl Demand {
             return Err(count_bits);
         }
         let windows = |unit_ns: u64, before: u64| Self {
-            kernel: policy.kernel(0, 0),
+            kernel: policy.kernel(0, 1),
             count_bits,
             unit_ns: (u128::from(unit_ns), 1),
             before,
@@ -219,13 +225,12 @@ impl Demand {
                 windows(window_ns / u64::from(segments), u64::from(segments))
             }
             Algorithm::FixedWindowFromFirst => {
-                // 65,536 quanta or more to a window: it may stay shut that much too long.
-                let quantum_bits = bits_for(window_ns).saturating_sub(17);
+                let quantum_ns = quantum_ns(window_ns);
                 Self {
-                    kernel: policy.kernel(0, quantum_bits),
-                    before: (window_ns >> quantum_bits) + 1,
+                    kernel: policy.kernel(0, quantum_ns),
+                    before: window_ns / quantum_ns + 2,
                     ahead: 1,
-                    ..windows(1 << quantum_bits, 0)
+                    ..windows(quantum_ns, 0)
                 }
             }
         })
@@ -238,7 +243,7 @@ impl Demand {
         if time_bits_min > 62 {
             return Err(time_bits_min);
         }
-        let kernel = policy.kernel(unit_bits, 0);
+        let kernel = policy.kernel(unit_bits, 1);
         let Kernel::Gcra(gcra) = kernel else { return Err(time_bits_min) };
         Ok(Self {
             kernel,

@@ -1,0 +1,284 @@
+//! The catalogue of bad inputs, section A: arithmetic and configuration. Each row's number is in its
+//! test's name; each input has broken some limiter somewhere.
+//!
+//! Rows that need what is not there yet: 11 (negative cost on the wire) and 16, 17 (key lifetimes in a
+//! store) come with the service and with Redis; 12 (refund) and 22, 23, 25, 26 (changing a live quota)
+//! with those verbs. Row 24 (32-bit builds) holds by type: all arithmetic is in u64 and u128.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{decisions, policy};
+use tollgate::{
+    Algorithm, BuildError, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota,
+    QuotaError, Timestamp, Word,
+};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const DAY_NS: u64 = 86_400 * SECOND_NS;
+
+/// Units admitted when `requests` of one unit come at each of the given times.
+fn admitted(meter: &Meter, times_ns: impl IntoIterator<Item = u64>) -> u64 {
+    let mut word = Word::UNUSED;
+    let mut admitted = 0;
+    for now_ns in times_ns {
+        let (decision, next) = meter.check(word, Timestamp::from_nanos(now_ns), 1);
+        admitted += u64::from(decision.is_allowed());
+        word = next;
+    }
+    admitted
+}
+
+#[test]
+fn row_01_a_rate_of_zero_is_refused() {
+    assert_eq!(Quota::try_per_second(0), Err(QuotaError::ZeroCount));
+    assert_eq!(
+        "0/s burst 5".parse::<Policy>().unwrap_err().to_string(),
+        "in policy \"0/s burst 5\": count 0 would admit nothing; it must be at least 1"
+    );
+}
+
+#[test]
+fn row_02_a_burst_of_zero_is_refused() {
+    assert_eq!(Quota::per_second(5).try_burst(0), Err(QuotaError::ZeroBurst));
+    assert_eq!(
+        "5/s burst 0".parse::<Policy>().unwrap_err().to_string(),
+        "in policy \"5/s burst 0\": burst 0 would admit nothing; it must be at least 1"
+    );
+}
+
+#[test]
+fn row_03_a_period_that_is_zero_negative_or_no_number_is_refused() {
+    assert_eq!(Quota::try_per(5, Duration::ZERO), Err(QuotaError::ZeroPeriod));
+    assert_eq!(Quota::try_per(5, Duration::MAX), Err(QuotaError::PeriodTooLong));
+    for text in
+        ["5/0s", "5/-1s", "5/NaNs", "5/infs", "5/1e3s", "5/0.5s", "5/", "5/ms", "5/99999999d"]
+    {
+        let error = text.parse::<Policy>().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("in policy {text:?}: period")), "{error}");
+    }
+}
+
+#[test]
+fn row_04_three_billion_per_second_is_refused_not_clamped() {
+    assert_eq!(Quota::try_per_second(3_000_000_000), Err(QuotaError::RateTooHigh));
+    assert!(Quota::try_per_second(2_248_000_000).is_ok());
+    assert_eq!(Quota::try_per_second(2_249_000_000), Err(QuotaError::RateTooHigh));
+}
+
+#[test]
+fn row_05_six_hundred_million_per_second_errs_by_less_than_one_in_a_billion() {
+    let meter = Meter::new(Quota::per_second(600_000_000));
+    // Spend everything at each second for 1,000 seconds: burst, then exactly the rate.
+    let mut word = Word::UNUSED;
+    let mut units = 0;
+    for second in 0..=1_000 {
+        let now = Timestamp::from_secs(second);
+        let cost = meter.peek(word, now, 1).remaining();
+        word = meter.check(word, now, cost).1;
+        units += cost;
+    }
+    assert_eq!(units, 600_000_000 * 1_001);
+}
+
+#[test]
+fn row_06_seven_per_second_does_not_drift_in_thirty_days() {
+    let spaced = Meter::new(Quota::per_second(7).burst(1));
+    let mut word = Word::UNUSED;
+    let mut now_ns = 0;
+    let mut count = 0_u64;
+    // Come back exactly when told: each wait is rounded up, and none of it may accumulate.
+    while now_ns < 30 * DAY_NS {
+        let (decision, next) = spaced.check(word, Timestamp::from_nanos(now_ns), 1);
+        assert!(decision.is_allowed(), "at {now_ns}");
+        word = next;
+        count += 1;
+        let wait = spaced.peek(word, Timestamp::from_nanos(now_ns), 1).into_result().unwrap_err();
+        now_ns += u64::try_from(wait.retry_after().unwrap().as_nanos()).unwrap();
+    }
+    assert_eq!(count, 30 * 86_400 * 7);
+}
+
+#[test]
+fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
+    let meter = Meter::new(Quota::per_hour(1).burst(u64::from(u32::MAX)));
+    let now = Timestamp::from_secs(7_200); // a whole number of ticks, so the tick plays no part
+    let (all, word) = meter.check(Word::UNUSED, now, u64::from(u32::MAX));
+    assert!(all.is_allowed());
+    let denial = meter.peek(word, now, 1).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(3_600)));
+    let later = now + Duration::from_secs(3_600);
+    assert!(!meter.peek(word, now + Duration::from_nanos(3_600 * SECOND_NS - 1), 1).is_allowed());
+    assert!(meter.peek(word, later, 1).is_allowed());
+    assert!(!meter.peek(word, later, 2).is_allowed());
+    // Too wide for a keyed word: refused, not cut.
+    let keyed = KeyedLimiter::<str>::new(Quota::per_hour(1).burst(u64::from(u32::MAX)), 100);
+    assert_eq!(keyed.unwrap_err(), BuildError::TagTooNarrow { state_bits: 43, tag_bits: 20 });
+}
+
+#[test]
+fn row_07_one_per_day_with_burst_213505_is_right() {
+    // Its burst takes 2^64 ns and a little more to come back; some limiter admits it twice.
+    let meter = Meter::new(Quota::per_day(1).burst(213_505));
+    let (all, word) = meter.check(Word::UNUSED, Timestamp::default(), 213_505);
+    assert!(all.is_allowed());
+    for now in [0, 1, DAY_NS - 1] {
+        assert!(!meter.peek(word, Timestamp::from_nanos(now), 1).is_allowed());
+    }
+    assert!(meter.peek(word, Timestamp::from_nanos(DAY_NS), 1).is_allowed());
+    assert!(!meter.peek(word, Timestamp::from_nanos(DAY_NS), 2).is_allowed());
+    assert_eq!(decisions("gcra 1/d burst 213505", &[(0, 213_505), (1, 1), (DAY_NS, 1)]), "ADA");
+}
+
+#[test]
+fn row_08_a_cost_of_zero_is_a_peek() {
+    for text in ["gcra 2/m", "fixed-window 2/m", "sliding-window 2/m", "segmented-window 2/m x4"] {
+        let meter = Meter::new(policy(text));
+        let word = meter.check(Word::UNUSED, Timestamp::from_secs(30), 2).1;
+        for second in [0, 30, 59, 60, 7_200] {
+            let (decision, same) = meter.check(word, Timestamp::from_secs(second), 0);
+            assert_eq!(same, word, "{text} at {second}");
+            if second >= 30 {
+                assert!(decision.is_allowed(), "{text} at {second}");
+            }
+        }
+    }
+    let keyed = KeyedLimiter::new(Quota::per_minute(2), 100).unwrap();
+    assert!(keyed.check("key", 0).is_allowed());
+    assert_eq!(keyed.stats().live, 0);
+}
+
+#[test]
+fn row_09_a_cost_above_the_burst_never_fits_and_charges_nothing() {
+    let clock = ManualClock::new();
+    let limiter = Limiter::with_clock(Quota::per_second(10), clock.clone());
+    let keyed = KeyedLimiter::with_clock(Quota::per_second(10), 100, clock).unwrap();
+    for _ in 0..3 {
+        for decision in [limiter.check(11), keyed.check("key", 11)] {
+            let denial = decision.into_result().unwrap_err();
+            assert!(denial.is_never());
+            assert_eq!(denial.retry_after(), None);
+            assert_eq!(denial.remaining(), 10);
+        }
+    }
+    assert!(limiter.check(10).is_allowed());
+    assert!(keyed.check("key", 10).is_allowed());
+}
+
+#[test]
+fn row_10_huge_costs_are_limited_and_do_not_wrap() {
+    for text in
+        ["gcra 10/s", "fixed-window 10/s", "sliding-window 10/s", "segmented-window 10/s x5"]
+    {
+        for cost in [u64::from(u32::MAX), 1 << 52, u64::MAX - 1, u64::MAX] {
+            assert_eq!(decisions(text, &[(0, 1), (0, cost), (0, 9), (0, 1)]), "ADAD", "{text}");
+        }
+    }
+}
+
+#[test]
+fn row_13_the_last_instant_saturates() {
+    for text in
+        ["gcra 2/s", "fixed-window 2/s", "fixed-window 2/s from-first", "sliding-window 2/s"]
+    {
+        let meter = Meter::new(policy(text));
+        let end = std::iter::repeat_n(u64::MAX, 10);
+        // Time stands still there, so not even a full window's worth comes back.
+        assert_eq!(admitted(&meter, end), 2, "{text}");
+        let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+        let end = Timestamp::from_nanos(u64::MAX);
+        let count = (0..10).filter(|_| keyed.check_at("key", 1, end).is_allowed()).count();
+        assert_eq!(count, 2, "{text}");
+        assert!(!keyed.check_at("key", 1, Timestamp::default()).is_allowed(), "{text}");
+    }
+}
+
+#[test]
+fn row_14_the_first_request_at_time_zero_is_charged() {
+    for text in [
+        "gcra 1/m",
+        "fixed-window 1/m",
+        "fixed-window 1/m from-first",
+        "sliding-window 1/m",
+        "segmented-window 1/m x2",
+    ] {
+        assert_eq!(decisions(text, &[(0, 1), (0, 1)]), "AD", "{text}");
+    }
+}
+
+#[test]
+fn row_15_after_any_idle_time_exactly_the_burst_is_there() {
+    for idle_ns in [DAY_NS / 2, 3_650 * DAY_NS] {
+        for text in
+            ["gcra 3/m", "fixed-window 3/m", "sliding-window 3/m", "segmented-window 3/m x4"]
+        {
+            let requests: Vec<_> = [0; 4].into_iter().chain([idle_ns; 4]).map(|t| (t, 1)).collect();
+            assert_eq!(decisions(text, &requests), "AAADAAAD", "{text} after {idle_ns}");
+        }
+    }
+}
+
+#[test]
+fn row_18_thousands_per_second_work() {
+    for rate in [1_500, 8_000] {
+        let meter = Meter::new(Quota::per_second(rate).burst(1));
+        // 100,000 attempts per second for one second, both ends included.
+        let times = (0..=100_000).map(|n| n * 10_000);
+        let count = admitted(&meter, times);
+        // Attempts come every 10 us and 8,000/s is one in 125 us: up to one attempt late each.
+        assert!(count <= rate + 1, "{count} at {rate}/s");
+        assert!(count >= rate * 92 / 100, "{count} at {rate}/s");
+    }
+}
+
+#[test]
+fn row_19_a_limit_wider_than_its_counter_is_refused() {
+    let error = Policy::new(Algorithm::SlidingWindow, Quota::per_second(1_000_000)).unwrap_err();
+    assert!(matches!(error, PolicyError::DoesNotFit { needed_bits: 72, .. }), "{error:?}");
+    let error = "segmented-window 1000/m x12".parse::<Policy>().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "in policy \"segmented-window 1000/m x12\": the counts and the window number need 150 bits; \
+         64 are there; at most x3 fits"
+    );
+    assert!("segmented-window 1000/m x3".parse::<Policy>().is_ok());
+    assert!("segmented-window 1000/m x4".parse::<Policy>().is_err());
+}
+
+#[test]
+fn row_20_a_full_counter_stays_limited_to_the_end_of_its_window() {
+    for text in ["fixed-window 1023/m", "sliding-window 1023/m", "segmented-window 1023/m x2"] {
+        let meter = Meter::new(policy(text));
+        let times = (0..100_000).map(|n| n * 500_000); // 50 s
+        assert_eq!(admitted(&meter, times), 1_023, "{text}");
+    }
+}
+
+#[test]
+fn row_21_whole_wraps_of_idle_time_are_idle() {
+    // A keyed word keeps only the low bits of its time. Come back after every power of two of epochs.
+    for text in ["gcra 3/s", "fixed-window 3/s", "sliding-window 3/s", "segmented-window 3/s x3"] {
+        let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+        let epoch_ns = u64::try_from(keyed.stats().epoch.as_nanos()).unwrap();
+        let mut now_ns = 0;
+        for power in 0..20 {
+            for extra_ns in [0, 1, SECOND_NS] {
+                now_ns += (epoch_ns << power) + extra_ns;
+                let now = Timestamp::from_nanos(now_ns);
+                let count = (0..5).filter(|_| keyed.check_at("key", 1, now).is_allowed()).count();
+                assert_eq!(count, 3, "{text} after 2^{power} epochs and {extra_ns} ns");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_outside_the_range_of_their_type_are_named() {
+    let error = "99999999999999999999/s".parse::<Policy>().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "in policy \"99999999999999999999/s\": count 99999999999999999999 is above \
+         18446744073709551615"
+    );
+}
