@@ -74,24 +74,18 @@ impl Fields {
     #[inline]
     pub(crate) fn unpack(self, word: Word, moment: Moment) -> Held {
         let time = word.0 >> self.count_bits;
-        Held { offset: distance(time, moment.unit), counts: word.0 & ((1 << self.count_bits) - 1) }
+        Held {
+            ahead: time.saturating_sub(moment.unit),
+            behind: moment.unit.saturating_sub(time),
+            counts: word.0 & ((1 << self.count_bits) - 1),
+        }
     }
 
     #[inline]
     pub(crate) fn pack(self, held: Held, moment: Moment) -> Word {
         // Neither wraps nor loses bits: the policy was checked to fit until the latest time.
-        let time = moment.unit.saturating_add_signed(held.offset);
+        let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
         Word((time << self.count_bits) | held.counts)
-    }
-}
-
-/// `time - unit`, cut to the range of `i64`: beyond it the distance is a denial or idleness either way.
-#[inline]
-fn distance(time: u64, unit: u64) -> i64 {
-    if time >= unit {
-        i64::try_from(time - unit).unwrap_or(i64::MAX)
-    } else {
-        -i64::try_from(unit - time).unwrap_or(i64::MAX)
     }
 }
 
@@ -100,21 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distance_is_exact_near_and_saturates_far() {
-        assert_eq!(distance(5, 7), -2);
-        assert_eq!(distance(7, 5), 2);
-        assert_eq!(distance(u64::MAX, 0), i64::MAX);
-        assert_eq!(distance(0, u64::MAX), -i64::MAX);
-        assert_eq!(distance(1 << 63, 1), i64::MAX);
-    }
-
-    #[test]
     fn what_is_packed_is_unpacked() {
         let fields = Fields { count_bits: 14 };
         let moment = Moment { unit: 1_000_000, into_ns: 3 };
-        for offset in [0, 1, 7] {
+        for (ahead, behind) in [(0, 0), (1, 0), (7, 0), (0, 1), (0, 999_999)] {
             for counts in [0, 1, (1 << 14) - 1] {
-                let held = Held { offset, counts };
+                let held = Held { ahead, behind, counts };
                 assert_eq!(fields.unpack(fields.pack(held, moment), moment), held);
             }
         }

@@ -35,13 +35,14 @@ impl FixedWindow {
 
     /// The window in force: the stored one, or an empty one if its time is over.
     fn turn(held: Held) -> Held {
-        if held.offset < 0 { Held { offset: 0, counts: 0 } } else { held }
+        if held.behind > 0 { Held::IDLE } else { held }
     }
 
     #[inline]
     pub(super) fn step(&self, held: Held, cost: u64) -> Option<Held> {
-        let Held { offset, counts } = Self::turn(held);
-        (counts <= self.limit - cost).then(|| Held { offset, counts: counts + cost })
+        let window = Self::turn(held);
+        (window.counts <= self.limit - cost)
+            .then(|| Held { counts: window.counts + cost, ..window })
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
@@ -49,18 +50,15 @@ impl FixedWindow {
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
-        let Held { offset, counts } = Self::turn(held);
-        if counts <= self.limit - cost {
+        let window = Self::turn(held);
+        if window.counts <= self.limit - cost {
             return at_ns;
         }
-        window_start_ns(at_ns, self.window_ns, offset.saturating_add(1))
+        window_start_ns(at_ns, self.window_ns, window.ahead.saturating_add(1))
     }
 
+    /// Idle is: the whole limit would be admitted.
     pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        let Held { offset, counts } = Self::turn(held);
-        if counts == 0 {
-            return at_ns;
-        }
-        window_start_ns(at_ns, self.window_ns, offset.saturating_add(1))
+        self.ready_ns(held, at_ns, self.limit)
     }
 }

@@ -13,7 +13,7 @@
 //! The start is kept in whole *quanta*, a power of ten nanoseconds and as fine as the word has room for,
 //! and rounded up: a window may stay shut less than one quantum too long, and never opens early.
 
-use super::{Held, Moment, window_start_ns};
+use super::{Held, Moment};
 
 /// A fixed window that starts with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +42,19 @@ impl FromFirst {
     /// quantum that is not before now.
     fn turn(&self, held: Held, moment: Moment) -> Held {
         let age_ns =
-            i128::from(moment.into_ns) - i128::from(held.offset) * i128::from(self.quantum_ns);
-        if held.counts == 0 || age_ns >= i128::from(self.window_ns) {
-            return Held { offset: i64::from(moment.into_ns > 0), counts: 0 };
+            u128::from(held.behind) * u128::from(self.quantum_ns) + u128::from(moment.into_ns);
+        let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);
+        if held.counts == 0 || over {
+            return Held { ahead: u64::from(moment.into_ns > 0), ..Held::IDLE };
         }
         held
     }
 
     #[inline]
     pub(super) fn step(&self, held: Held, moment: Moment, cost: u64) -> Option<Held> {
-        let Held { offset, counts } = self.turn(held, moment);
-        (counts <= self.limit - cost).then(|| Held { offset, counts: counts + cost })
+        let window = self.turn(held, moment);
+        (window.counts <= self.limit - cost)
+            .then(|| Held { counts: window.counts + cost, ..window })
     }
 
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
@@ -63,18 +65,12 @@ impl FromFirst {
         if self.turn(held, self.moment(at_ns)).counts <= self.limit - cost {
             return at_ns;
         }
-        self.end_ns(held, at_ns)
+        let start = (at_ns / self.quantum_ns + held.ahead).saturating_sub(held.behind);
+        start.saturating_mul(self.quantum_ns).saturating_add(self.window_ns)
     }
 
+    /// Idle is: the whole limit would be admitted.
     pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        if self.turn(held, self.moment(at_ns)).counts == 0 {
-            return at_ns;
-        }
-        self.end_ns(held, at_ns)
-    }
-
-    /// The instant at which the stored window is over.
-    fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
-        window_start_ns(at_ns, self.quantum_ns, held.offset).saturating_add(self.window_ns)
+        self.ready_ns(held, at_ns, self.limit)
     }
 }

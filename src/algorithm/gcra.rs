@@ -55,40 +55,33 @@ impl Gcra {
         u64::try_from(late).unwrap_or(u64::MAX)
     }
 
-    /// How far the TAT lies ahead of now, in ticks; 0 if it does not.
-    #[inline]
-    fn debt(held: Held) -> u64 {
-        held.offset.max(0).unsigned_abs()
-    }
-
-    /// `cost <= limit`, so the shift cannot lose bits.
+    /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not. `cost <= limit`,
+    /// so the shift cannot lose bits.
     #[inline]
     pub(super) fn step(&self, held: Held, late: u64, cost: u64) -> Option<Held> {
         let cost_ticks = cost << self.unit_bits;
-        let debt = Self::debt(held);
-        if debt.saturating_add(late) > self.burst_ticks - cost_ticks {
+        if held.ahead.saturating_add(late) > self.burst_ticks - cost_ticks {
             return None;
         }
         // At most burst_ticks, which is below 2^63.
-        Some(Held { offset: (debt + cost_ticks).cast_signed(), counts: 0 })
+        Some(Held { ahead: held.ahead + cost_ticks, ..Held::IDLE })
     }
 
     pub(super) fn remaining(&self, held: Held, late: u64) -> u64 {
-        let used = Self::debt(held).saturating_add(late);
-        self.burst_ticks.saturating_sub(used) >> self.unit_bits
+        self.burst_ticks.saturating_sub(held.ahead.saturating_add(late)) >> self.unit_bits
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
-        let tat = self.scale.ticks(at_ns) + u128::from(Self::debt(held));
         let room = self.burst_ticks - (cost << self.unit_bits);
-        self.scale.first_ns(tat.saturating_sub(u128::from(room)))
+        self.scale.first_ns(self.tat(held, at_ns).saturating_sub(u128::from(room)))
     }
 
     pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        if held.offset <= 0 {
-            return at_ns;
-        }
-        self.scale.first_ns(self.scale.ticks(at_ns) + u128::from(Self::debt(held)))
+        if held.ahead == 0 { at_ns } else { self.scale.first_ns(self.tat(held, at_ns)) }
+    }
+
+    fn tat(&self, held: Held, at_ns: u64) -> u128 {
+        self.scale.ticks(at_ns) + u128::from(held.ahead)
     }
 }
 
@@ -107,9 +100,9 @@ mod tests {
             .iter()
             .map(|&now_ns| {
                 let now = gcra.moment(now_ns).unit;
-                let held = Held { offset: tat.cast_signed() - now.cast_signed(), counts: 0 };
+                let held = Held { ahead: tat.saturating_sub(now), ..Held::IDLE };
                 let Some(next) = gcra.step(held, 0, 1) else { return 'D' };
-                tat = now.wrapping_add_signed(next.offset);
+                tat = now + next.ahead;
                 'A'
             })
             .collect()

@@ -5,8 +5,8 @@
 //!
 //! A word holds a *time* and *counts*. What "time" counts is the algorithm's own unit: ticks for GCRA,
 //! windows for fixed and sliding windows, segments, quanta. A step does not see the absolute time but
-//! its distance from now ([`Held::offset`]), because that is all that matters to a decision and is the
-//! same whether the word had room for the whole time or only for its low bits.
+//! its distance from now, because that is all that matters to a decision and is the same whether the
+//! word had room for the whole time or only for its low bits.
 //!
 //! [`Limiter`]: crate::Limiter
 //! [`KeyedLimiter`]: crate::KeyedLimiter
@@ -27,20 +27,25 @@ pub(crate) use sliding_window::{Rounding, SlidingWindow};
 /// What one word holds, seen from one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The word's time minus the moment's, in the algorithm's unit. Positive: ahead of now.
-    pub(crate) offset: i64,
+    /// How far the word's time lies ahead of the moment, in the algorithm's unit; else 0.
+    pub(crate) ahead: u64,
+    /// How far it lies behind the moment; else 0.
+    pub(crate) behind: u64,
     /// The word's counts, packed as the algorithm packs them.
     pub(crate) counts: u64,
 }
 
 impl Held {
     /// A word that was never used, seen from any moment.
-    pub(crate) const IDLE: Self = Self { offset: 0, counts: 0 };
+    pub(crate) const IDLE: Self = Self { ahead: 0, behind: 0, counts: 0 };
 
-    /// The same word seen from another moment.
-    pub(crate) fn seen_from(self, old: Moment, new: Moment) -> Self {
-        let moved = new.unit.wrapping_sub(old.unit).cast_signed();
-        Self { offset: self.offset.saturating_sub(moved), ..self }
+    /// The same word seen from a later moment, `passed` units on.
+    pub(crate) fn seen_later(self, passed: u64) -> Self {
+        Self {
+            ahead: self.ahead.saturating_sub(passed),
+            behind: self.behind.saturating_add(passed.saturating_sub(self.ahead)),
+            ..self
+        }
     }
 }
 
@@ -151,7 +156,7 @@ pub(crate) const fn bits_for(largest: u64) -> u8 {
     bits
 }
 
-/// Start of the window (segment, quantum) that lies `offset` of them from the one that holds `at`.
-pub(crate) fn window_start_ns(at_ns: u64, window_ns: u64, offset: i64) -> u64 {
-    (at_ns / window_ns).saturating_add_signed(offset).saturating_mul(window_ns)
+/// Start of the window (segment, quantum) that lies `ahead` of the one that holds `at`.
+pub(crate) fn window_start_ns(at_ns: u64, window_ns: u64, ahead: u64) -> u64 {
+    (at_ns / window_ns).saturating_add(ahead).saturating_mul(window_ns)
 }

@@ -39,17 +39,12 @@ impl SegmentedWindow {
 
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
     fn turn(&self, held: Held) -> Held {
-        if held.offset >= 0 {
-            return held;
+        if held.behind >= u64::from(self.segments) {
+            return Held { counts: 0, behind: 0, ..held };
         }
-        let passed = held.offset.unsigned_abs();
-        let counts = if passed >= u64::from(self.segments) {
-            0
-        } else {
-            let ring_bits = u64::from(self.segments) * u64::from(self.count_bits);
-            (held.counts << (passed * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
-        };
-        Held { offset: 0, counts }
+        let ring_bits = u64::from(self.segments) * u64::from(self.count_bits);
+        let shifted = held.counts << (held.behind * u64::from(self.count_bits));
+        Held { counts: shifted & ((1 << ring_bits) - 1), behind: 0, ..held }
     }
 
     /// The count of the segment `age` segments back.
@@ -63,9 +58,10 @@ impl SegmentedWindow {
 
     #[inline]
     pub(super) fn step(&self, held: Held, cost: u64) -> Option<Held> {
-        let Held { offset, counts } = self.turn(held);
+        let ring = self.turn(held);
         // The sum never exceeds the limit, so the current count cannot spill into its neighbour.
-        (self.sum(counts) <= self.limit - cost).then(|| Held { offset, counts: counts + cost })
+        (self.sum(ring.counts) <= self.limit - cost)
+            .then(|| Held { counts: ring.counts + cost, ..ring })
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
@@ -73,7 +69,7 @@ impl SegmentedWindow {
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
-        let Held { offset, counts } = self.turn(held);
+        let Held { ahead, counts, .. } = self.turn(held);
         let mut used = self.sum(counts);
         for passed in 0..=self.segments {
             if used <= self.limit - cost {
@@ -82,7 +78,7 @@ impl SegmentedWindow {
                     _ => window_start_ns(
                         at_ns,
                         self.segment_ns,
-                        offset.saturating_add(i64::from(passed)),
+                        ahead.saturating_add(u64::from(passed)),
                     ),
                 };
             }

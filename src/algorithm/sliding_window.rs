@@ -35,7 +35,7 @@ pub(crate) struct SlidingWindow {
 
 /// The two counters in force, and where now lies in the current window.
 struct Turned {
-    offset: i64,
+    ahead: u64,
     previous: u64,
     current: u64,
     elapsed_ns: u64,
@@ -65,13 +65,13 @@ impl SlidingWindow {
     fn turn(&self, held: Held, moment: Moment) -> Turned {
         let previous = held.counts >> self.count_bits;
         let current = held.counts & ((1 << self.count_bits) - 1);
-        let (offset, previous, current, elapsed_ns) = match held.offset {
-            1.. => (held.offset, previous, current, 0),
-            0 => (0, previous, current, moment.into_ns),
-            -1 => (0, current, 0, moment.into_ns),
-            _ => (0, 0, 0, moment.into_ns),
+        let (previous, current) = match held.behind {
+            0 => (previous, current),
+            1 => (current, 0),
+            _ => (0, 0),
         };
-        Turned { offset, previous, current, elapsed_ns }
+        let elapsed_ns = if held.ahead > 0 { 0 } else { moment.into_ns };
+        Turned { ahead: held.ahead, previous, current, elapsed_ns }
     }
 
     /// The largest `previous * (W - e)` that leaves room for `spare` further units, `spare` being
@@ -102,7 +102,8 @@ impl SlidingWindow {
     pub(super) fn step(&self, held: Held, moment: Moment, cost: u64) -> Option<Held> {
         let turned = self.turn(held, moment);
         self.admits(&turned, cost).then(|| Held {
-            offset: turned.offset,
+            ahead: turned.ahead,
+            behind: 0,
             counts: (turned.previous << self.count_bits) | (turned.current + cost),
         })
     }
@@ -137,8 +138,8 @@ impl SlidingWindow {
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let turned = self.turn(held, self.moment(at_ns));
-        let start = |ahead: i64| {
-            window_start_ns(at_ns, self.window_ns, turned.offset.saturating_add(ahead))
+        let start = |windows: u64| {
+            window_start_ns(at_ns, self.window_ns, turned.ahead.saturating_add(windows))
         };
         let spare = self.limit - cost;
         // In the current window, if the previous count alone stands in the way.

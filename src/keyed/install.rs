@@ -238,6 +238,7 @@ impl Table {
         let at_floor = self.kernel().moment(header.floor_ns());
         let goal_ns = (floor_at(ask.now_ns) << GRANULE_BITS).max(header.floor_ns());
         let at_goal = self.kernel().moment(goal_ns);
+        let passed = at_goal.unit.wrapping_sub(at_floor.unit);
         let mut offer = Offer::default();
         for cell in 0..CELLS {
             let word = shard.load(cell);
@@ -256,8 +257,7 @@ impl Table {
                         offer.idle = offer.idle.or(Some(seen));
                     } else {
                         offer.taken += 1;
-                        offer.idle_soon |=
-                            self.kernel().is_idle(held.seen_from(at_floor, at_goal), at_goal);
+                        offer.idle_soon |= self.kernel().is_idle(held.seen_later(passed), at_goal);
                     }
                 }
             }

@@ -171,16 +171,21 @@ impl Layout {
 
     #[inline]
     pub(super) fn live(&self, tag: u64, held: Held, moment: Moment) -> u64 {
-        let time = moment.unit.wrapping_add_signed(held.offset) & ((1 << self.time_bits) - 1);
+        let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
+        let time = time & ((1 << self.time_bits) - 1);
         (tag << self.state_bits()) | (time << self.count_bits) | held.counts
     }
 
     /// What a live word holds, seen from an instant in [F, F + E] of its shard's floor.
     #[inline]
     pub(super) fn unpack(&self, word: u64, moment: Moment) -> Held {
-        let from_back = (word >> self.count_bits).wrapping_sub(moment.unit).wrapping_add(self.back);
-        let offset = (from_back & ((1 << self.time_bits) - 1)).wrapping_sub(self.back);
-        Held { offset: offset.cast_signed(), counts: word & ((1 << self.count_bits) - 1) }
+        let earliest = moment.unit.wrapping_sub(self.back);
+        let since = (word >> self.count_bits).wrapping_sub(earliest) & ((1 << self.time_bits) - 1);
+        Held {
+            ahead: since.saturating_sub(self.back),
+            behind: self.back.saturating_sub(since),
+            counts: word & ((1 << self.count_bits) - 1),
+        }
     }
 }
 

@@ -1,1 +1,40 @@
-//! Reference model.
+//! Exact reference model of every Tollgate algorithm, for tests only.
+//!
+//! Each algorithm is written as its definition reads, in integers without bounds: no packing, no
+//! rounding that the definition does not ask for, no closed formula for a wait. What the fast
+//! code answers is compared with what this model answers, so the two share nothing: no code, no
+//! constants, no representation.
+//!
+//! Three questions are enough to describe an algorithm: would this cost be admitted at this time,
+//! what does an admission leave behind, and is the state as good as unused. Each model answers
+//! only those; [`Oracle`] derives everything else from them by search.
+//!
+//! Time is in whole nanoseconds since time 0, and need not rise from call to call.
+//!
+//! ```
+//! use tollgate_oracle::{Algorithm, BigUint, Oracle, Verdict};
+//!
+//! // Two units per ten nanoseconds, in windows [0, 10), [10, 20), ...
+//! let mut oracle = Oracle::new(Algorithm::FixedWindow { limit: 2, window_ns: 10 });
+//! assert_eq!(oracle.check(7, 2), Verdict::Allowed);
+//! assert_eq!(oracle.check(8, 1), Verdict::Denied);
+//! assert_eq!(oracle.retry_after(8, 1), Some(BigUint::from(2u32)));
+//! assert_eq!(oracle.check(10, 1), Verdict::Allowed);
+//! assert_eq!(oracle.check(10, 3), Verdict::Never);
+//! ```
+
+mod algorithm;
+mod fixed_window;
+mod from_first;
+mod gcra;
+mod model;
+mod oracle;
+mod search;
+mod segmented_window;
+mod sliding_log;
+mod sliding_window;
+mod ticks;
+
+pub use algorithm::{Algorithm, Rounding};
+pub use num_bigint::BigUint;
+pub use oracle::{Oracle, Verdict};

@@ -1,0 +1,172 @@
+//! The algorithms in plain numbers, and what makes such numbers meaningful.
+
+use crate::ticks::Ticks;
+
+/// Which algorithm, in plain numbers.
+///
+/// `now` is the time of the request and `cost` the units it asks for. All windows and segments
+/// are half open; a request on a boundary belongs to the new one. A `now` before the stored
+/// window counts as the start of that window.
+///
+/// ```
+/// use tollgate_oracle::{Algorithm, Oracle};
+///
+/// // 100 units per second, 20 of them at one instant, in exact rational time.
+/// let algorithm = Algorithm::Gcra { count: 100, period_ns: 1_000_000_000, burst: 20, tick: None };
+/// assert_eq!(Oracle::new(algorithm).limit(), 20);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// The generic cell rate algorithm: a token bucket that refills continuously, a leaky bucket
+    /// used as a meter.
+    ///
+    /// The state is one time, the theoretical arrival time (TAT), 0 at first. One unit takes one
+    /// emission interval `period / count`. Admit iff
+    ///
+    /// `max(TAT, now) + cost * interval - now <= burst * interval`
+    ///
+    /// and an admission sets TAT to `max(TAT, now) + cost * interval`.
+    ///
+    /// With `tick: None` time is an exact rational. With `tick: Some(k)` time is a whole number
+    /// of ticks, `2^k` to the emission interval: `ticks(now) = floor(now * F / 2^s)`, where
+    /// `F = ceil(count * 2^k * 2^s / period)` and `s` is the largest integer from 0 up for which
+    /// `F < 2^64`.
+    Gcra {
+        /// Units per period.
+        count: u64,
+        /// Length of the period.
+        period_ns: u64,
+        /// Most units admitted at one instant from rest, the first one included.
+        burst: u64,
+        /// `None` for rational time, `Some(k)` for ticks of `2^-k` unit.
+        tick: Option<u32>,
+    },
+    /// Windows `[k * window, (k + 1) * window)` counted from time 0. Admit iff
+    ///
+    /// `units admitted in the window + cost <= limit`.
+    FixedWindow {
+        /// Most units in one window.
+        limit: u64,
+        /// Length of a window.
+        window_ns: u64,
+    },
+    /// A window that opens with the first admitted request and ends `window` later. Admit iff
+    ///
+    /// `units admitted in the open window + cost <= limit`,
+    ///
+    /// where no window is open before the first admission and from `start + window` on. `start`
+    /// is the time of the admission that opened the window, rounded up to whole quanta; before
+    /// `start` the window has age 0.
+    FixedWindowFromFirst {
+        /// Most units in one window.
+        limit: u64,
+        /// Length of a window.
+        window_ns: u64,
+        /// Unit in which the start is kept; 1 keeps it exactly.
+        quantum_ns: u64,
+    },
+    /// Aligned windows, where the previous one still weighs by its share of the last `window`
+    /// nanoseconds. With `e = now - start of the window`, `0 <= e < window`, see [`Rounding`] for
+    /// when a request is admitted. Once two or more windows have passed, both counts are 0.
+    SlidingWindow {
+        /// Most units in one window.
+        limit: u64,
+        /// Length of a window.
+        window_ns: u64,
+        /// How the previous window's share is rounded.
+        rounding: Rounding,
+    },
+    /// Segments of `window / segments` nanoseconds counted from time 0. Admit iff
+    ///
+    /// `units in the last n segments, the current one included, + cost <= limit`,
+    ///
+    /// with `n = segments`.
+    SegmentedWindow {
+        /// Most units in `segments` consecutive segments.
+        limit: u64,
+        /// Length of all segments together; divisible by `segments`.
+        window_ns: u64,
+        /// Number of segments.
+        segments: u64,
+    },
+    /// Every admission is remembered with its time. Admit iff
+    ///
+    /// `units admitted at times in (now - window, now] + cost <= limit`,
+    ///
+    /// where a unit admitted at a time after `now` counts too.
+    SlidingLog {
+        /// Most units in any `window` nanoseconds.
+        limit: u64,
+        /// How long a unit counts.
+        window_ns: u64,
+    },
+}
+
+/// How [`Algorithm::SlidingWindow`] counts the previous window.
+///
+/// `prev` and `cur` are the units admitted in the previous and in the current window, `e` is the
+/// age of the current window.
+///
+/// ```
+/// use tollgate_oracle::{Algorithm, Oracle, Rounding};
+///
+/// let room = |rounding| {
+///     let mut oracle = Oracle::new(Algorithm::SlidingWindow { limit: 5, window_ns: 4, rounding });
+///     oracle.check(0, 5);
+///     oracle.remaining(4 + 3) // a quarter of five units remains: 1.25
+/// };
+/// assert_eq!(room(Rounding::Down), 4);
+/// assert_eq!(room(Rounding::Exact), 3);
+/// assert_eq!(room(Rounding::Strict), 0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// `prev * (window - e) + (cur + cost) * window <= limit * window`; the same as rounding the
+    /// share up.
+    Exact,
+    /// `floor(prev * (window - e) / window) + cur + cost <= limit`.
+    Down,
+    /// `prev + cur + cost <= limit`: the previous window counts in full.
+    Strict,
+}
+
+impl Algorithm {
+    /// Refuses numbers that describe no algorithm.
+    pub(crate) fn assert_meaningful(&self) {
+        match *self {
+            Algorithm::Gcra { count, period_ns, burst, tick } => {
+                assert!(count > 0, "count must be at least 1");
+                assert!(period_ns > 0, "period must be at least 1 ns");
+                assert!(burst > 0, "burst must be at least 1");
+                assert!(
+                    tick.is_none_or(|k| Ticks::new(count, period_ns, k).is_some()),
+                    "at this rate ticks of 2^-k unit have no factor below 2^64"
+                );
+            }
+            Algorithm::FixedWindowFromFirst { quantum_ns, .. } => {
+                assert!(quantum_ns > 0, "quantum must be at least 1 ns");
+            }
+            Algorithm::SegmentedWindow { window_ns, segments, .. } => {
+                assert!(segments > 0, "segments must be at least 1");
+                assert!(
+                    window_ns.is_multiple_of(segments),
+                    "window must be a whole number of ns per segment"
+                );
+            }
+            Algorithm::FixedWindow { .. }
+            | Algorithm::SlidingWindow { .. }
+            | Algorithm::SlidingLog { .. } => {}
+        }
+        match *self {
+            Algorithm::Gcra { .. } => {}
+            Algorithm::FixedWindow { limit, window_ns }
+            | Algorithm::FixedWindowFromFirst { limit, window_ns, .. }
+            | Algorithm::SlidingWindow { limit, window_ns, .. }
+            | Algorithm::SegmentedWindow { limit, window_ns, .. }
+            | Algorithm::SlidingLog { limit, window_ns } => {
+                assert!(limit > 0, "limit must be at least 1");
+                assert!(window_ns > 0, "window must be at least 1 ns");
+            }
+        }
+    }
+}

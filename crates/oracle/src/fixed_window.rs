@@ -1,0 +1,53 @@
+//! Windows aligned to time 0.
+
+use num_bigint::BigUint;
+
+use crate::model::Definition;
+
+/// The newest window charged so far, and its units. Unused: window 0 with none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FixedWindow {
+    limit: BigUint,
+    window: BigUint,
+    index: BigUint,
+    units: BigUint,
+}
+
+impl FixedWindow {
+    pub(crate) fn new(limit: u64, window_ns: u64) -> FixedWindow {
+        FixedWindow {
+            limit: limit.into(),
+            window: window_ns.into(),
+            index: BigUint::ZERO,
+            units: BigUint::ZERO,
+        }
+    }
+
+    /// The window `now` counts for, and the units it holds.
+    fn at(&self, now: &BigUint) -> (BigUint, BigUint) {
+        let index = now / &self.window;
+        if index > self.index {
+            (index, BigUint::ZERO)
+        } else {
+            (self.index.clone(), self.units.clone())
+        }
+    }
+}
+
+impl Definition for FixedWindow {
+    fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
+        let (_, units) = self.at(now);
+        units + cost <= self.limit
+    }
+
+    fn charge(&mut self, now: &BigUint, cost: &BigUint) {
+        let (index, units) = self.at(now);
+        self.index = index;
+        self.units = units + cost;
+    }
+
+    fn is_idle(&self, now: &BigUint) -> bool {
+        let (_, units) = self.at(now);
+        units == BigUint::ZERO
+    }
+}

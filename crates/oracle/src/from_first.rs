@@ -1,0 +1,59 @@
+//! A window that opens with the first admitted request.
+
+use num_bigint::BigUint;
+use num_integer::Integer;
+
+use crate::model::Definition;
+
+/// The window opened last, if any was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FixedWindowFromFirst {
+    limit: BigUint,
+    window: BigUint,
+    quantum: BigUint,
+    last: Option<Window>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Window {
+    /// In whole quanta.
+    start: BigUint,
+    units: BigUint,
+}
+
+impl FixedWindowFromFirst {
+    pub(crate) fn new(limit: u64, window_ns: u64, quantum_ns: u64) -> FixedWindowFromFirst {
+        FixedWindowFromFirst {
+            limit: limit.into(),
+            window: window_ns.into(),
+            quantum: quantum_ns.into(),
+            last: None,
+        }
+    }
+
+    /// The window still open at `now`: its end has not come. One that starts after `now` is open
+    /// too, at age 0.
+    fn open(&self, now: &BigUint) -> Option<&Window> {
+        self.last.as_ref().filter(|window| *now < &window.start * &self.quantum + &self.window)
+    }
+}
+
+impl Definition for FixedWindowFromFirst {
+    fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
+        match self.open(now) {
+            Some(window) => &window.units + cost <= self.limit,
+            None => *cost <= self.limit,
+        }
+    }
+
+    fn charge(&mut self, now: &BigUint, cost: &BigUint) {
+        self.last = Some(match self.open(now) {
+            Some(window) => Window { start: window.start.clone(), units: &window.units + cost },
+            None => Window { start: now.div_ceil(&self.quantum), units: cost.clone() },
+        });
+    }
+
+    fn is_idle(&self, now: &BigUint) -> bool {
+        self.open(now).is_none()
+    }
+}

@@ -1,0 +1,66 @@
+//! A window cut into segments.
+
+use std::collections::BTreeMap;
+
+use num_bigint::BigUint;
+
+use crate::model::Definition;
+
+/// Units by segment, for the segments that hold any; the newest one is the last entry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SegmentedWindow {
+    limit: BigUint,
+    segment: BigUint,
+    segments: BigUint,
+    units: BTreeMap<BigUint, BigUint>,
+}
+
+impl SegmentedWindow {
+    pub(crate) fn new(limit: u64, window_ns: u64, segments: u64) -> SegmentedWindow {
+        SegmentedWindow {
+            limit: limit.into(),
+            segment: (window_ns / segments).into(),
+            segments: segments.into(),
+            units: BTreeMap::new(),
+        }
+    }
+
+    /// The segment `now` counts for: its own, or the newest one if that is later.
+    fn segment_of(&self, now: &BigUint) -> BigUint {
+        let own = now / &self.segment;
+        match self.units.last_key_value() {
+            Some((newest, _)) if *newest > own => newest.clone(),
+            _ => own,
+        }
+    }
+
+    /// Whether segment `index` is one of the last n up to and including `current`.
+    fn counts(&self, index: &BigUint, current: &BigUint) -> bool {
+        index + &self.segments > *current
+    }
+
+    fn in_window(&self, now: &BigUint) -> BigUint {
+        let current = self.segment_of(now);
+        let counted = self.units.iter().filter(|(index, _)| self.counts(index, &current));
+        counted.map(|(_, units)| units).sum()
+    }
+}
+
+impl Definition for SegmentedWindow {
+    fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
+        self.in_window(now) + cost <= self.limit
+    }
+
+    fn charge(&mut self, now: &BigUint, cost: &BigUint) {
+        let current = self.segment_of(now);
+        // The current segment never moves back, so what has left the window is gone for good.
+        let mut units = std::mem::take(&mut self.units);
+        units.retain(|index, _| self.counts(index, &current));
+        *units.entry(current).or_default() += cost;
+        self.units = units;
+    }
+
+    fn is_idle(&self, now: &BigUint) -> bool {
+        self.in_window(now) == BigUint::ZERO
+    }
+}

@@ -1,0 +1,51 @@
+//! Every admission, remembered with its time.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use num_bigint::BigUint;
+
+use crate::model::Definition;
+
+/// Units by time of admission. Nothing is ever dropped: a time far back may still be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SlidingLog {
+    limit: BigUint,
+    window: BigUint,
+    units: BTreeMap<BigUint, BigUint>,
+}
+
+impl SlidingLog {
+    pub(crate) fn new(limit: u64, window_ns: u64) -> SlidingLog {
+        SlidingLog { limit: limit.into(), window: window_ns.into(), units: BTreeMap::new() }
+    }
+
+    /// The entries that count at `now`, newest first: those with `time > now - window`.
+    fn inside(&self, now: &BigUint) -> impl Iterator<Item = &BigUint> {
+        let after =
+            if *now < self.window { Bound::Unbounded } else { Bound::Excluded(now - &self.window) };
+        self.units.range((after, Bound::Unbounded)).rev().map(|(_, units)| units)
+    }
+}
+
+impl Definition for SlidingLog {
+    fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
+        let mut sum = cost.clone();
+        for units in self.inside(now) {
+            sum += units;
+            // The rest can only add to what is too much already.
+            if sum > self.limit {
+                break;
+            }
+        }
+        sum <= self.limit
+    }
+
+    fn charge(&mut self, now: &BigUint, cost: &BigUint) {
+        *self.units.entry(now.clone()).or_default() += cost;
+    }
+
+    fn is_idle(&self, now: &BigUint) -> bool {
+        self.inside(now).next().is_none()
+    }
+}

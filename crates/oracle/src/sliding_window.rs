@@ -1,0 +1,84 @@
+//! Two aligned windows, the previous one weighed by its share.
+
+use num_bigint::BigUint;
+
+use crate::Rounding;
+use crate::model::Definition;
+
+/// The newest window charged so far, its units and those of the window before it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SlidingWindow {
+    limit: BigUint,
+    window: BigUint,
+    rounding: Rounding,
+    index: BigUint,
+    previous: BigUint,
+    current: BigUint,
+}
+
+/// The counts as they stand at one time.
+struct View {
+    index: BigUint,
+    previous: BigUint,
+    current: BigUint,
+    /// Time until the current window ends: `window - e`, at least 1.
+    left: BigUint,
+}
+
+impl SlidingWindow {
+    pub(crate) fn new(limit: u64, window_ns: u64, rounding: Rounding) -> SlidingWindow {
+        SlidingWindow {
+            limit: limit.into(),
+            window: window_ns.into(),
+            rounding,
+            index: BigUint::ZERO,
+            previous: BigUint::ZERO,
+            current: BigUint::ZERO,
+        }
+    }
+
+    fn at(&self, now: &BigUint) -> View {
+        // A `now` before the stored window counts as its first instant.
+        let now = now.max(&(&self.index * &self.window)).clone();
+        let index = &now / &self.window;
+        let left = &self.window - (now % &self.window);
+        let (previous, current) = if index == self.index {
+            (self.previous.clone(), self.current.clone())
+        } else if index == &self.index + 1u32 {
+            (self.current.clone(), BigUint::ZERO)
+        } else {
+            (BigUint::ZERO, BigUint::ZERO)
+        };
+        View { index, previous, current, left }
+    }
+}
+
+impl Definition for SlidingWindow {
+    fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
+        let View { previous, current, left, .. } = self.at(now);
+        let window = &self.window;
+        match self.rounding {
+            Rounding::Exact => previous * left + (current + cost) * window <= &self.limit * window,
+            Rounding::Down => previous * left / window + current + cost <= self.limit,
+            Rounding::Strict => previous + current + cost <= self.limit,
+        }
+    }
+
+    fn charge(&mut self, now: &BigUint, cost: &BigUint) {
+        let View { index, previous, current, .. } = self.at(now);
+        self.index = index;
+        self.previous = previous;
+        self.current = current + cost;
+    }
+
+    /// Nothing in the current window, and nothing that counts of the previous one: rounded down,
+    /// its share may reach 0 before its window has passed, and then stays there.
+    fn is_idle(&self, now: &BigUint) -> bool {
+        let View { previous, current, left, .. } = self.at(now);
+        let counts = match self.rounding {
+            Rounding::Exact | Rounding::Strict => previous,
+            Rounding::Down => previous * left / &self.window,
+        };
+        counts == BigUint::ZERO && current == BigUint::ZERO
+    }
+}

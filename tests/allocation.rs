@@ -1,0 +1,47 @@
+//! Memory is asked for once, when a table is built, and never again.
+
+use ahash::RandomState;
+use allocation_counter::measure;
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+
+#[test]
+fn a_table_allocates_once() {
+    let clock = ManualClock::new();
+    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
+    let mut table: Option<KeyedLimiter<u64>> = None;
+    let allocations = measure(|| {
+        let quota = Quota::per_second(100).burst(20);
+        table = KeyedLimiter::with_hashers(quota, 1_000_000, clock, seeds).ok();
+    });
+    let bytes = table.expect("the quota fits").stats().bytes;
+    assert_eq!(allocations.count_total, 1);
+    assert_eq!(allocations.bytes_total, bytes as u64);
+}
+
+#[test]
+fn a_million_decisions_allocate_nothing() {
+    let keyed = KeyedLimiter::with_clock(Quota::per_second(10), 10_000, ManualClock::new());
+    let keyed = keyed.expect("the quota fits");
+    let direct =
+        Limiter::with_clock("sliding-window 10/s".parse::<Policy>().unwrap(), ManualClock::new());
+    let mut admitted = 0_u64;
+    let allocations = measure(|| {
+        for n in 0..1_000_000_u64 {
+            // Hits, installs, reclaims, full shards, denials, never-fitting costs, answers.
+            let now = Timestamp::from_nanos(n * 20_000);
+            let decision = keyed.check_at(&(n.wrapping_mul(0x9e37_79b9) % 30_000), n % 12, now);
+            admitted += u64::from(decision.is_allowed());
+            let denied = direct.check_at(1, now).into_result().err();
+            admitted += denied.map_or(0, |denial| denial.retry_after().map_or(0, |_| 1));
+        }
+    });
+    assert!(admitted > 100_000);
+    assert_eq!(allocations.count_total, 0);
+}
+
+#[test]
+fn the_counter_sees_an_allocation() {
+    // The control: were the counter blind, the tests above would pass whatever happened.
+    let allocations = measure(|| drop(std::hint::black_box(vec![0_u8; 64])));
+    assert_eq!(allocations.count_total, 1);
+}

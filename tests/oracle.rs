@@ -1,0 +1,233 @@
+//! The code against the reference model, decision by decision and answer by answer.
+//!
+//! The model (crates/oracle) is written from the definitions in unbounded integers and shares nothing
+//! with the code. It is told how finely a word counts time, by the rule in the documentation.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{
+    Algorithm, Decision, KeyedLimiter, ManualClock, Meter, Policy, Quota, Timestamp, Word,
+};
+use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
+
+/// 2100-01-01, the latest instant that a word tells apart.
+const LATEST_NS: u64 = 4_102_444_800_000_000_000;
+
+/// The finest tick of an un-keyed word: the largest k for which the ticks until 2100, and the burst,
+/// stay below 2^63.
+fn finest_tick(quota: Quota) -> u32 {
+    let period = BigUint::from(quota.period().as_nanos());
+    let fits = |k: u32| {
+        BigUint::from(quota.count()) * LATEST_NS * (BigUint::from(1_u32) << k) / &period
+            < BigUint::from(1_u64 << 63)
+            && BigUint::from(quota.max_burst()) << k < BigUint::from(1_u64 << 63)
+    };
+    (0..=62).rev().find(|&k| fits(k)).expect("the quota was accepted")
+}
+
+/// The finest start of a from-first window: the least power of ten ns that leaves room for the count.
+fn finest_quantum_ns(limit: u64) -> u64 {
+    let bits = |largest: u64| u64::BITS - largest.leading_zeros();
+    let fits = |power: &u32| bits(limit) + bits(LATEST_NS / 10_u64.pow(*power) + 1) <= 64;
+    10_u64.pow((0..18).find(fits).expect("the policy was accepted"))
+}
+
+fn model(policy: Policy, tick: u32, quantum_ns: u64) -> Oracle {
+    let quota = policy.quota();
+    let (limit, window_ns) = (quota.count(), u64::try_from(quota.period().as_nanos()).unwrap());
+    let sliding = |rounding| Model::SlidingWindow { limit, window_ns, rounding };
+    Oracle::new(match policy.algorithm() {
+        Algorithm::Gcra => {
+            let burst = quota.max_burst();
+            Model::Gcra { count: limit, period_ns: window_ns, burst, tick: Some(tick) }
+        }
+        Algorithm::FixedWindow => Model::FixedWindow { limit, window_ns },
+        Algorithm::FixedWindowFromFirst => {
+            Model::FixedWindowFromFirst { limit, window_ns, quantum_ns }
+        }
+        Algorithm::SlidingWindow => sliding(Rounding::Exact),
+        Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+        Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+        Algorithm::SegmentedWindow { segments } => {
+            Model::SegmentedWindow { limit, window_ns, segments: u64::from(segments) }
+        }
+        other => panic!("no model of {other:?}"),
+    })
+}
+
+fn verdict(decision: &Decision) -> Verdict {
+    match decision {
+        Decision::Allowed(_) => Verdict::Allowed,
+        Decision::Denied(denial) if denial.is_never() => Verdict::Never,
+        Decision::Denied(_) => Verdict::Denied,
+    }
+}
+
+fn duration(ns: &BigUint) -> Duration {
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
+/// Every quota that a test might meet: short and long periods, small and large counts.
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let period = prop_oneof![
+        1_u64..100,
+        Just(1_000_000_000),
+        Just(60_000_000_000),
+        1_u64..10_000_000_000_000,
+        1_u64..u64::MAX,
+    ];
+    let count = prop_oneof![1_u64..20, 1_u64..5_000, 1_u64..4_000_000_000];
+    let burst =
+        prop_oneof![Just(None), (1_u64..20).prop_map(Some), (1_u64..1 << 40).prop_map(Some)];
+    (0..7_usize, period, count, burst, 2_u8..9).prop_filter_map(
+        "refused",
+        |(algorithm, period_ns, count, burst, segments)| {
+            let algorithm = [
+                Algorithm::Gcra,
+                Algorithm::FixedWindow,
+                Algorithm::FixedWindowFromFirst,
+                Algorithm::SlidingWindow,
+                Algorithm::SlidingWindowRoundDown,
+                Algorithm::SlidingWindowStrict,
+                Algorithm::SegmentedWindow { segments },
+            ][algorithm];
+            let segmented = matches!(algorithm, Algorithm::SegmentedWindow { .. });
+            let period_ns =
+                if segmented { period_ns.next_multiple_of(u64::from(segments)) } else { period_ns };
+            let quota = Quota::try_per(count, Duration::from_nanos(period_ns)).ok()?;
+            let quota = match burst {
+                Some(burst) if algorithm == Algorithm::Gcra => quota.try_burst(burst).ok()?,
+                _ => quota,
+            };
+            Policy::new(algorithm, quota).ok()
+        },
+    )
+}
+
+/// Requests whose times are near each other in units of the policy's own period, and anywhere.
+fn requests() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
+    let step = prop_oneof![Just(0), 1_u64..1_000, 900_u64..1_100, 0_u64..5_000];
+    let cost = prop_oneof![Just(1), 0_u64..4, Just(u64::MAX), 0_u64..1 << 40];
+    prop::collection::vec((step, cost, 0..1_000_000_u64), 1..60)
+}
+
+/// A cost between 0 and a little above the limit, most often within it.
+fn fitting(cost: u64, limit: u64) -> u64 {
+    if cost == u64::MAX { cost } else { cost % (limit.saturating_add(2)) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Also with times that run backward.
+    #[test]
+    fn the_pure_function_answers_as_the_model_does(
+        policy in any_policy(),
+        start in prop_oneof![Just(0), 0_u64..LATEST_NS, Just(1_790_000_000_000_000_000)],
+        requests in requests(),
+        backward in any::<bool>(),
+    ) {
+        let meter = Meter::new(policy);
+        let mut model = model(policy, finest_tick(policy.quota()), finest_quantum_ns(policy.quota().count()));
+        let mut word = Word::UNUSED;
+        let mut now_ns = start;
+        let period_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap();
+        for (step, cost, fine) in requests {
+            // Thousandths of a period, and a little noise below that.
+            let step_ns = u128::from(period_ns) * u128::from(step) / 1_000;
+            let step_ns = u64::try_from(step_ns).unwrap_or(u64::MAX);
+            let step_ns = step_ns.saturating_add(fine % (period_ns / 1_000 + 2));
+            now_ns = if backward && fine % 5 == 0 {
+                now_ns.saturating_sub(step_ns)
+            } else {
+                now_ns.saturating_add(step_ns)
+            }.min(LATEST_NS);
+            let cost = fitting(cost, meter.limit());
+            let now = Timestamp::from_nanos(now_ns);
+            let peeked = meter.peek(word, now, cost);
+            prop_assert_eq!(verdict(&peeked), model.peek(now_ns, cost));
+            prop_assert_eq!(peeked.remaining(), model.remaining(now_ns));
+            if let Decision::Denied(denial) = &peeked {
+                let expected = model.retry_after(now_ns, cost).map(|ns| duration(&ns));
+                let told = denial.retry_after();
+                // Past the clock's end there is no first instant to name.
+                if expected.is_none_or(|wait| now + wait < Timestamp::from_nanos(LATEST_NS)) {
+                    prop_assert_eq!(told, expected, "{} at {} cost {}", policy, now_ns, cost);
+                }
+            }
+            let (decision, next) = meter.check(word, now, cost);
+            prop_assert_eq!(verdict(&decision), model.check(now_ns, cost), "{} at {}", policy, now_ns);
+            word = next;
+            prop_assert_eq!(decision.remaining(), model.remaining(now_ns));
+            let reset = duration(&model.reset_after(now_ns));
+            if now + reset < Timestamp::from_nanos(LATEST_NS) {
+                prop_assert_eq!(decision.reset_after(), reset, "{} at {}", policy, now_ns);
+            }
+        }
+    }
+
+    /// Many keys in a small table, with time that goes forward by nanoseconds and by whole epochs:
+    /// a key that finds a cell is decided as if it had a word of its own.
+    #[test]
+    fn the_table_answers_as_a_model_per_key_does(
+        count in 1_u64..1_000,
+        burst in 1_u64..5_000,
+        algorithm in 0..8_usize,
+        period_ns in prop_oneof![Just(1_000_000_000_u64), Just(60_000_000_000), 50_000_000_u64..100_000_000_000],
+        requests in prop::collection::vec((0_u64..12, prop_oneof![0_u64..2_000, 0_u64..30_000_000], 0_u64..6), 1..300),
+    ) {
+        let quota = Quota::per(count, Duration::from_nanos(period_ns));
+        let policy = match algorithm {
+            0 | 1 => Policy::from(quota.burst(burst)),
+            2 => Policy::new(Algorithm::FixedWindow, quota).unwrap(),
+            3 => Policy::new(Algorithm::SlidingWindow, quota).unwrap(),
+            4 => Policy::new(Algorithm::SlidingWindowRoundDown, quota).unwrap(),
+            5 => Policy::new(Algorithm::FixedWindowFromFirst, quota).unwrap(),
+            6 => {
+                let quota = Quota::per(count % 60 + 1, Duration::from_nanos(period_ns / 4 * 4));
+                Policy::new(Algorithm::SegmentedWindow { segments: 4 }, quota).unwrap()
+            }
+            _ => Policy::new(Algorithm::SlidingWindowStrict, quota).unwrap(),
+        };
+        let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
+        // Such quotas count in ticks of 2^-12 units, and starts in 65,536ths of a window or finer.
+        let quantum_ns = 10_u64.pow((period_ns >> 16).ilog10());
+        let mut models: Vec<_> = (0..12).map(|_| model(policy, 12, quantum_ns)).collect();
+        let limit = models[0].limit();
+        let mut now_ns = 0_u64;
+        for (key, step, cost) in requests {
+            now_ns += period_ns / 1_000 * step;
+            let cost = cost * limit / 5;
+            let decision = table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+            let model = &mut models[usize::try_from(key).unwrap()];
+            if let Decision::Denied(denial) = decision && denial.is_table_full() {
+                prop_assert!(model.is_idle(now_ns), "a live key lost its cell");
+                continue;
+            }
+            prop_assert_eq!(verdict(&decision), model.check(now_ns, cost), "{} at {}", policy, now_ns);
+            prop_assert_eq!(decision.remaining(), model.remaining(now_ns));
+            if let Decision::Denied(denial) = decision {
+                let expected = model.retry_after(now_ns, cost).map(|ns| duration(&ns));
+                prop_assert_eq!(denial.retry_after(), expected, "{} at {}", policy, now_ns);
+            }
+            prop_assert_eq!(decision.reset_after(), duration(&model.reset_after(now_ns)));
+        }
+    }
+
+    /// What a policy prints it reads.
+    #[test]
+    fn a_policy_reads_what_it_prints(policy in any_policy()) {
+        prop_assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
+    }
+
+    /// No text makes the parser panic, and what it takes it prints so that it takes it again.
+    #[test]
+    fn any_text_is_read_or_refused(text in "[a-z0-9/ .x-]{0,40}|\\PC{0,40}") {
+        if let Ok(policy) = text.parse::<Policy>() {
+            prop_assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How many keys find a cell, and what they cost: a table at its design load.
+//!
+//! The hashes are seeded, so every run places the same keys in the same cells.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use ahash::RandomState;
+use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
+
+const KEYS: u64 = 1_000_000;
+
+fn table() -> KeyedLimiter<u64, RandomState> {
+    let capacity = usize::try_from(KEYS).unwrap();
+    KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, ManualClock::new(), seeds()).unwrap()
+}
+
+fn seeds() -> [RandomState; 2] {
+    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+}
+
+/// A small generator (SplitMix64) of numbers that look random.
+fn random(n: u64) -> u64 {
+    let z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Checks a million keys once; says how many found no cell, after making sure of the rest.
+fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
+    let table = table();
+    let now = Timestamp::from_secs(1);
+    let denied: Vec<u64> =
+        (0..KEYS).map(&keys).filter(|key| !table.check_at(key, 1, now).is_allowed()).collect();
+    let stats = table.stats_at(now);
+    assert_eq!(stats.full, denied.len() as u64);
+    // Keys that share a tag and their shards share a word; the table says how many to expect.
+    let shared = KEYS - stats.full - stats.live as u64;
+    assert!(shared <= 3, "{shared} keys share a word");
+    // Everyone who has a cell still has nine units there, and only nine.
+    for key in (0..KEYS).map(&keys).filter(|key| !denied.contains(key)).step_by(97) {
+        assert!(table.check_at(&key, 9, now).is_allowed());
+        assert!(!table.check_at(&key, 1, now).is_allowed());
+    }
+    denied.len() as u64
+}
+
+/// At most 1 key in 100,000.
+const HOMELESS_MAX: u64 = KEYS / 100_000;
+
+#[test]
+fn a_million_random_keys_find_their_cells() {
+    assert!(homeless(random) <= HOMELESS_MAX);
+}
+
+#[test]
+fn a_million_sequential_keys_find_their_cells() {
+    assert!(homeless(|n| n) <= HOMELESS_MAX);
+}
+
+#[test]
+fn a_million_keys_with_30_trailing_zero_bits_find_their_cells() {
+    assert!(homeless(|n| n << 30) <= HOMELESS_MAX);
+}
+
+#[test]
+fn a_million_strings_find_their_cells() {
+    let capacity = usize::try_from(KEYS).unwrap();
+    let clock = ManualClock::new();
+    let table = KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, clock, seeds()).unwrap();
+    let denied =
+        (0..KEYS).filter(|n| !table.check(format!("user:{n}").as_str(), 1).is_allowed()).count();
+    assert!(denied as u64 <= HOMELESS_MAX);
+}
+
+#[test]
+fn a_key_costs_at_most_14_and_a_half_bytes() {
+    let stats = table().stats();
+    assert!(stats.bytes as f64 / KEYS as f64 <= 14.5, "{} bytes", stats.bytes);
+    assert!(stats.bytes as f64 / KEYS as f64 >= 14.0, "{} bytes", stats.bytes);
+}
+
+#[test]
+fn ordinary_quotas_tell_keys_apart_by_32_bits_or_more() {
+    let policies = [
+        ("100/s burst 20", 36),
+        ("10/m burst 5", 40),
+        ("1000/s", 32),
+        ("1/s", 40),
+        ("1000000/s burst 1000", 32),
+        ("10000/d burst 100", 36),
+        ("fixed-window 100/m", 40),
+        ("sliding-window 1000/h", 36),
+        ("segmented-window 100/m x3", 36),
+    ];
+    for (text, least) in policies {
+        let policy: tollgate::Policy = text.parse().unwrap();
+        let stats = KeyedLimiter::<str>::new(policy, 1_000).unwrap().stats();
+        assert!(stats.tag_bits >= least, "{text}: {} bits", stats.tag_bits);
+        assert!(stats.collision_probability < 1e-8, "{text}: {}", stats.collision_probability);
+        assert!(stats.epoch.as_millis() >= 60, "{text}: {:?}", stats.epoch);
+    }
+}
