@@ -26,12 +26,13 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub(crate) fn allowed(view: View) -> Self {
-        Self::Allowed(Permit { view })
-    }
-
-    pub(crate) fn denied(view: View) -> Self {
-        Self::Denied(Denial { view, full: false })
+    #[inline]
+    pub(crate) fn new(verdict: Verdict, view: View) -> Self {
+        match verdict {
+            Verdict::Allowed => Self::Allowed(Permit { view }),
+            Verdict::Denied => Self::Denied(Denial { view, full: false }),
+            Verdict::Full => Self::Denied(Denial { view, full: true }),
+        }
     }
 
     /// Whether the request may go.
@@ -111,6 +112,16 @@ impl Decision {
     pub fn reset_after(&self) -> Duration {
         self.view().reset_after()
     }
+}
+
+/// How a decision went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allowed,
+    Denied,
+    /// Denied because the key was new and the table had no cell; the view is of an idle word at the
+    /// instant at which the first cell can be had.
+    Full,
 }
 
 /// What is known at the moment of a decision, from which every answer is computed on demand.
@@ -226,16 +237,10 @@ impl Permit {
 #[derive(Clone, Copy, Debug)]
 pub struct Denial {
     view: View,
-    /// The key found no cell in a full table: `held` is that of the cell that becomes idle first.
     full: bool,
 }
 
 impl Denial {
-    /// A newcomer that found no cell; `view` is of the cell of its shards that becomes idle first.
-    pub(crate) fn table_full(view: View) -> Self {
-        Self { view, full: true }
-    }
-
     /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly
     /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
     ///
@@ -256,12 +261,7 @@ impl Denial {
             return None;
         }
         let View { kernel, held, at_ns, cost, .. } = self.view;
-        let ready_ns = if self.full {
-            kernel.idle_ns(held, at_ns)
-        } else {
-            kernel.ready_ns(held, at_ns, cost)
-        };
-        Some(self.view.until(ready_ns))
+        Some(self.view.until(kernel.ready_ns(held, at_ns, cost)))
     }
 
     /// Whether this cost is above the limit, so that it never fits. Nothing was charged.

@@ -2,7 +2,7 @@
 
 use crate::algorithm::Kernel;
 use crate::clock::{LATEST_NS, Timestamp};
-use crate::decision::{Decision, View};
+use crate::decision::{Decision, Verdict, View};
 use crate::policy::Policy;
 use crate::word::{Fields, Word};
 
@@ -75,11 +75,12 @@ impl Meter {
         let held = self.fields.unpack(word, moment);
         let view = View { kernel: self.kernel, held, at_ns: now_ns, now_ns, cost };
         match self.kernel.step(held, moment, 0, cost) {
-            Some(next) if cost > 0 => {
-                (Decision::allowed(View { held: next, ..view }), self.fields.pack(next, moment))
-            }
-            Some(_) => (Decision::allowed(view), word),
-            None => (Decision::denied(view), word),
+            Some(next) if cost > 0 => (
+                Decision::new(Verdict::Allowed, View { held: next, ..view }),
+                self.fields.pack(next, moment),
+            ),
+            Some(_) => (Decision::new(Verdict::Allowed, view), word),
+            None => (Decision::new(Verdict::Denied, view), word),
         }
     }
 
@@ -99,8 +100,8 @@ impl Meter {
         let held = self.fields.unpack(word, moment);
         let view = View { kernel: self.kernel, held, at_ns: now_ns, now_ns, cost };
         match self.kernel.step(held, moment, 0, cost) {
-            Some(_) => Decision::allowed(view),
-            None => Decision::denied(view),
+            Some(_) => Decision::new(Verdict::Allowed, view),
+            None => Decision::new(Verdict::Denied, view),
         }
     }
 }

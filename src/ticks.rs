@@ -52,6 +52,7 @@ impl TickScale {
     }
 
     /// Whole ticks passed at `now_ns`, in full width.
+    #[inline]
     pub(crate) const fn ticks(&self, now_ns: u64) -> u128 {
         (now_ns as u128 * self.factor as u128) >> self.shift
     }

@@ -55,10 +55,12 @@ impl Gcra {
         u64::try_from(late).unwrap_or(u64::MAX)
     }
 
-    /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not. `cost <= limit`,
-    /// so the shift cannot lose bits.
+    /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not.
     #[inline]
     pub(super) fn step(&self, held: Held, late: u64, cost: u64) -> Option<Held> {
+        if cost > self.limit() {
+            return None; // and below, the shift cannot lose bits
+        }
         let cost_ticks = cost << self.unit_bits;
         if held.ahead.saturating_add(late) > self.burst_ticks - cost_ticks {
             return None;

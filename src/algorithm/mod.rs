@@ -85,6 +85,15 @@ impl Kernel {
     /// The same instant in this algorithm's unit.
     #[inline]
     pub(crate) fn moment(&self, at_ns: u64) -> Moment {
+        // GCRA inline, the others by a call: small enough to be inlined into a caller's loop.
+        match self {
+            Self::Gcra(gcra) => gcra.moment(at_ns),
+            other => other.window_moment(at_ns),
+        }
+    }
+
+    #[inline(never)]
+    fn window_moment(&self, at_ns: u64) -> Moment {
         each!(self, algorithm => algorithm.moment(at_ns))
     }
 
@@ -104,11 +113,19 @@ impl Kernel {
     /// may be `Some`, and must not be written.
     #[inline]
     pub(crate) fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
+        match self {
+            Self::Gcra(gcra) => gcra.step(held, late, cost),
+            other => other.window_step(held, moment, cost),
+        }
+    }
+
+    #[inline(never)]
+    fn window_step(&self, held: Held, moment: Moment, cost: u64) -> Option<Held> {
         if cost > self.limit() {
             return None;
         }
         match self {
-            Self::Gcra(gcra) => gcra.step(held, late, cost),
+            Self::Gcra(gcra) => gcra.step(held, 0, cost),
             Self::FixedWindow(window) => window.step(held, cost),
             Self::FromFirst(window) => window.step(held, moment, cost),
             Self::SlidingWindow(window) => window.step(held, moment, cost),

@@ -15,14 +15,14 @@
 use crossbeam_utils::Backoff;
 
 use crate::algorithm::{Held, Moment};
-use crate::decision::{Decision, Denial};
+use crate::decision::Verdict;
 use crate::sync::{Ordering, fence};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::CELLS;
-use super::table::{Ask, Table};
+use super::table::{Ask, Outcome, Table};
 
 /// An install is disturbed only by installs of the same tag or a sweep; three rounds are rare.
 const ROUNDS: usize = 8;
@@ -72,7 +72,7 @@ impl Offer {
 
 /// How a round went.
 enum Round {
-    Decided(Decision),
+    Decided(Outcome),
     /// The claim is held and verified: nobody else can open this key.
     Verified(Seen),
     /// Somebody was in the way: look again.
@@ -83,31 +83,31 @@ impl Table {
     /// Decides for a key that was found in neither of its shards.
     #[cold]
     #[inline(never)]
-    pub(super) fn install(&self, identity: Identity, second: usize, mut ask: Ask<'_>) -> Decision {
+    pub(super) fn install(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Outcome {
         let backoff = Backoff::new();
         for round in 0..ROUNDS {
             if round >= EAGER_ROUNDS {
                 backoff.spin();
             }
-            let claimed = match self.claim(identity, second, &mut ask) {
-                Round::Decided(decision) => return decision,
+            let claimed = match self.claim(identity, second, ask) {
+                Round::Decided(outcome) => return outcome,
                 Round::Verified(claimed) => claimed,
                 Round::Again => continue,
             };
-            if let Some(decision) = self.open(identity, second, claimed, &mut ask) {
-                return decision;
+            if let Some(outcome) = self.open(identity, second, claimed, ask) {
+                return outcome;
             }
         }
         self.tallies.contended(identity.first);
-        self.no_cell(ask.now_ns, &ask)
+        no_cell(ask.now_ns, ask)
     }
 
     /// Looks for the key and for a cell, claims the cell, and verifies that no other stands in the way.
     fn claim(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Round {
         let Identity { first, tag } = identity;
         for index in pair(first, second) {
-            if let Some(decision) = self.hit(index, tag, ask) {
-                return Round::Decided(decision);
+            if let Some(outcome) = self.hit(index, tag, ask) {
+                return Round::Decided(outcome);
             }
             if self.place(self.shard(index).header(), ask).is_none() {
                 self.advance(index, ask.now_ns);
@@ -127,7 +127,7 @@ impl Table {
                 }
             }
             self.tallies.full(first, u64::from(ask.charge));
-            return Round::Decided(self.no_cell(self.first_free_ns(first, second), ask));
+            return Round::Decided(no_cell(self.first_free_ns(first, second), ask));
         };
         if !ask.charge || ask.cost > self.kernel().limit() {
             return Round::Decided(self.newcomer(first, second, ask));
@@ -175,7 +175,7 @@ impl Table {
         second: usize,
         mine: Seen,
         ask: &mut Ask<'_>,
-    ) -> Option<Decision> {
+    ) -> Option<Outcome> {
         // Only now: whoever forgot this key did so below a floor that was published before, and who
         // sees the cell gone sees that floor.
         let base_ns = self.base_ns(identity.first, second, ask);
@@ -189,12 +189,14 @@ impl Table {
         let late = self.lateness(ask.now_ns, base_ns);
         let Some(next) = self.kernel().step(Held::IDLE, moment, late, ask.cost) else {
             self.give_back(mine);
-            return Some(Decision::denied(self.view(Held::IDLE, base_ns, ask)));
+            return Some(Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns });
         };
         let live = self.layout.live(identity.tag, next, moment);
-        self.shard(mine.shard)
-            .replace(mine.cell, mine.word, live)
-            .then(|| Decision::allowed(self.view(next, base_ns, ask)))
+        self.shard(mine.shard).replace(mine.cell, mine.word, live).then_some(Outcome {
+            verdict: Verdict::Allowed,
+            held: next,
+            at_ns: base_ns,
+        })
     }
 
     /// The instant that a new key starts at: now, or the floor of either shard if that is later.
@@ -215,20 +217,15 @@ impl Table {
     }
 
     /// The answer to a question about a key that is not there, or to a cost that never fits.
-    fn newcomer(&self, first: usize, second: usize, ask: &mut Ask<'_>) -> Decision {
+    fn newcomer(&self, first: usize, second: usize, ask: &mut Ask<'_>) -> Outcome {
         let at_ns = self.base_ns(first, second, ask);
         let late = self.lateness(ask.now_ns, at_ns);
-        let view = self.view(Held::IDLE, at_ns, ask);
-        match self.kernel().step(Held::IDLE, self.kernel().moment(at_ns), late, ask.cost) {
-            Some(_) => Decision::allowed(view),
-            None => Decision::denied(view),
-        }
-    }
-
-    /// The denial of a newcomer for which there is no cell before `free_ns`.
-    fn no_cell(&self, free_ns: u64, ask: &Ask<'_>) -> Decision {
-        let at_ns = free_ns.max(ask.now_ns);
-        Decision::Denied(Denial::table_full(self.view(Held::IDLE, at_ns, ask)))
+        let moment = self.kernel().moment(at_ns);
+        let verdict = match self.kernel().step(Held::IDLE, moment, late, ask.cost) {
+            Some(_) => Verdict::Allowed,
+            None => Verdict::Denied,
+        };
+        Outcome { verdict, held: Held::IDLE, at_ns }
     }
 
     /// What a shard offers a new key, or `None` if it was changed meanwhile.
@@ -283,6 +280,11 @@ impl Table {
         }
         first_instant_of_floor(free_ns)
     }
+}
+
+/// The denial of a newcomer for which there is no cell before `free_ns`.
+fn no_cell(free_ns: u64, ask: &Ask<'_>) -> Outcome {
+    Outcome { verdict: Verdict::Full, held: Held::IDLE, at_ns: free_ns.max(ask.now_ns) }
 }
 
 /// The shards of a key, each once.

@@ -54,7 +54,9 @@ pub(super) struct Layout {
     pub(super) kernel: Kernel,
     count_bits: u8,
     time_bits: u8,
+    state_bits: u8,
     pub(super) tag_bits: u8,
+    time_mask: u64,
     back: u64,
     /// E, in granules.
     pub(super) epoch: u64,
@@ -133,6 +135,8 @@ impl Layout {
             kernel: demand.kernel,
             count_bits: u8::try_from(demand.count_bits).ok()?,
             time_bits: u8::try_from(time_bits).ok()?,
+            state_bits: u8::try_from(demand.count_bits + time_bits).ok()?,
+            time_mask: (1 << time_bits) - 1,
             tag_bits: u8::try_from(tag_bits).ok().filter(|&bits| bits > 0)?,
             back: 2 * epoch_units + demand.before + 2,
             epoch: u64::try_from(epoch).ok()?,
@@ -140,8 +144,9 @@ impl Layout {
     }
 
     /// Bits of time and counts together: what a claim's nonce has room for.
+    #[inline]
     pub(super) fn state_bits(&self) -> u32 {
-        u32::from(self.count_bits) + u32::from(self.time_bits)
+        u32::from(self.state_bits)
     }
 
     /// Whether `word` is live and carries `tag`.
@@ -172,7 +177,7 @@ impl Layout {
     #[inline]
     pub(super) fn live(&self, tag: u64, held: Held, moment: Moment) -> u64 {
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
-        let time = time & ((1 << self.time_bits) - 1);
+        let time = time & self.time_mask;
         (tag << self.state_bits()) | (time << self.count_bits) | held.counts
     }
 
@@ -180,7 +185,7 @@ impl Layout {
     #[inline]
     pub(super) fn unpack(&self, word: u64, moment: Moment) -> Held {
         let earliest = moment.unit.wrapping_sub(self.back);
-        let since = (word >> self.count_bits).wrapping_sub(earliest) & ((1 << self.time_bits) - 1);
+        let since = (word >> self.count_bits).wrapping_sub(earliest) & self.time_mask;
         Held {
             ahead: since.saturating_sub(self.back),
             behind: self.back.saturating_sub(since),

@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Held, Kernel};
 use crate::clock::Clock;
-use crate::decision::{Decision, View};
+use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
 
 use super::hash::Identity;
@@ -32,6 +32,14 @@ pub(super) struct Ask<'a> {
     pub(super) charge: bool,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
+}
+
+/// How a request went: what its word holds, seen from `at_ns`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) verdict: Verdict,
+    pub(super) held: Held,
+    pub(super) at_ns: u64,
 }
 
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
@@ -81,10 +89,6 @@ impl Table {
         &self.layout.kernel
     }
 
-    pub(super) fn view(&self, held: Held, at_ns: u64, ask: &Ask<'_>) -> View {
-        View { kernel: *self.kernel(), held, at_ns, now_ns: ask.now_ns, cost: ask.cost }
-    }
-
     /// Decides one request: in the key's cell if it has one, else by an install.
     ///
     /// `second` names the key's other shard; it is asked only if the first does not hold the key.
@@ -95,20 +99,28 @@ impl Table {
         second: impl Fn() -> usize,
         mut ask: Ask<'_>,
     ) -> Decision {
-        if let Some(decision) = self.hit(identity.first, identity.tag, &mut ask) {
-            return decision;
+        let outcome = match self.hit(identity.first, identity.tag, &mut ask) {
+            Some(outcome) => outcome,
+            None => self.decide_beyond_first(identity, second(), &mut ask),
+        };
+        let Outcome { verdict, held, at_ns } = outcome;
+        let view = View { kernel: *self.kernel(), held, at_ns, now_ns: ask.now_ns, cost: ask.cost };
+        Decision::new(verdict, view)
+    }
+
+    /// One key in five lives in its second shard.
+    #[inline(never)]
+    fn decide_beyond_first(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Outcome {
+        match self.hit(second, identity.tag, ask) {
+            Some(outcome) => outcome,
+            None => self.install(identity, second, ask),
         }
-        let second = second();
-        if let Some(decision) = self.hit(second, identity.tag, &mut ask) {
-            return decision;
-        }
-        self.install(identity, second, ask)
     }
 
     /// Decides in the key's cell, if this shard holds it. Lock-free: each turn of the loop that does
     /// not end it means that another thread has charged, cleared or advanced something.
     #[inline]
-    pub(super) fn hit(&self, index: usize, tag: u64, ask: &mut Ask<'_>) -> Option<Decision> {
+    pub(super) fn hit(&self, index: usize, tag: u64, ask: &mut Ask<'_>) -> Option<Outcome> {
         let shard = self.shard(index);
         loop {
             let before = shard.header();
@@ -125,13 +137,13 @@ impl Table {
             let held = self.layout.unpack(word, moment);
             let late = self.lateness(ask.now_ns, at_ns);
             let Some(next) = self.kernel().step(held, moment, late, ask.cost) else {
-                return Some(Decision::denied(self.view(held, at_ns, ask)));
+                return Some(Outcome { verdict: Verdict::Denied, held, at_ns });
             };
             if !ask.charge {
-                return Some(Decision::allowed(self.view(held, at_ns, ask)));
+                return Some(Outcome { verdict: Verdict::Allowed, held, at_ns });
             }
             if shard.charge(cell, word, self.layout.live(tag, next, moment)) {
-                return Some(Decision::allowed(self.view(next, at_ns, ask)));
+                return Some(Outcome { verdict: Verdict::Allowed, held: next, at_ns });
             }
         }
     }
