@@ -3,7 +3,7 @@
 mod text;
 
 use crate::algorithm::{
-    FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow, bits_for,
+    FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow, bits_for, rings,
 };
 use crate::clock::LATEST_NS;
 use crate::error::PolicyError;
@@ -160,9 +160,24 @@ impl Policy {
             Algorithm::SlidingWindow
             | Algorithm::SlidingWindowRoundDown
             | Algorithm::SlidingWindowStrict => 2,
-            Algorithm::SegmentedWindow { segments } => u32::from(segments),
+            Algorithm::SegmentedWindow { segments } => match self.ranked_bits(segments) {
+                Some(bits) => return bits,
+                None => u32::from(segments),
+            },
         };
         counters * u32::from(bits_for(self.quota.count()))
+    }
+
+    /// Bits of the number that stands for a whole ring of counts, if the counts do not fit side by
+    /// side in an un-keyed word but their number does.
+    fn ranked_bits(&self, segments: u8) -> Option<u32> {
+        let side_by_side = u32::from(segments) * u32::from(bits_for(self.quota.count()));
+        let time_bits = u32::from(bits_for(self.latest_unit()));
+        if side_by_side + time_bits <= u64::BITS || side_by_side >= u128::BITS {
+            return None;
+        }
+        let ranked = u32::from(bits_for(rings(self.quota.count(), segments)?));
+        (ranked + time_bits <= u64::BITS).then_some(ranked)
     }
 
     /// The largest time an un-keyed word of this policy has to hold, beside its counts.
@@ -237,8 +252,9 @@ impl Policy {
             Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
             Algorithm::SegmentedWindow { segments } => {
                 let segment_ns = window_ns / u64::from(segments);
+                let ranked = self.ranked_bits(segments).is_some();
                 Kernel::SegmentedWindow(SegmentedWindow::new(
-                    limit, segment_ns, segments, count_bits,
+                    limit, segment_ns, segments, count_bits, ranked,
                 ))
             }
         }

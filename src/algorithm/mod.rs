@@ -15,12 +15,14 @@
 mod fixed_window;
 mod from_first;
 mod gcra;
+mod ranked;
 mod segmented_window;
 mod sliding_window;
 
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
+pub(crate) use ranked::rings;
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
 

@@ -1,7 +1,8 @@
 //! Segmented window: the window is a ring of n segments, each with its own count.
 //!
 //! The word is (segment index, n counts, the current one lowest). When time moves on by a segment the
-//! oldest count falls off.
+//! oldest count falls off. Counts that do not fit side by side are kept as one number, see
+//! [`super::ranked`].
 //!
 //! ```text
 //! admit iff  sum of the last n segments, the current one included, + cost <= limit
@@ -10,6 +11,7 @@
 //! Most in any interval of length W: 2 * limit; in any closed interval of length W * (n-1)/n: limit. A
 //! `now` before the stored segment counts as that segment's start.
 
+use super::ranked::{rank, unrank};
 use super::{Held, Moment, window_start_ns};
 
 /// A ring of segments on the clock's grid.
@@ -19,12 +21,23 @@ pub(crate) struct SegmentedWindow {
     limit: u64,
     segments: u8,
     count_bits: u8,
+    /// Whether the word holds the ring's number instead of the counts side by side.
+    ranked: bool,
 }
 
+/// The counts side by side, the current one lowest.
+type Ring = u128;
+
 impl SegmentedWindow {
-    /// `count_bits` hold every number up to the limit, and `segments * count_bits` is below 64.
-    pub(crate) const fn new(limit: u64, segment_ns: u64, segments: u8, count_bits: u8) -> Self {
-        Self { segment_ns, limit, segments, count_bits }
+    /// `count_bits` hold every number up to the limit, and `segments * count_bits` is below 128.
+    pub(crate) const fn new(
+        limit: u64,
+        segment_ns: u64,
+        segments: u8,
+        count_bits: u8,
+        ranked: bool,
+    ) -> Self {
+        Self { segment_ns, limit, segments, count_bits, ranked }
     }
 
     #[inline]
@@ -38,52 +51,68 @@ impl SegmentedWindow {
     }
 
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
-    fn turn(&self, held: Held) -> Held {
+    fn turn(&self, held: Held) -> Ring {
         if held.behind >= u64::from(self.segments) {
-            return Held { counts: 0, behind: 0, ..held };
+            return 0;
         }
-        let ring_bits = u64::from(self.segments) * u64::from(self.count_bits);
-        let shifted = held.counts << (held.behind * u64::from(self.count_bits));
-        Held { counts: shifted & ((1 << ring_bits) - 1), behind: 0, ..held }
+        let ring = if self.ranked { self.unrank(held.counts) } else { Ring::from(held.counts) };
+        let ring_bits = u32::from(self.segments) * u32::from(self.count_bits);
+        (ring << (held.behind * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
+    }
+
+    fn unrank(&self, number: u64) -> Ring {
+        let side_by_side = |ring, count| (ring << self.count_bits) | Ring::from(count);
+        unrank(number, self.limit, self.segments).fold(0, side_by_side)
+    }
+
+    /// What the word holds of a ring.
+    fn counts(&self, ring: Ring) -> u64 {
+        if self.ranked {
+            return rank((0..self.segments).map(|age| self.count(ring, age)));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "not ranked: it fits in the word")]
+        let counts = ring as u64;
+        counts
     }
 
     /// The count of the segment `age` segments back.
-    fn count(&self, counts: u64, age: u8) -> u64 {
-        (counts >> (u32::from(age) * u32::from(self.count_bits))) & ((1 << self.count_bits) - 1)
+    fn count(&self, ring: Ring, age: u8) -> u64 {
+        let aged = ring >> (u32::from(age) * u32::from(self.count_bits));
+        #[expect(clippy::cast_possible_truncation, reason = "one count, at most the limit")]
+        let count = (aged & ((1 << self.count_bits) - 1)) as u64;
+        count
     }
 
-    fn sum(&self, counts: u64) -> u64 {
-        (0..self.segments).map(|age| self.count(counts, age)).sum()
+    fn sum(&self, ring: Ring) -> u64 {
+        (0..self.segments).map(|age| self.count(ring, age)).sum()
     }
 
     #[inline]
     pub(super) fn step(&self, held: Held, cost: u64) -> Option<Held> {
         let ring = self.turn(held);
+        if self.sum(ring) > self.limit - cost {
+            return None;
+        }
         // The sum never exceeds the limit, so the current count cannot spill into its neighbour.
-        (self.sum(ring.counts) <= self.limit - cost)
-            .then(|| Held { counts: ring.counts + cost, ..ring })
+        let counts = self.counts(ring + Ring::from(cost));
+        Some(Held { ahead: held.ahead, behind: 0, counts })
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
-        self.limit.saturating_sub(self.sum(self.turn(held).counts))
+        self.limit.saturating_sub(self.sum(self.turn(held)))
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
-        let Held { ahead, counts, .. } = self.turn(held);
-        let mut used = self.sum(counts);
+        let ring = self.turn(held);
+        let mut used = self.sum(ring);
         for passed in 0..=self.segments {
             if used <= self.limit - cost {
-                return match passed {
-                    0 => at_ns,
-                    _ => window_start_ns(
-                        at_ns,
-                        self.segment_ns,
-                        ahead.saturating_add(u64::from(passed)),
-                    ),
-                };
+                let ahead = held.ahead.saturating_add(u64::from(passed));
+                let start_ns = window_start_ns(at_ns, self.segment_ns, ahead);
+                return if passed == 0 { at_ns } else { start_ns };
             }
             if passed < self.segments {
-                used -= self.count(counts, self.segments - 1 - passed);
+                used -= self.count(ring, self.segments - 1 - passed);
             }
         }
         u64::MAX // not reached: after n segments nothing is used, and cost <= limit

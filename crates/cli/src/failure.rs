@@ -1,0 +1,50 @@
+//! What ends a command early. Every text says what would have been right.
+
+use std::fmt;
+use std::io;
+
+/// Why a command gave up.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// An input could not be opened or read.
+    Unreadable {
+        /// The file as it was named on the command line.
+        file: String,
+        /// What the system answered.
+        error: io::Error,
+    },
+    /// An input was read and holds nothing to work on.
+    Useless {
+        /// The file as it was named on the command line.
+        file: String,
+        /// What was found instead, and what was looked for.
+        reason: String,
+    },
+    /// More distinct keys than a 32-bit number can count.
+    TooManyKeys,
+    /// The answer could not be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// The same number that a misspelled option ends with: the call has to be changed, not repeated.
+    pub(crate) const EXIT_CODE: u8 = 2;
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, error } => write!(
+                f,
+                "cannot read {file}: {error}; give a log file, plain or gzip, or - for standard input"
+            ),
+            Self::Useless { file, reason } => write!(f, "nothing to replay in {file}: {reason}"),
+            Self::TooManyKeys => write!(
+                f,
+                "more than {} different keys; choose a --key that many requests share",
+                u32::MAX
+            ),
+            Self::Output(error) => write!(f, "cannot write the report: {error}"),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The `tollgate` command: look before you limit.
+//!
+//! Each subcommand is a module with its own arguments, and answers with a [`Failure`] whose text
+//! says what would have been right.
+
+mod failure;
+mod replay;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// See what a rate limit would do before it does it to anyone.
+#[derive(Parser)]
+#[command(name = "tollgate", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Replay(replay::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Replay(args) => replay::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output (`head`, a pager) has seen enough: that is no failure.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            // Where standard error is closed there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "tollgate: {failure}");
+            ExitCode::from(Failure::EXIT_CODE)
+        }
+    }
+}

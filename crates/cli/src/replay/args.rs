@@ -1,0 +1,101 @@
+//! The arguments of `tollgate replay`. Their texts are its manual.
+
+use jiff::SignedDuration;
+use tollgate::Policy;
+
+use super::key::Key;
+
+const AFTER_HELP: &str = "\
+Examples:
+  tollgate replay access.log --policy \"gcra 10/m burst 5\"
+  tollgate replay access.log access.log.1.gz --policy 100/h --policy \"sliding-window 100/h\"
+  tollgate replay app.jsonl --key tenant --time ts --policy 50/s --json
+  tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
+
+Use --help for the formats, the keys and what becomes of unreadable or late lines.";
+
+const AFTER_LONG_HELP: &str = "\
+Formats, told apart line by line:
+  Common and Combined Log Format (Apache, nginx), and JSON lines: one object per line. Any of them
+  may be gzip-compressed, whatever the name of the file. A line is good when its key and its time
+  can be read; nothing else of it matters. Blank lines are not counted.
+
+Times:
+  [17/May/2015:10:05:03 +0200] in logs; in JSON also RFC 3339 text and Unix time, where a number
+  below 1e11 is seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds.
+  Fractions are kept. Windows are aligned to Unix time, so a window of 1h starts on the hour (UTC).
+
+Bad lines:
+  are counted, and the first five are named on standard error. They never end the run; a file
+  without any good line does, with exit code 2, as do an unreadable file and a bad policy.
+
+Memory:
+  12 bytes per line, and for each distinct key its text and about 100 bytes. With --stream, only
+  lines of the last --reorder span are kept, but still every distinct key: the report counts them
+  and names the worst, so memory grows with their number.
+
+Late lines (--stream):
+  A line older than the newest one by more than --reorder cannot be put in its place any more. It
+  is decided at the time up to which lines were already decided, as a limiter that sees it only
+  then would, and is counted as late. With no late lines the report is the one without --stream.
+  One line dated far ahead makes all that follow late. Name several files oldest first.
+
+Examples:
+  tollgate replay access.log --policy \"gcra 10/m burst 5\"
+  tollgate replay access.log access.log.1.gz --policy 100/h --policy \"sliding-window 100/h\"
+  tollgate replay app.jsonl --key tenant --time ts --policy 50/s --json
+  tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)";
+
+/// Apply rate limits to an access log and show what they would have refused
+///
+/// Every request of the log is decided at its own time, per key, by each of the policies, in the
+/// order of time. The report shows per policy what was admitted and refused, how long the refused
+/// were told to wait, and the keys that were refused most.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// Log files, plain or gzip; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<String>,
+
+    /// What a policy limits by: ip, user, path, referer, user-agent, or any field of JSON lines
+    ///
+    /// In Common and Combined lines: ip, user, path (without its query) and, in Combined lines,
+    /// referer and user-agent. Requests without a value (`-`, anonymous users) share one key `-`.
+    /// In JSON lines: the field of that name, `a.b` reaching into objects. There ip also finds
+    /// remote_addr, remote_ip and client_ip, user also remote_user, and path also uri and
+    /// request_uri. With ip, a port is cut off and equal addresses are one key however written.
+    #[arg(long, default_value = "ip")]
+    pub(super) key: Key,
+
+    /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
+    #[arg(long = "policy", required = true, value_name = "POLICY")]
+    pub(super) policies: Vec<Policy>,
+
+    /// The field that holds the time in JSON lines [default: the usual names]
+    ///
+    /// Without it the first of these that a line has: time, timestamp, @timestamp, ts,
+    /// time_iso8601, time_local, msec.
+    #[arg(long, value_name = "FIELD")]
+    pub(super) time: Option<String>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(super) json: bool,
+
+    /// Read endless input in bounded memory, deciding while reading
+    #[arg(long)]
+    pub(super) stream: bool,
+
+    /// With --stream: how far out of order lines may be
+    #[arg(long, requires = "stream", value_name = "SPAN", default_value = "10m", value_parser = span)]
+    pub(super) reorder: u64,
+}
+
+/// Reads `10m`, `90s`, `1h 30m` as nanoseconds.
+fn span(text: &str) -> Result<u64, String> {
+    text.parse::<SignedDuration>()
+        .ok()
+        .and_then(|span| u64::try_from(span.as_nanos()).ok())
+        .ok_or_else(|| "expected a span of time such as 30s, 10m or 2h".to_owned())
+}

@@ -1,0 +1,194 @@
+//! What a policy says to the requests of a log.
+//!
+//! The arithmetic is the library's own [`Meter`]: one word per key, one pure step per request, at
+//! the time of the log. What is added here is counting.
+
+use std::time::Duration;
+
+use rayon::prelude::*;
+use tollgate::{Decision, Meter, Policy, Timestamp, Word};
+
+use super::event::Event;
+use super::gather::{Keys, Log};
+use super::seconds::{SECOND_NS, Seconds};
+
+/// How many of the most refused keys are named.
+const WORST_NAMED: usize = 10;
+
+/// The seconds of a log may be as many as its lines. A slice at a time, they take little memory.
+const SLICES: usize = 32;
+
+/// What became of the requests under one policy.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) admitted: u64,
+    pub(crate) refused: u64,
+    /// Keys with any request.
+    pub(crate) keys: u64,
+    /// Keys with any request refused.
+    pub(crate) keys_refused: u64,
+    /// The longest time a refused request was told to wait.
+    pub(crate) longest_wait: Duration,
+    /// Most requests admitted in one second of the wall clock, over all keys.
+    pub(crate) peak_admitted_per_second: u64,
+    /// The most refused keys.
+    pub(crate) worst: Vec<Worst>,
+}
+
+/// A key among the most refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Worst {
+    /// The number of the key.
+    pub(crate) key: usize,
+    pub(crate) requests: u64,
+    pub(crate) refused: u64,
+}
+
+/// What is known about one key while its requests are decided.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    word: Word,
+    requests: u64,
+    refused: u64,
+}
+
+/// One policy at work on some of the keys.
+#[derive(Debug)]
+pub(crate) struct Run {
+    meter: Meter,
+    accounts: Vec<Account>,
+    longest_wait: Duration,
+}
+
+impl Run {
+    /// A run over keys that are numbered from zero.
+    pub(crate) fn new(policy: Policy, keys: usize) -> Self {
+        Self {
+            meter: Meter::new(policy),
+            accounts: vec![Account::default(); keys],
+            longest_wait: Duration::ZERO,
+        }
+    }
+
+    /// Makes room for keys that appeared later.
+    pub(crate) fn grow(&mut self, keys: usize) {
+        self.accounts.resize_with(keys.max(self.accounts.len()), Account::default);
+    }
+
+    /// Decides one request and says whether it is admitted.
+    pub(crate) fn decide(&mut self, account: usize, nanos: u64) -> bool {
+        let account = &mut self.accounts[account];
+        let (decision, next) = self.meter.check(account.word, Timestamp::from_nanos(nanos), 1);
+        account.word = next;
+        account.requests += 1;
+        if let Decision::Denied(denial) = decision {
+            account.refused += 1;
+            // A single unit fits every quota, so there is always a time to come back.
+            let wait = denial.retry_after().unwrap_or_default();
+            self.longest_wait = self.longest_wait.max(wait);
+        }
+        decision.is_allowed()
+    }
+
+    /// Sums up, given the number of each account's key. The peak is left to the caller, who knows
+    /// the other runs of the same second.
+    pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> Outcome {
+        let mut outcome = Outcome { longest_wait: self.longest_wait, ..Outcome::default() };
+        for (index, &Account { requests, refused, .. }) in self.accounts.iter().enumerate() {
+            outcome.admitted += requests - refused;
+            outcome.refused += refused;
+            outcome.keys += u64::from(requests > 0);
+            if refused > 0 {
+                outcome.keys_refused += 1;
+                outcome.consider(Worst { key: number(index), requests, refused }, keys);
+            }
+        }
+        outcome
+    }
+}
+
+impl Outcome {
+    /// Adds what another run of the same policy found about other keys.
+    fn append(mut self, other: Self, keys: &Keys) -> Self {
+        self.admitted += other.admitted;
+        self.refused += other.refused;
+        self.keys += other.keys;
+        self.keys_refused += other.keys_refused;
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        other.worst.into_iter().for_each(|worst| self.consider(worst, keys));
+        self
+    }
+
+    /// Names a key if it is among the worst: most refused first, then most requests, then by text
+    /// (the numbers of keys depend on which thread read what first).
+    fn consider(&mut self, key: Worst, keys: &Keys) {
+        let comes_before = |a: &Worst, b: &Worst| {
+            let counts = (b.refused, b.requests).cmp(&(a.refused, a.requests));
+            let texts = || keys[a.key].cmp(&keys[b.key]);
+            counts.then_with(texts).is_lt()
+        };
+        let place = self.worst.partition_point(|known| comes_before(known, &key));
+        if place < WORST_NAMED {
+            self.worst.truncate(WORST_NAMED - 1);
+            self.worst.insert(place, key);
+        }
+    }
+}
+
+/// The keys of one partition at work, and those of their requests that are still to be decided.
+struct Share<'l> {
+    run: Run,
+    events: &'l [Event],
+}
+
+impl Share<'_> {
+    /// Decides the requests before `end_ns`, and counts the admitted by second.
+    fn decide_until(&mut self, end_ns: u64, partitions: usize) -> Seconds {
+        let split = self.events.partition_point(|event| event.nanos() < end_ns);
+        let (now, later) = self.events.split_at(split);
+        self.events = later;
+        let mut seconds = Seconds::default();
+        for event in now {
+            if self.run.decide(event.key() as usize / partitions, event.nanos()) {
+                seconds.add(event.nanos());
+            }
+        }
+        seconds
+    }
+}
+
+/// Decides a whole log, its partitions in parallel.
+pub(crate) fn decide<'l>(policy: Policy, log: &'l Log) -> Outcome {
+    let partitions = log.partitions.len();
+    let share = |(partition, events): (usize, &'l Vec<Event>)| {
+        // Account i of partition p belongs to the key of number i * partitions + p.
+        let accounts = (log.keys.len() + partitions - 1 - partition) / partitions;
+        Share { run: Run::new(policy, accounts), events }
+    };
+    let mut shares: Vec<_> = log.partitions.iter().enumerate().map(share).collect();
+    let mut peak = 0;
+    for end_ns in slice_ends(log) {
+        let seconds = shares
+            .par_iter_mut()
+            .map(|share| share.decide_until(end_ns, partitions))
+            .reduce(Seconds::default, Seconds::merge);
+        peak = peak.max(seconds.peak());
+    }
+    let outcome = shares
+        .into_par_iter()
+        .enumerate()
+        .map(|(partition, share)| share.run.finish(|i| i * partitions + partition, &log.keys))
+        .reduce(Outcome::default, |outcome, other| outcome.append(other, &log.keys));
+    Outcome { peak_admitted_per_second: peak, ..outcome }
+}
+
+/// Where to pause between the slices of a log. Each ends with a whole second, so that a second is
+/// counted in one slice alone. They hold about equally many requests.
+fn slice_ends(log: &Log) -> impl Iterator<Item = u64> {
+    let longest = log.partitions.iter().max_by_key(|events| events.len());
+    let longest = longest.map_or(&[][..], |events| events);
+    (1..SLICES)
+        .filter_map(|slice| longest.get(longest.len() * slice / SLICES))
+        .map(|event| (event.nanos() / SECOND_NS + 1) * SECOND_NS)
+        .chain([u64::MAX])
+}

@@ -1,0 +1,122 @@
+//! Reads whole logs in parallel and keeps 12 bytes of each line.
+//!
+//! Files are read side by side, and the blocks of each are parsed side by side too: reading a file
+//! is one thread's turn at a time, while the others parse. Requests go to partitions by key, and
+//! keys are independent of each other, so that partitions can be decided in parallel later.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use indexmap::IndexSet;
+use rayon::prelude::*;
+
+use super::event::Event;
+use super::parse::{Parsed, Parser, Tally};
+use super::source::{Block, Sources};
+use crate::failure::Failure;
+
+/// More partitions than threads: heavy keys make them uneven.
+const PARTITIONS_PER_THREAD: usize = 4;
+
+/// Every distinct key, numbered.
+pub(crate) type Keys = IndexSet<Box<[u8]>, ahash::RandomState>;
+
+/// The requests of all files.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// The texts of the keys, by number.
+    pub(crate) keys: Keys,
+    /// Requests in the order of time. The key of number k is in partition k modulo their count.
+    pub(crate) partitions: Vec<Vec<Event>>,
+}
+
+impl Log {
+    /// Reads the files to their ends.
+    pub(crate) fn read(
+        files: &[String],
+        parser: &Parser,
+        sources: &Sources,
+    ) -> Result<(Self, Vec<Tally>), Failure> {
+        let partitions = PARTITIONS_PER_THREAD * rayon::current_num_threads();
+        let log =
+            Mutex::new(Self { keys: Keys::default(), partitions: vec![Vec::new(); partitions] });
+        let read = |file: &String| read_file(file, parser, sources, &log);
+        let tallies: Vec<_> = files.par_iter().map(read).collect();
+        sources.finish();
+        // The first failure in the order of the files, whichever came first in time.
+        let tallies = tallies.into_iter().collect::<Result<_, _>>()?;
+        let mut log = log.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Unstable, which needs no second copy: events that compare equal are the same event, and
+        // those that tie in time under different keys do not touch each other.
+        log.partitions.par_iter_mut().for_each(|events| events.sort_unstable());
+        Ok((log, tallies))
+    }
+
+    /// The times of the first and of the last request.
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
+        let ends = |events: &Vec<Event>| Some((events.first()?.nanos(), events.last()?.nanos()));
+        self.partitions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// Takes a block in. This is the only place where threads wait for each other; it copies a few
+    /// bytes per line and looks at each distinct key of the block once.
+    fn add(&mut self, block: &Parsed<'_>) -> Result<(), Failure> {
+        let numbers = number_all(&mut self.keys, block)?;
+        let partitions = self.partitions.len();
+        for event in &block.events {
+            let key = numbers[event.key() as usize];
+            self.partitions[key as usize % partitions].push(event.with_key(key));
+        }
+        Ok(())
+    }
+}
+
+/// The numbers that the keys of a block have among all keys.
+pub(crate) fn number_all(keys: &mut Keys, block: &Parsed<'_>) -> Result<Vec<u32>, Failure> {
+    let number = |text: &[u8]| {
+        let number = match keys.get_index_of(text) {
+            Some(number) => number,
+            None => keys.insert_full(text.into()).0,
+        };
+        u32::try_from(number).map_err(|_| Failure::TooManyKeys)
+    };
+    block.keys.iter().map(|text| &**text).map(number).collect()
+}
+
+fn read_file(
+    file: &str,
+    parser: &Parser,
+    sources: &Sources,
+    log: &Mutex<Log>,
+) -> Result<Tally, Failure> {
+    let unreadable = |error| Failure::Unreadable { file: file.to_owned(), error };
+    let read_block = |block: io::Result<Block>| {
+        let block = block.map_err(unreadable)?;
+        let parsed = parser.block(block.bytes());
+        log.lock().unwrap_or_else(PoisonError::into_inner).add(&parsed)?;
+        let tally = parsed.tally;
+        let index = block.index;
+        sources.recycle(block);
+        Ok((index, tally))
+    };
+    let blocks = sources.open(file).map_err(unreadable)?;
+    let mut tallies: Vec<_> =
+        blocks.par_bridge().map(read_block).collect::<Result<_, Failure>>()?;
+    // Blocks end in any order; line numbers need theirs.
+    tallies.sort_unstable_by_key(|(index, _)| *index);
+    let mut whole = Tally::default();
+    tallies.into_iter().for_each(|(_, tally)| whole.append(tally));
+    checked(whole, file)
+}
+
+/// A file in which nothing could be read was not meant, or not with these options.
+pub(crate) fn checked(tally: Tally, file: &str) -> Result<Tally, Failure> {
+    let reason = match tally.named.first() {
+        _ if tally.good > 0 => return Ok(tally),
+        None => "it has no lines".to_owned(),
+        Some((line, reason)) => {
+            format!("0 of {} lines are good; line {line}: {reason}", tally.bad)
+        }
+    };
+    Err(Failure::Useless { file: file.to_owned(), reason })
+}

@@ -1,0 +1,136 @@
+//! What a policy limits by, and how the text of a key is made from what a line says.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use super::parse::Reason;
+
+/// The part of a line that tells its requesters apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The client's address.
+    Ip,
+    /// The authenticated user.
+    User,
+    /// The requested path, without its query.
+    Path,
+    /// The `Referer` header.
+    Referer,
+    /// The `User-Agent` header.
+    UserAgent,
+    /// A field of JSON lines.
+    Field(String),
+}
+
+impl FromStr for Key {
+    type Err = Infallible;
+
+    fn from_str(name: &str) -> Result<Self, Infallible> {
+        Ok(match name {
+            "ip" => Self::Ip,
+            "user" => Self::User,
+            "path" => Self::Path,
+            "referer" | "referrer" => Self::Referer,
+            "user-agent" => Self::UserAgent,
+            field => Self::Field(field.to_owned()),
+        })
+    }
+}
+
+impl Key {
+    /// The name on the command line.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Ip => "ip",
+            Self::User => "user",
+            Self::Path => "path",
+            Self::Referer => "referer",
+            Self::UserAgent => "user-agent",
+            Self::Field(name) => name,
+        }
+    }
+
+    /// The one text that stands for everything equal to `found`.
+    ///
+    /// Called once per key and block, not per line: this is where an address is really read.
+    pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
+        match self {
+            Self::Ip => address(found),
+            Self::Path => Ok(Cow::Borrowed(or_dash(without_query(found)))),
+            _ => Ok(Cow::Borrowed(or_dash(found))),
+        }
+    }
+}
+
+/// Logs write `-` where there is nothing to say; an empty text means the same.
+fn or_dash(text: &[u8]) -> &[u8] {
+    if text.is_empty() { b"-" } else { text }
+}
+
+fn without_query(path: &[u8]) -> &[u8] {
+    memchr::memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
+}
+
+/// An address as its canonical text: without a port, IPv4-mapped addresses as IPv4. Servers that
+/// look names up write host names; those are addresses too, and kept as they are.
+fn address(found: &[u8]) -> Result<Cow<'_, [u8]>, Reason> {
+    let Ok(text) = std::str::from_utf8(found) else { return Err(Reason::not_an_address(found)) };
+    let ip = text.parse::<IpAddr>().or_else(|_| text.parse::<SocketAddr>().map(|at| at.ip()));
+    match ip {
+        Ok(ip) => {
+            let canonical = ip.to_canonical().to_string();
+            Ok(if canonical == text {
+                Cow::Borrowed(found)
+            } else {
+                Cow::Owned(canonical.into_bytes())
+            })
+        }
+        Err(_) if is_host_name(text) => Ok(Cow::Borrowed(found)),
+        Err(_) => Err(Reason::not_an_address(found)),
+    }
+}
+
+/// Letters, digits, `-`, `_` in labels parted by dots, and not all digits and dots: `1.2.3` and
+/// `300.1.1.1` are misspelled addresses, not names.
+fn is_host_name(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    text.split('.').all(label) && text.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> Option<String> {
+        let key = Key::Ip.canonical(text.as_bytes()).ok()?;
+        Some(String::from_utf8(key.into_owned()).expect("made from text"))
+    }
+
+    #[test]
+    fn equal_addresses_are_one_key_however_written() {
+        assert_eq!(ip("192.0.2.1").as_deref(), Some("192.0.2.1"));
+        assert_eq!(ip("::ffff:192.0.2.1").as_deref(), Some("192.0.2.1"));
+        assert_eq!(ip("192.0.2.1:51312").as_deref(), Some("192.0.2.1"));
+        assert_eq!(ip("2001:DB8:0:0::1").as_deref(), Some("2001:db8::1"));
+        assert_eq!(ip("[2001:db8::1]:443").as_deref(), Some("2001:db8::1"));
+        assert_eq!(ip("gate.example.org").as_deref(), Some("gate.example.org"));
+    }
+
+    #[test]
+    fn what_is_neither_address_nor_host_name_is_refused() {
+        for text in ["", "-", "300.1.1.1", "1.2.3", "a..b", "www.example.org:80", "two words"] {
+            assert_eq!(ip(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_one_key_whatever_its_query() {
+        let path = Key::Path.canonical(b"/search?q=1#top").expect("any text is a path");
+        assert_eq!(*path, *b"/search");
+        assert_eq!(*Key::User.canonical(b"").expect("any text is a user"), *b"-");
+    }
+}

@@ -1,0 +1,106 @@
+//! `tollgate replay`: what a limit would have done to the traffic of a log.
+//!
+//! ```text
+//! source -> parse -> gather -> decide -> report        whole logs, in parallel
+//! source -> parse ->      stream      -> report        endless input, in order
+//! ```
+
+mod args;
+mod decide;
+mod event;
+mod gather;
+mod key;
+mod parse;
+mod report;
+mod seconds;
+mod source;
+mod stream;
+mod text;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+pub(crate) use args::Args;
+
+use crate::failure::Failure;
+use gather::Log;
+use parse::{BAD_LINES_NAMED, Parser, Tally};
+use report::Report;
+use source::Sources;
+use stream::Stream;
+
+/// Reads, decides, reports.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let parser = Parser { key: args.key.clone(), time_field: args.time.clone() };
+    let sources = Arc::new(Sources::new(&args.files)?);
+    let (tallies, report) = if args.stream {
+        replay_stream(args, &parser, &sources)?
+    } else {
+        replay_log(args, &parser, &sources)?
+    };
+    name_bad_lines(&args.files, &tallies);
+    print(&report, args.json).map_err(Failure::Output)
+}
+
+fn replay_log(
+    args: &Args,
+    parser: &Parser,
+    sources: &Sources,
+) -> Result<(Vec<Tally>, Report), Failure> {
+    let (log, tallies) = Log::read(&args.files, parser, sources)?;
+    // One policy after the other: each uses every core, and its accounts are gone before the next.
+    let decide = |&policy| (policy, decide::decide(policy, &log));
+    let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
+    // Every file has a good line, or reading would have failed.
+    let span = log.span().unwrap_or_default();
+    let report = Report::new(&tallies, span, None, &outcomes, &log.keys);
+    Ok((tallies, report))
+}
+
+fn replay_stream(
+    args: &Args,
+    parser: &Parser,
+    sources: &Arc<Sources>,
+) -> Result<(Vec<Tally>, Report), Failure> {
+    let shared = Arc::clone(sources);
+    // Ctrl-C also ends whatever writes into the pipe, so reading comes to an end. Without the
+    // handler it would merely end the run without a report, which is no reason to refuse to start.
+    let _ = ctrlc::set_handler(move || shared.stop());
+    let mut stream = Stream::new(&args.policies, args.reorder);
+    let tallies = stream.read(&args.files, parser, sources)?;
+    let finished = stream.finish();
+    let outcomes: Vec<_> = args.policies.iter().copied().zip(finished.outcomes).collect();
+    let span = finished.span.unwrap_or_default();
+    let late = Some(finished.late_lines);
+    let report = Report::new(&tallies, span, late, &outcomes, &finished.keys);
+    Ok((tallies, report))
+}
+
+/// On standard error, so that a report can be piped on.
+fn name_bad_lines(files: &[String], tallies: &[Tally]) {
+    let all: u64 = tallies.iter().map(|tally| tally.bad).sum();
+    let named = files.iter().zip(tallies).flat_map(|(file, tally)| {
+        tally.named.iter().map(move |(line, reason)| format!("{file}:{line}: {reason}"))
+    });
+    let mut lines: Vec<_> = named.take(BAD_LINES_NAMED).collect();
+    let others = all - lines.len() as u64;
+    match others {
+        0 => {}
+        1 => lines.push("and 1 more bad line".to_owned()),
+        _ => lines.push(format!("and {others} more bad lines")),
+    }
+    for line in lines {
+        // Where standard error is closed there is nobody left to tell.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+}
+
+fn print(report: &Report, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", report.to_json()?)?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    out.flush()
+}

@@ -1,0 +1,152 @@
+//! From the bytes of a block to its requests: one time and one key per good line.
+//!
+//! A block is parsed on its own, so that blocks can be parsed in parallel. Its keys are numbered
+//! in the order they first appear in it, and borrow their text from it: most lines repeat a key,
+//! and then cost one look-up and no allocation.
+
+mod clf;
+mod json;
+mod reason;
+mod tally;
+mod time;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+pub(crate) use reason::Reason;
+pub(crate) use tally::{BAD_LINES_NAMED, Tally};
+pub(crate) use time::{instant, wait};
+
+use super::event::Event;
+use super::key::Key;
+use time::Clock;
+
+/// Says which part of a line matters.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    /// What the requesters are told apart by.
+    pub(crate) key: Key,
+    /// Where JSON lines keep their time, if not in one of the usual places.
+    pub(crate) time_field: Option<String>,
+}
+
+/// What a block holds.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed<'b> {
+    /// Good lines in their order. Their keys are indices into `keys`.
+    pub(crate) events: Vec<Event>,
+    /// The distinct keys.
+    pub(crate) keys: Vec<Cow<'b, [u8]>>,
+    /// How its lines turned out.
+    pub(crate) tally: Tally,
+}
+
+/// The keys of one block while it is parsed.
+#[derive(Default)]
+struct Keys<'b> {
+    numbers: HashMap<Cow<'b, [u8]>, u32, ahash::RandomState>,
+    texts: Vec<Cow<'b, [u8]>>,
+}
+
+impl<'b> Keys<'b> {
+    /// The number of a key as a line spells it. Two spellings of one key may get two numbers here;
+    /// they carry the same text and become one key where blocks are put together.
+    fn number(&mut self, found: Cow<'b, [u8]>, key: &Key) -> Result<u32, Reason> {
+        if let Some(&number) = self.numbers.get(&found) {
+            return Ok(number);
+        }
+        let text = match &found {
+            Cow::Borrowed(bytes) => key.canonical(bytes)?,
+            Cow::Owned(bytes) => Cow::Owned(key.canonical(bytes)?.into_owned()),
+        };
+        let number = u32::try_from(self.texts.len()).map_err(|_| Reason::block_too_large())?;
+        self.texts.push(text);
+        self.numbers.insert(found, number);
+        Ok(number)
+    }
+}
+
+impl Parser {
+    /// Reads every line of a block. The last line need not end with a newline.
+    pub(crate) fn block<'b>(&self, bytes: &'b [u8]) -> Parsed<'b> {
+        let mut parsed = Parsed::default();
+        let mut keys = Keys::default();
+        let mut clock = Clock::default();
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', bytes).chain([bytes.len()]) {
+            let line = bytes[start..end].trim_ascii_end();
+            start = end + 1;
+            if end == bytes.len() && line.is_empty() {
+                break; // nothing follows the last newline
+            }
+            if line.is_empty() {
+                parsed.tally.add_blank();
+                continue;
+            }
+            match self.line(line, &mut keys, &mut clock) {
+                Ok(event) => {
+                    parsed.tally.add_good();
+                    parsed.events.push(event);
+                }
+                Err(reason) => parsed.tally.add_bad(reason),
+            }
+        }
+        parsed.keys = keys.texts;
+        parsed
+    }
+
+    /// Files are not asked what format they are in: each line shows it with its first byte.
+    fn line<'b>(
+        &self,
+        line: &'b [u8],
+        keys: &mut Keys<'b>,
+        clock: &mut Clock,
+    ) -> Result<Event, Reason> {
+        // Some editors put a byte order mark in front of the first line.
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start();
+        let (nanos, key) = if line.first() == Some(&b'{') {
+            let (nanos, key) = json::read(line, &self.key, self.time_field.as_deref())?;
+            (nanos, Cow::Owned(key))
+        } else {
+            let (nanos, key) = clf::read(line, &self.key, clock)?;
+            (nanos, Cow::Borrowed(key))
+        };
+        Ok(Event::new(nanos, keys.number(key, &self.key)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(text: &str) -> Parsed<'_> {
+        Parser { key: Key::Ip, time_field: None }.block(text.as_bytes())
+    }
+
+    #[test]
+    fn lines_of_several_formats_and_line_ends_may_be_mixed() {
+        let parsed = block(concat!(
+            "\u{FEFF}192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"-\" 408 -\r\n",
+            "\n",
+            "  {\"time\":\"2015-05-17T10:05:03Z\",\"ip\":\"::ffff:192.0.2.1\"}\n",
+            "nothing of use\n",
+            "2001:db8::1 - - [17/May/2015:10:05:04 +0000]",
+        ));
+        let second = 1_431_857_103_000_000_000;
+        let expected =
+            [Event::new(second, 0), Event::new(second, 1), Event::new(second + 1_000_000_000, 2)];
+        assert_eq!(parsed.events, expected);
+        assert_eq!(parsed.keys, [&b"192.0.2.1"[..], b"192.0.2.1", b"2001:db8::1"]);
+        assert_eq!((parsed.tally.good, parsed.tally.bad), (3, 1));
+        assert_eq!(parsed.tally.named[0].0, 4);
+    }
+
+    #[test]
+    fn only_the_first_bad_lines_are_kept_and_all_are_counted() {
+        let mut tally = block(&"bad\n".repeat(4)).tally;
+        tally.append(block(&"\nbad\n".repeat(100)).tally);
+        assert_eq!((tally.counted(), tally.bad), (104, 104));
+        let lines: Vec<_> = tally.named.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [1, 2, 3, 4, 6]);
+    }
+}

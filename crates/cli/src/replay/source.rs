@@ -1,0 +1,271 @@
+//! Inputs as blocks of whole lines: files, standard input, gzip or plain.
+//!
+//! Blocks are what is parsed in parallel and what bounds memory: there is one per thread, its
+//! buffer is used again for the next one, and no text outlives it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use flate2::bufread::MultiGzDecoder;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::failure::Failure;
+
+/// Large enough that reading and handing over a block costs nothing beside parsing it, small enough
+/// that a second core has work in a small file. Also the longest line that is read in full.
+const BLOCK_BYTES: usize = 2 << 20;
+
+/// First bytes of every gzip member.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A piece of an input that ends where a line ends.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Its place in the input.
+    pub(crate) index: usize,
+    buffer: Vec<u8>,
+    lines: Range<usize>,
+}
+
+impl Block {
+    /// The lines.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.lines.clone()]
+    }
+}
+
+/// What all inputs of a run share: buffers, progress, and the wish to stop.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    spare: Mutex<Vec<Vec<u8>>>,
+    progress: ProgressBar,
+    stopped: AtomicBool,
+}
+
+impl Sources {
+    /// Looks at every file before the first is read, so that a misspelled name costs no wait.
+    pub(crate) fn new(files: &[String]) -> Result<Self, Failure> {
+        let mut total = Some(0);
+        for file in files {
+            if file == "-" {
+                total = None;
+                continue;
+            }
+            let metadata = std::fs::metadata(file)
+                .map_err(|error| Failure::Unreadable { file: file.clone(), error })?;
+            total = total.map(|sum| sum + metadata.len());
+        }
+        Ok(Self {
+            spare: Mutex::default(),
+            progress: progress(total),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// Opens one of the inputs.
+    pub(crate) fn open(&self, file: &str) -> io::Result<Blocks<'_>> {
+        let raw: Box<dyn Read + Send> =
+            if file == "-" { Box::new(io::stdin()) } else { Box::new(File::open(file)?) };
+        let mut raw = BufReader::with_capacity(64 << 10, self.progress.wrap_read(raw));
+        // What a file is called does not matter; what it starts with does.
+        let reader: Box<dyn Read + Send> = if raw.fill_buf()?.starts_with(&GZIP) {
+            Box::new(MultiGzDecoder::new(raw))
+        } else {
+            Box::new(raw)
+        };
+        Ok(Blocks { sources: self, reader, carry: Vec::new(), index: 0, state: State::Reading })
+    }
+
+    /// Gives the buffer of a block back, for the next one.
+    pub(crate) fn recycle(&self, block: Block) {
+        // A buffer is valid whatever became of the thread that held the lock.
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(block.buffer);
+    }
+
+    /// Ends every input after what was read of it so far.
+    pub(crate) fn stop(&self) {
+        // Relaxed: nothing else is told by this flag, and a later look at it is early enough.
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Clears the progress bar away.
+    pub(crate) fn finish(&self) {
+        self.progress.finish_and_clear();
+    }
+
+    /// Whether the inputs were ended before their ends.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed) // Relaxed: see `stop`
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| vec![0; BLOCK_BYTES])
+    }
+}
+
+/// Drawn on standard error, and only where that is a terminal.
+fn progress(total: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total {
+        Some(bytes) => {
+            (ProgressBar::new(bytes), "{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}")
+        }
+        None => (ProgressBar::no_length(), "{spinner} {binary_bytes} read, {binary_bytes_per_sec}"),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    // The templates are constant; a mistake in one shows the library's own bar instead.
+    bar.with_style(
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// In a line that filled a block: its head was handed out, the rest is skipped.
+    Skipping,
+    Ended,
+}
+
+/// The blocks of one input, in their order.
+pub(crate) struct Blocks<'s> {
+    sources: &'s Sources,
+    reader: Box<dyn Read + Send>,
+    /// The start of a line whose end was not in the last block.
+    carry: Vec<u8>,
+    index: usize,
+    state: State,
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = io::Result<Block>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.state != State::Ended {
+            match self.read_block() {
+                Ok(Some(block)) => return Some(Ok(block)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.state = State::Ended;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Blocks<'_> {
+    /// The next block, or none if what was read holds no line.
+    fn read_block(&mut self) -> io::Result<Option<Block>> {
+        let mut buffer = self.sources.buffer();
+        buffer[..self.carry.len()].copy_from_slice(&self.carry);
+        let mut filled = self.carry.len();
+        self.carry.clear();
+        let skipping = self.state == State::Skipping;
+        let mut at_end = false;
+        while filled < buffer.len() && !at_end && !self.sources.is_stopped() {
+            match self.reader.read(&mut buffer[filled..]) {
+                Ok(0) => at_end = true,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut lines = 0..filled;
+        if skipping {
+            // Still in the long line if it does not end here either.
+            lines.start = memchr::memchr(b'\n', &buffer[..filled]).map_or(filled, |end| end + 1);
+        }
+        if at_end {
+            self.state = State::Ended;
+        } else {
+            match memchr::memrchr(b'\n', &buffer[..filled]) {
+                Some(end) => {
+                    lines.end = end + 1;
+                    self.carry.extend_from_slice(&buffer[lines.end..filled]);
+                    self.state = State::Reading;
+                }
+                None => self.state = State::Skipping,
+            }
+        }
+        if self.sources.is_stopped() {
+            self.state = State::Ended; // whole lines only: the rest of the last one is not awaited
+        }
+        let block = Block { index: self.index, buffer, lines };
+        if block.lines.is_empty() {
+            self.sources.recycle(block);
+            return Ok(None);
+        }
+        self.index += 1;
+        Ok(Some(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The blocks of an input that comes in pieces of `piece` bytes.
+    fn blocks(input: &[u8], piece: usize) -> Vec<Vec<u8>> {
+        struct Pieces<'i>(&'i [u8], usize);
+        impl Read for Pieces<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let (now, later) = self.0.split_at(self.0.len().min(self.1).min(buffer.len()));
+                buffer[..now.len()].copy_from_slice(now);
+                self.0 = later;
+                Ok(now.len())
+            }
+        }
+        let sources = Sources::new(&[]).expect("no file, no failure");
+        let blocks = Blocks {
+            sources: &sources,
+            reader: Box::new(Pieces(Vec::leak(input.to_vec()), piece)),
+            carry: Vec::new(),
+            index: 0,
+            state: State::Reading,
+        };
+        blocks
+            .map(|block| {
+                let block = block.expect("memory can be read");
+                let bytes = block.bytes().to_vec();
+                sources.recycle(block);
+                bytes
+            })
+            .collect()
+    }
+
+    #[test]
+    fn blocks_hold_whole_lines_and_lose_nothing() {
+        let line = b"0123456789 0123456789 0123456789\n";
+        let input = line.repeat(3 * BLOCK_BYTES / line.len());
+        for piece in [1 << 30, 4_093] {
+            let blocks = blocks(&input, piece);
+            assert!(blocks.len() >= 3);
+            assert!(blocks.iter().all(|block| block.len() % line.len() == 0));
+            assert!(blocks.concat() == input);
+        }
+    }
+
+    #[test]
+    fn the_last_line_needs_no_newline() {
+        assert_eq!(blocks(b"one\ntwo", 2), [b"one\ntwo"]);
+        assert_eq!(blocks(b"", 2), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn a_line_longer_than_a_block_is_cut_and_what_follows_is_read() {
+        for long in [BLOCK_BYTES, 2 * BLOCK_BYTES - 4, 5 * BLOCK_BYTES / 2] {
+            let input = [b"a\n", &vec![b'x'; long][..], b"\nb\nc"].concat();
+            let blocks = blocks(&input, 70_000);
+            let text = blocks.join(&b'\n'); // a block that was cut has no newline of its own
+            let lines: Vec<_> = text.split(|&b| b == b'\n').filter(|l| !l.is_empty()).collect();
+            assert_eq!(lines[0], b"a");
+            assert!(lines[1].len() <= BLOCK_BYTES && lines[1].iter().all(|&b| b == b'x'));
+            assert_eq!(lines[lines.len() - 2..], [b"b", b"c"], "{long}");
+        }
+    }
+}

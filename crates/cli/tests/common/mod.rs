@@ -1,0 +1,84 @@
+//! Runs the real binary over small logs.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// How a run ended and what it printed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A directory of its own for one test.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// `test` is the name of the test.
+    pub(crate) fn new(test: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a directory below target");
+        Self(path)
+    }
+
+    /// Writes a file. Commands run inside the directory, so its name is its path.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        fs::write(self.0.join(name), content).expect("a file below target");
+        self
+    }
+
+    /// The binary, to be run in the directory.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.args(args).current_dir(&self.0).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// `tollgate replay` with these arguments.
+    pub(crate) fn replay(&self, args: &[&str]) -> Run {
+        self.replay_from(args, b"")
+    }
+
+    /// The same with something on standard input.
+    pub(crate) fn replay_from(&self, args: &[&str], input: &[u8]) -> Run {
+        let args = [&["replay"], args].concat();
+        let mut child =
+            self.command(&args).stdin(Stdio::piped()).spawn().expect("the binary was built");
+        let mut stdin = child.stdin.take().expect("standard input is a pipe");
+        // A run that fails early reads nothing, and that is its right.
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        let output = child.wait_with_output().expect("the run ends");
+        Run {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).expect("reports are text"),
+            err: String::from_utf8(output.stderr).expect("messages are text"),
+        }
+    }
+}
+
+/// Asserts that a run went well, said nothing on standard error, and printed this.
+#[track_caller]
+pub(crate) fn assert_prints(run: &Run, expected: &str) {
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
+    assert_eq!(run.out, expected);
+}
+
+/// A line in Common Log Format at a time on 17 May 2015.
+pub(crate) fn line(client: &str, time_and_zone: &str) -> String {
+    format!("{client} - - [17/May/2015:{time_and_zone}] \"GET / HTTP/1.1\" 200 512\n")
+}
+
+/// The admitted counts of a report in JSON.
+pub(crate) fn admitted(json: &str) -> Vec<u64> {
+    let report: serde_json::Value = serde_json::from_str(json).expect("a JSON object");
+    let policies = report["policies"].as_array().expect("an array of policies");
+    policies.iter().map(|policy| policy["admitted"].as_u64().expect("a number")).collect()
+}

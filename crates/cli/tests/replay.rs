@@ -1,0 +1,254 @@
+//! What `tollgate replay` reports, to the last byte.
+
+mod common;
+
+use std::io::Write;
+
+use common::{Scratch, admitted, assert_prints, line};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// Two clients, out of order: with `1/m burst 2`, 192.0.2.1 is admitted twice at 10:00:00, told to
+/// wait 60 s, then 30 s, and admitted at 10:01:00; 2001:db8::7 is admitted once.
+fn sample() -> String {
+    [
+        line("192.0.2.1", "10:00:30 +0000"),
+        line("192.0.2.1", "10:00:00 +0000"),
+        line("192.0.2.1", "10:01:00 +0000"),
+        line("2001:db8::7", "10:00:00 +0000"),
+        line("192.0.2.1", "10:00:00 +0000"),
+        line("192.0.2.1", "10:00:00 +0000"),
+    ]
+    .concat()
+}
+
+const SAMPLE_JSON: &str = concat!(
+    r#"{"lines":6,"bad_lines":0,"first":"2015-05-17T10:00:00Z","last":"2015-05-17T10:01:00Z","#,
+    r#""policies":[{"policy":"gcra 1/m burst 2","requests":6,"admitted":4,"refused":2,"keys":2,"#,
+    r#""keys_refused":1,"longest_wait_ms":60000,"peak_admitted_per_second":3,"#,
+    r#""worst":[{"key":"192.0.2.1","requests":5,"refused":2}]}]}"#,
+    "\n"
+);
+
+const SAMPLE_ARGS: [&str; 3] = ["--json", "--policy", "1/m burst 2"];
+
+fn gzip(members: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for member in members {
+        let mut encoder = GzEncoder::new(&mut out, Compression::default());
+        encoder.write_all(member.as_bytes()).expect("memory can be written");
+        encoder.finish().expect("memory can be written");
+    }
+    out
+}
+
+#[test]
+fn an_unordered_log_is_decided_in_the_order_of_time() {
+    let scratch = Scratch::new("an_unordered_log");
+    let run = scratch.file("a.log", sample()).replay(&[&["a.log"], &SAMPLE_ARGS[..]].concat());
+    assert_prints(&run, SAMPLE_JSON);
+}
+
+#[test]
+fn the_table_lines_policies_up_and_names_the_worst_keys() {
+    let scratch = Scratch::new("the_table");
+    scratch.file("a.log", sample());
+    let policies = ["--policy", "1/m burst 2", "--policy", "fixed-window 100/h"];
+    let run = scratch.replay(&[&["a.log"], &policies[..]].concat());
+    assert_prints(
+        &run,
+        "\
+6 lines, 0 bad, 2015-05-17T10:00:00Z to 2015-05-17T10:01:00Z
+
+policy              requests  admitted  refused  share refused  keys  keys refused  longest wait  peak admitted/s
+gcra 1/m burst 2           6         4        2        33.33 %     2             1            1m                3
+fixed-window 100/h         6         6        0         0.00 %     2             0            0s                4
+
+most refused by gcra 1/m burst 2
+
+key        requests  refused  share refused
+192.0.2.1         5        2        40.00 %
+
+fixed-window 100/h: nothing refused
+",
+    );
+}
+
+#[test]
+fn gzip_of_several_members_under_any_name_reads_as_plain_text() {
+    let scratch = Scratch::new("gzip");
+    let text = sample();
+    let (head, tail) = text.split_at(text.len() / 2); // a member may end inside a line
+    scratch.file("a.log", gzip(&[head, tail]));
+    let run = scratch.replay(&[&["a.log"], &SAMPLE_ARGS[..]].concat());
+    assert_prints(&run, SAMPLE_JSON);
+}
+
+#[test]
+fn standard_input_reads_as_a_file_plain_or_gzip() {
+    let scratch = Scratch::new("standard_input");
+    let args = [&["-"], &SAMPLE_ARGS[..]].concat();
+    assert_prints(&scratch.replay_from(&args, sample().as_bytes()), SAMPLE_JSON);
+    assert_prints(&scratch.replay_from(&args, &gzip(&[&sample()])), SAMPLE_JSON);
+}
+
+#[test]
+fn several_files_are_one_log() {
+    let scratch = Scratch::new("several_files");
+    let lines: Vec<String> = sample().lines().map(|line| format!("{line}\n")).collect();
+    scratch.file("newer.log", lines[..3].concat()).file("older.gz", gzip(&[&lines[3..].concat()]));
+    let run = scratch.replay(&[&["newer.log", "older.gz"], &SAMPLE_ARGS[..]].concat());
+    assert_prints(&run, SAMPLE_JSON);
+}
+
+#[test]
+fn zones_put_requests_at_the_same_instant() {
+    let scratch = Scratch::new("zones");
+    let log = [
+        line("192.0.2.1", "10:00:00 +0000"),
+        line("192.0.2.1", "12:00:00 +0200"),
+        line("192.0.2.1", "01:15:00 -0845"),
+        line("192.0.2.1", "10:01:00 +0000"),
+    ];
+    let run = scratch.file("a.log", log.concat()).replay(&[
+        "a.log",
+        "--policy",
+        "fixed-window 2/m",
+        "--json",
+    ]);
+    assert_prints(
+        &run,
+        concat!(
+            r#"{"lines":4,"bad_lines":0,"first":"2015-05-17T10:00:00Z","#,
+            r#""last":"2015-05-17T10:01:00Z","policies":[{"policy":"fixed-window 2/m","#,
+            r#""requests":4,"admitted":3,"refused":1,"keys":1,"keys_refused":1,"#,
+            r#""longest_wait_ms":60000,"peak_admitted_per_second":2,"#,
+            r#""worst":[{"key":"192.0.2.1","requests":4,"refused":1}]}]}"#,
+            "\n"
+        ),
+    );
+}
+
+#[test]
+fn windows_are_those_of_the_wall_clock() {
+    let scratch = Scratch::new("wall_clock");
+    // Four within two seconds, two on each side of 11:00 UTC.
+    let times = ["10:59:59 +0000", "10:59:59 +0000", "11:00:00 +0000", "13:00:00 +0200"];
+    let log: String = times.iter().map(|time| line("192.0.2.1", time)).collect();
+    scratch.file("a.log", log);
+    let run = scratch.replay(&["a.log", "--policy", "fixed-window 2/h", "--json"]);
+    assert_eq!(admitted(&run.out), [4]);
+}
+
+#[test]
+fn json_lines_are_read_with_named_fields_and_fractions_of_seconds() {
+    let scratch = Scratch::new("json_lines");
+    let log = r#"{"at":1431857103.9995,"tenant":{"id":"a"},"ip":"192.0.2.1"}
+{"at":"2015-05-17T12:05:04.000+02:00","tenant":{"id":"a"}}
+{"at":1431857104000,"tenant":{"id":"b"}}
+"#;
+    let run = scratch.file("a.jsonl", log).replay(&[
+        "a.jsonl",
+        "--key",
+        "tenant.id",
+        "--time",
+        "at",
+        "--policy",
+        "1/s",
+        "--json",
+    ]);
+    assert_prints(
+        &run,
+        concat!(
+            r#"{"lines":3,"bad_lines":0,"first":"2015-05-17T10:05:03.9995Z","#,
+            r#""last":"2015-05-17T10:05:04Z","policies":[{"policy":"gcra 1/s","#,
+            r#""requests":3,"admitted":2,"refused":1,"keys":2,"keys_refused":1,"#,
+            r#""longest_wait_ms":1000,"peak_admitted_per_second":1,"#,
+            r#""worst":[{"key":"a","requests":2,"refused":1}]}]}"#,
+            "\n"
+        ),
+    );
+}
+
+#[test]
+fn each_key_tells_requesters_apart_by_its_part_of_the_line() {
+    let scratch = Scratch::new("each_key");
+    let combined = |client: &str, user: &str, path: &str, referer: &str, agent: &str| {
+        format!(
+            "{client} - {user} [17/May/2015:10:05:03 +0000] \"GET {path} HTTP/1.1\" 200 5 \
+             \"{referer}\" \"{agent}\"\n"
+        )
+    };
+    let log = [
+        combined("192.0.2.1", "-", "/a?x=1", "-", "curl"),
+        combined("192.0.2.1:4711", "-", "/a?x=2", "http://example.org/", "curl"),
+        combined("::ffff:192.0.2.2", "u1", "/a", "-", "curl"),
+        combined("192.0.2.2", "u1", "/b", "-", "wget"),
+    ];
+    scratch.file("a.log", log.concat());
+    let worst = |key: &str| {
+        let args = ["a.log", "--key", key, "--policy", "1/m", "--json"];
+        let report = scratch.replay(&args).out;
+        let report: serde_json::Value = serde_json::from_str(&report).expect("a JSON object");
+        let worst = report["policies"][0]["worst"].as_array().expect("an array").iter();
+        let text = |entry: &serde_json::Value| {
+            format!("{} {}/{}", entry["key"], entry["refused"], entry["requests"])
+        };
+        worst.map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(worst("ip"), [r#""192.0.2.1" 1/2"#, r#""192.0.2.2" 1/2"#]);
+    assert_eq!(worst("user"), [r#""-" 1/2"#, r#""u1" 1/2"#]);
+    assert_eq!(worst("path"), [r#""/a" 2/3"#]);
+    assert_eq!(worst("referer"), [r#""-" 2/3"#]);
+    assert_eq!(worst("user-agent"), [r#""curl" 2/3"#]);
+}
+
+#[test]
+fn ten_worst_keys_are_named_by_refusals_then_requests_then_text() {
+    let scratch = Scratch::new("ten_worst");
+    // Two per minute: in minute m, key k makes `in_minute` requests.
+    let minute = |k: u32, m: u32, in_minute: usize| {
+        line(&format!("192.0.2.{k}"), &format!("10:{m:02}:00 +0000")).repeat(in_minute)
+    };
+    let mut log: String = (10..22).map(|k| minute(k, 0, 3)).collect(); // one refused each
+    log += &minute(21, 1, 1); // more requests, as many refused
+    log += &minute(30, 0, 9); // seven refused
+    log += &minute(31, 0, 2); // none refused
+    scratch.file("a.log", log);
+    let run = scratch.replay(&["a.log", "--policy", "fixed-window 2/m", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&run.out).expect("a JSON object");
+    let worst = report["policies"][0]["worst"].as_array().expect("an array");
+    let keys: Vec<_> = worst.iter().map(|worst| worst["key"].as_str().expect("text")).collect();
+    let expected = [30, 21, 10, 11, 12, 13, 14, 15, 16, 17].map(|k| format!("192.0.2.{k}"));
+    assert_eq!(keys, expected);
+    assert_eq!(report["policies"][0]["keys"], 14);
+    assert_eq!(report["policies"][0]["keys_refused"], 13);
+}
+
+#[test]
+fn waits_are_rounded_up_to_milliseconds() {
+    let scratch = Scratch::new("waits");
+    // 7/s burst 1: the second request waits 1/7 s = 142.857... ms.
+    scratch.file("a.log", line("192.0.2.1", "10:00:00 +0000").repeat(2));
+    let run = scratch.replay(&["a.log", "--policy", "7/s burst 1", "--json"]);
+    assert!(run.out.contains(r#""longest_wait_ms":143,"#), "{run:?}");
+}
+
+#[test]
+fn a_log_of_many_blocks_is_counted_exactly() {
+    let scratch = Scratch::new("many_blocks");
+    // 60,000 lines, 4.3 MB, in descending order of time: 100 clients with 10 requests per minute.
+    let mut log = String::new();
+    for second in (0..3_600).rev().step_by(6) {
+        for client in 0..100 {
+            let time = format!("10:{:02}:{:02} +0000", second / 60, second % 60);
+            log += &line(&format!("198.51.100.{client}"), &time);
+        }
+    }
+    scratch.file("a.log", &log);
+    let policies = ["--policy", "fixed-window 9/m", "--policy", "10/m burst 1"];
+    let run = scratch.replay(&[&["a.log", "--json"], &policies[..]].concat());
+    assert!(run.out.contains(r#""lines":60000,"bad_lines":0,"#), "{run:?}");
+    assert_eq!(admitted(&run.out), [54_000, 60_000]);
+    assert!(run.out.contains(r#""peak_admitted_per_second":100,"#), "{run:?}");
+}

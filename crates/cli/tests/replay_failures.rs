@@ -1,0 +1,208 @@
+//! What `tollgate replay` says when something is wrong, and that nothing wrong stops it needlessly.
+
+mod common;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{Run, Scratch, line};
+
+const POLICY: [&str; 2] = ["--policy", "10/m"];
+
+/// Asserts exit code 2, nothing on standard output, and this on standard error.
+#[track_caller]
+fn assert_refused(run: &Run, message: &str) {
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+    assert_eq!(run.err, message);
+}
+
+#[test]
+fn bad_lines_are_counted_and_the_first_five_named_with_their_reasons() {
+    let scratch = Scratch::new("bad_lines");
+    let log = [
+        line("192.0.2.1", "10:00:00 +0000"),
+        "\n".to_owned(),
+        "no time at all\n".to_owned(),
+        line("192.0.2.256", "10:00:00 +0000"),
+        line("192.0.2.1", "25:00:00 +0000"),
+        "192.0.2.1 - - [31/Dec/1969:23:59:59 +0000] \"-\" 408 -\n".to_owned(),
+        "192.0.2.1 - - [01/Jan/2100:00:00:00 +0000] \"-\" 408 -\n".to_owned(),
+        "   \t\n".to_owned(),
+        "\x1b[31m\n".to_owned(),
+        "192.0.2.1 - - [17/May/2015:10:00:00 +0000] \"-\" 408 -".to_owned(),
+    ];
+    let run = scratch.file("a.log", log.concat()).replay(&["a.log", "--policy", "1/m", "--json"]);
+    assert_eq!(run.code, Some(0));
+    assert_eq!(
+        run.err,
+        "\
+a.log:3: neither a JSON object nor an address followed by a [time], as Common and Combined Log Format have it
+a.log:4: \"192.0.2.256\" is no client address; expected an IP address or a host name
+a.log:5: \"17/May/2015:25:00:00 +0000\" is no time; expected 17/May/2015:10:05:03 +0000, 2015-05-17T10:05:03Z or a Unix time
+a.log:6: the time \"31/Dec/1969:23:59:59 +0000\" is outside the years 1970 to 2099
+a.log:7: the time \"01/Jan/2100:00:00:00 +0000\" is outside the years 1970 to 2099
+and 1 more bad line
+"
+    );
+    assert!(run.out.starts_with(r#"{"lines":8,"bad_lines":6,"#), "{run:?}");
+}
+
+#[test]
+fn the_line_of_a_bad_line_is_its_line_in_the_file_however_large() {
+    let scratch = Scratch::new("line_numbers");
+    let mut log = line("192.0.2.1", "10:00:00 +0000").repeat(100_000);
+    log += "bad\n";
+    let run = scratch.file("a.log", log).replay(&[&["a.log"], &POLICY[..]].concat());
+    assert_eq!(run.code, Some(0));
+    assert!(run.err.starts_with("a.log:100001: neither"), "{}", run.err);
+}
+
+#[test]
+fn control_characters_of_a_log_never_reach_the_terminal() {
+    let scratch = Scratch::new("control_characters");
+    let agent = "a\x1b[2J\u{202e}b";
+    let text = line("192.0.2.1", "10:00:00 +0000");
+    let good = format!("{} \"-\" \"{agent}\"\n", text.trim_end());
+    let bad = "192.0.2.1\x07 - - [17/May/2015:10:00:00\x1b]\n";
+    scratch.file("a.log", good.repeat(2) + bad);
+    let run = scratch.replay(&["a.log", "--key", "user-agent", "--policy", "1/m"]);
+    assert!(run.out.contains("\na\\u{1b}[2J\\u{202e}b "), "{run:?}");
+    let all = run.out + &run.err;
+    assert!(!all.contains(|c: char| c.is_control() && c != '\n'), "{all:?}");
+}
+
+#[test]
+fn a_file_without_a_good_line_ends_the_run() {
+    let scratch = Scratch::new("no_good_line");
+    scratch.file("good.log", line("192.0.2.1", "10:00:00 +0000"));
+    scratch.file("empty.log", "").file("blank.log", "\n\n").file("other.txt", "some\ntext\n");
+    assert_refused(
+        &scratch.replay(&[&["good.log", "empty.log"], &POLICY[..]].concat()),
+        "tollgate: nothing to replay in empty.log: it has no lines\n",
+    );
+    assert_refused(
+        &scratch.replay(&[&["blank.log"], &POLICY[..]].concat()),
+        "tollgate: nothing to replay in blank.log: it has no lines\n",
+    );
+    assert_refused(
+        &scratch.replay(&[&["other.txt"], &POLICY[..]].concat()),
+        "tollgate: nothing to replay in other.txt: 0 of 2 lines are good; line 1: neither a \
+         JSON object nor an address followed by a [time], as Common and Combined Log Format have \
+         it\n",
+    );
+}
+
+#[test]
+fn a_key_that_the_format_does_not_have_ends_the_run_with_those_it_has() {
+    let scratch = Scratch::new("unknown_key");
+    scratch.file("a.log", line("192.0.2.1", "10:00:00 +0000"));
+    scratch.file("a.jsonl", "{\"time\":1431857103,\"tenant\":\"a\"}\n");
+    assert_refused(
+        &scratch.replay(&["a.log", "--key", "tenant", "--policy", "10/m"]),
+        "tollgate: nothing to replay in a.log: 0 of 1 lines are good; line 1: \"tenant\" is \
+         not in Common or Combined lines, which have ip, user, path, referer and user-agent; other \
+         keys name a field of JSON lines\n",
+    );
+    assert_refused(
+        &scratch.replay(&["a.log", "--key", "referer", "--policy", "10/m"]),
+        "tollgate: nothing to replay in a.log: 0 of 1 lines are good; line 1: no referer: \
+         only Combined Log Format has it, this line ends before\n",
+    );
+    assert_refused(
+        &scratch.replay(&["a.jsonl", "--key", "customer", "--policy", "10/m"]),
+        "tollgate: nothing to replay in a.jsonl: 0 of 1 lines are good; line 1: no field \
+         \"customer\"; the line has \"tenant\", \"time\"\n",
+    );
+}
+
+#[cfg(unix)] // the system's own words are part of the messages
+#[test]
+fn an_unreadable_file_ends_the_run() {
+    let scratch = Scratch::new("unreadable");
+    let run = scratch.replay(&[&["missing.log"], &POLICY[..]].concat());
+    assert_refused(
+        &run,
+        "tollgate: cannot read missing.log: No such file or directory (os error 2); give a log \
+         file, plain or gzip, or - for standard input\n",
+    );
+    let run = scratch.replay(&[&["."], &POLICY[..]].concat());
+    assert_refused(
+        &run,
+        "tollgate: cannot read .: Is a directory (os error 21); give a log file, plain or gzip, or \
+         - for standard input\n",
+    );
+    let run = scratch
+        .file("cut.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x33")
+        .replay(&[&["cut.gz"], &POLICY[..]].concat());
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
+    assert!(run.err.starts_with("tollgate: cannot read cut.gz: "), "{}", run.err);
+}
+
+#[test]
+fn a_bad_policy_is_refused_before_anything_is_read() {
+    let scratch = Scratch::new("bad_policy");
+    for (policy, says) in [("ten per minute", "<count>/<period>"), ("0/s", "0"), ("", "")] {
+        let run = scratch.replay(&["missing.log", "--policy", policy]);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+        let start = format!("error: invalid value '{policy}' for '--policy <POLICY>': ");
+        assert!(run.err.starts_with(&start) || policy.is_empty(), "{}", run.err);
+        assert!(run.err.contains(says), "{}", run.err);
+    }
+}
+
+#[test]
+fn options_that_cannot_work_are_refused() {
+    let scratch = Scratch::new("bad_options");
+    scratch.file("a.log", line("192.0.2.1", "10:00:00 +0000"));
+    for (args, says) in [
+        (&["a.log"][..], "--policy <POLICY>"),
+        (&["--policy", "10/m"], "<FILE>"),
+        (&["a.log", "--policy", "10/m", "--reorder", "10m"], "--stream"),
+        (
+            &["a.log", "--policy", "10/m", "--stream", "--reorder", "ten"],
+            "expected a span of time such as 30s, 10m or 2h",
+        ),
+    ] {
+        let run = scratch.replay(args);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+        assert!(run.err.contains(says), "{}", run.err);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let scratch = Scratch::new("broken_pipe");
+    scratch.file("a.log", line("192.0.2.1", "10:00:00 +0000"));
+    let mut command = scratch.command(&["replay", "a.log", "--policy", "10/m"]);
+    let (reader, writer) = std::io::pipe().expect("pipes can be made");
+    drop(reader);
+    let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("it was built");
+    let mut err = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("messages are text");
+    assert_eq!((child.wait().expect("the run ends").code(), err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn nobody_to_tell_about_bad_lines_is_no_panic() {
+    let scratch = Scratch::new("broken_error_pipe");
+    scratch.file("a.log", line("192.0.2.1", "10:00:00 +0000") + "bad\n");
+    for (file, code) in [("a.log", 0), ("missing.log", 2)] {
+        let mut command = scratch.command(&["replay", file, "--policy", "10/m"]);
+        let (reader, writer) = std::io::pipe().expect("pipes can be made");
+        drop(reader);
+        let mut child = command.stderr(writer).spawn().expect("it was built");
+        assert_eq!(child.wait().expect("the run ends").code(), Some(code));
+    }
+}
+
+#[test]
+fn the_bare_command_shows_its_help_and_its_version() {
+    let scratch = Scratch::new("bare");
+    let output = scratch.command(&[]).output().expect("the run ends");
+    let help = String::from_utf8(output.stderr).expect("help is text");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(help.contains("Usage: tollgate <COMMAND>") && help.contains("replay"), "{help}");
+    let output = scratch.command(&["--version"]).output().expect("the run ends");
+    let version = format!("tollgate {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8(output.stdout).expect("text"), version);
+}

@@ -1,0 +1,64 @@
+//! What every public type is: shareable between threads, printable, and errors are errors.
+
+use std::error::Error;
+use std::fmt::Debug;
+
+use tollgate::{
+    Algorithm, BuildError, Clock, Decision, Denial, KeyedLimiter, Limiter, ManualClock, Meter,
+    Permit, Policy, PolicyError, Quota, QuotaError, Stats, Timestamp, Word,
+};
+
+fn shareable<T: Send + Sync + Debug + 'static>() {}
+fn small_value<T: Copy>(most: usize) {
+    assert!(size_of::<T>() <= most, "{} bytes", size_of::<T>());
+}
+fn error<T: Error + Send + Sync + 'static>() {}
+
+#[test]
+fn everything_is_send_and_sync() {
+    shareable::<Limiter>();
+    // Whatever the keys are: none is kept.
+    shareable::<KeyedLimiter<std::rc::Rc<str>>>();
+    shareable::<KeyedLimiter<str, std::hash::RandomState>>();
+    shareable::<Meter>();
+    shareable::<Clock>();
+    shareable::<ManualClock>();
+    shareable::<Policy>();
+    shareable::<Algorithm>();
+    shareable::<Quota>();
+    shareable::<Stats>();
+    shareable::<Timestamp>();
+    shareable::<Word>();
+    shareable::<Decision>();
+}
+
+#[test]
+fn errors_are_errors() {
+    error::<QuotaError>();
+    error::<PolicyError>();
+    error::<BuildError>();
+    error::<Denial>();
+}
+
+#[test]
+fn values_are_small_and_copy() {
+    small_value::<Word>(8);
+    small_value::<Timestamp>(8);
+    small_value::<Quota>(24);
+    small_value::<Policy>(32);
+    small_value::<Permit>(88);
+    small_value::<Decision>(96);
+}
+
+#[test]
+fn quotas_are_constants() {
+    const QUOTA: Quota = Quota::per_second(100).burst(20);
+    const REFUSED: Result<Quota, QuotaError> = Quota::try_per_second(0);
+    assert_eq!(QUOTA.to_string(), "100/s burst 20");
+    assert_eq!(REFUSED, Err(QuotaError::ZeroCount));
+}
+
+#[test]
+fn a_limiter_has_its_cache_lines_to_itself() {
+    assert!(align_of::<Limiter>() >= 64);
+}
