@@ -8,6 +8,7 @@ mod prefetch;
 mod shard;
 mod stats;
 mod table;
+mod tally;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};

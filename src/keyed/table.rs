@@ -10,7 +10,7 @@ use crate::error::BuildError;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
 use super::shard::{CELLS, Header, Shard};
-use super::stats::Tallies;
+use super::tally::Tallies;
 
 /// Shards that share one padded unit: two where the hardware fetches lines of 64 bytes in pairs.
 const SHARDS_PER_PAD: usize = {

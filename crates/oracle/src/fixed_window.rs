@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use crate::model::Definition;
+use crate::definition::Definition;
 
 /// The newest window charged so far, and its units. Unused: window 0 with none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

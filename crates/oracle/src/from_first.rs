@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 use num_integer::Integer;
 
-use crate::model::Definition;
+use crate::definition::Definition;
 
 /// The window opened last, if any was.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

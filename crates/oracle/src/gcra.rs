@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use crate::model::Definition;
+use crate::definition::Definition;
 use crate::ticks::Ticks;
 
 /// One time, the theoretical arrival time, in the unit of its [`Scale`].

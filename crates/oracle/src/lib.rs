@@ -24,6 +24,7 @@
 //! ```
 
 mod algorithm;
+mod definition;
 mod fixed_window;
 mod from_first;
 mod gcra;

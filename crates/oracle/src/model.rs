@@ -1,29 +1,15 @@
-//! What every algorithm must be able to say about itself, and nothing more.
+//! [`Model`]: the state of whichever algorithm it is.
 
 use num_bigint::BigUint;
 
 use crate::Algorithm;
+use crate::definition::Definition;
 use crate::fixed_window::FixedWindow;
 use crate::from_first::FixedWindowFromFirst;
 use crate::gcra::Gcra;
 use crate::segmented_window::SegmentedWindow;
 use crate::sliding_log::SlidingLog;
 use crate::sliding_window::SlidingWindow;
-
-/// The three questions that describe an algorithm.
-///
-/// `admits` never falls back: with the state left alone, a cost admitted at one time is admitted
-/// at all later times, and so is every smaller cost.
-pub(crate) trait Definition {
-    /// Whether `cost` units fit at `now`.
-    fn admits(&self, now: &BigUint, cost: &BigUint) -> bool;
-
-    /// Takes `cost` units, at least one, that were admitted at `now`.
-    fn charge(&mut self, now: &BigUint, cost: &BigUint);
-
-    /// Whether nothing asked at `now` or later can tell this state from a new one.
-    fn is_idle(&self, now: &BigUint) -> bool;
-}
 
 /// The state of one algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

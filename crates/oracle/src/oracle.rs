@@ -3,8 +3,9 @@
 use num_bigint::BigUint;
 
 use crate::Algorithm;
+use crate::definition::Definition;
 use crate::gcra::Gcra;
-use crate::model::{Definition, Model};
+use crate::model::Model;
 use crate::search::{greatest, least};
 
 /// What becomes of a request.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use num_bigint::BigUint;
 
-use crate::model::Definition;
+use crate::definition::Definition;
 
 /// Units by segment, for the segments that hold any; the newest one is the last entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use num_bigint::BigUint;
 
-use crate::model::Definition;
+use crate::definition::Definition;
 
 /// Units by time of admission. Nothing is ever dropped: a time far back may still be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use crate::Rounding;
-use crate::model::Definition;
+use crate::definition::Definition;
 
 /// The newest window charged so far, its units and those of the window before it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use super::parse::Reason;
+use super::reason::Reason;
 
 /// The part of a line that tells its requesters apart.
 #[derive(Clone, Debug, PartialEq, Eq)]

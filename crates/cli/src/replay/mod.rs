@@ -11,6 +11,7 @@ mod event;
 mod gather;
 mod key;
 mod parse;
+mod reason;
 mod report;
 mod seconds;
 mod source;

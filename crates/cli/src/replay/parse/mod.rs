@@ -6,19 +6,18 @@
 
 mod clf;
 mod json;
-mod reason;
 mod tally;
 mod time;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-pub(crate) use reason::Reason;
 pub(crate) use tally::{BAD_LINES_NAMED, Tally};
 pub(crate) use time::{instant, wait};
 
 use super::event::Event;
 use super::key::Key;
+use super::reason::Reason;
 use time::Clock;
 
 /// Says which part of a line matters.

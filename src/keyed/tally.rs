@@ -1,0 +1,44 @@
+//! [`Tallies`]: counts of what happens to a table, kept off the hot path.
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{Ordering, Tally};
+
+/// Counters are spread over this many lines, so that installs in different shards do not share one.
+const STRIPES: usize = 8;
+
+/// Counts of what happens off the hot path. A hit counts nothing.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    stripes: [CachePadded<Stripe>; STRIPES],
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Stripe {
+    pub(super) reclaimed: Tally,
+    pub(super) full: Tally,
+    pub(super) contended: Tally,
+}
+
+impl Tallies {
+    fn stripe(&self, shard: usize) -> &Stripe {
+        &self.stripes[shard % STRIPES]
+    }
+
+    pub(super) fn reclaimed(&self, shard: usize, cells: u64) {
+        // Relaxed, here and below: a statistic orders nothing.
+        self.stripe(shard).reclaimed.fetch_add(cells, Ordering::Relaxed);
+    }
+
+    pub(super) fn full(&self, shard: usize, denials: u64) {
+        self.stripe(shard).full.fetch_add(denials, Ordering::Relaxed);
+    }
+
+    pub(super) fn contended(&self, shard: usize) {
+        self.stripe(shard).contended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn sum(&self, counter: impl Fn(&Stripe) -> &Tally) -> u64 {
+        self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum()
+    }
+}
