@@ -261,7 +261,8 @@ impl Denial {
             return None;
         }
         let View { kernel, held, at_ns, cost, .. } = self.view;
-        Some(self.view.until(kernel.ready_ns(held, at_ns, cost)))
+        let ready_ns = if self.full { at_ns } else { kernel.ready_ns(held, at_ns, cost) };
+        Some(self.view.until(ready_ns))
     }
 
     /// Whether this cost is above the limit, so that it never fits. Nothing was charged.
@@ -277,7 +278,8 @@ impl Denial {
         self.view.cost > self.limit()
     }
 
-    /// Whether the key was denied because it was new and the table had no cell for it.
+    /// Whether the key was denied not by its quota but because it was new and the table had no cell
+    /// for it, or other installs of the same key got in its way 8 times.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -14,7 +14,7 @@ use crate::policy::Policy;
 /// one compare-and-swap; a denial writes nothing. No thread ever waits for another.
 ///
 /// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated
-/// `now` admits nothing extra.
+/// `now` gets back nothing that was spent. (Windows place it at the start of the window in force.)
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};

@@ -21,10 +21,22 @@ pub(crate) const POWERS_OF_TEN: [u64; 16] = {
     powers
 };
 
+/// How finely a word counts. Each algorithm looks at what concerns it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fineness {
+    /// GCRA: one unit is 2^this ticks.
+    pub(crate) unit_bits: u8,
+    /// A window from the first request: the length that its start is rounded to.
+    pub(crate) quantum_ns: u64,
+    /// Segments: whether the word holds the ring's number instead of the counts.
+    pub(crate) ranked: bool,
+}
+
 /// How a quota is enforced.
 ///
 /// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval
-/// of length W can hold, in the `now` of the decisions.
+/// of length W can hold, in the `now` of the decisions. For windows a `now` that lies before the window
+/// in force is that window's start; for GCRA it is what it is.
 ///
 /// ```
 /// use tollgate::{Algorithm, Policy, Quota};
@@ -141,7 +153,7 @@ impl Policy {
 
     fn check_fits(&self) -> Result<(), PolicyError> {
         let needed_bits = self.needed_bits();
-        if needed_bits <= u64::BITS && self.count_bits() < u64::BITS {
+        if needed_bits <= u64::BITS && self.unkeyed_count_bits().0 < u64::BITS {
             return Ok(());
         }
         Err(PolicyError::DoesNotFit { needed_bits, hint: self.fitting_hint() })
@@ -149,10 +161,10 @@ impl Policy {
 
     /// Bits of one un-keyed word: its counts, and its time until the latest instant.
     fn needed_bits(&self) -> u32 {
-        self.count_bits() + u32::from(bits_for(self.latest_unit()))
+        self.unkeyed_count_bits().0 + u32::from(bits_for(self.latest_unit()))
     }
 
-    /// Bits of the counts of one un-keyed word; more than 64 if they do not fit.
+    /// Bits of the counts of one word, side by side; more than 64 if they do not fit.
     pub(crate) fn count_bits(&self) -> u32 {
         let counters = match self.algorithm {
             Algorithm::Gcra => 0,
@@ -160,24 +172,28 @@ impl Policy {
             Algorithm::SlidingWindow
             | Algorithm::SlidingWindowRoundDown
             | Algorithm::SlidingWindowStrict => 2,
-            Algorithm::SegmentedWindow { segments } => match self.ranked_bits(segments) {
-                Some(bits) => return bits,
-                None => u32::from(segments),
-            },
+            Algorithm::SegmentedWindow { segments } => u32::from(segments),
         };
         counters * u32::from(bits_for(self.quota.count()))
     }
 
-    /// Bits of the number that stands for a whole ring of counts, if the counts do not fit side by
-    /// side in an un-keyed word but their number does.
-    fn ranked_bits(&self, segments: u8) -> Option<u32> {
-        let side_by_side = u32::from(segments) * u32::from(bits_for(self.quota.count()));
+    /// Bits of the one number that can stand for a whole ring of counts, if there is one.
+    pub(crate) fn ranked_bits(&self) -> Option<u32> {
+        let Algorithm::SegmentedWindow { segments } = self.algorithm else { return None };
+        let last = rings(self.quota.count(), segments)? - 1;
+        (self.count_bits() < u128::BITS).then(|| u32::from(bits_for(last)))
+    }
+
+    /// Bits of the counts of an un-keyed word, and whether they are ranked: only if they do not fit
+    /// side by side.
+    fn unkeyed_count_bits(&self) -> (u32, bool) {
         let time_bits = u32::from(bits_for(self.latest_unit()));
-        if side_by_side + time_bits <= u64::BITS || side_by_side >= u128::BITS {
-            return None;
+        let fits = |bits: u32| bits + time_bits <= u64::BITS && bits < u64::BITS;
+        let side_by_side = self.count_bits();
+        match self.ranked_bits() {
+            Some(ranked) if !fits(side_by_side) && fits(ranked) => (ranked, true),
+            _ => (side_by_side, false),
         }
-        let ranked = u32::from(bits_for(rings(self.quota.count(), segments)?));
-        (ranked + time_bits <= u64::BITS).then_some(ranked)
     }
 
     /// The largest time an un-keyed word of this policy has to hold, beside its counts.
@@ -225,15 +241,16 @@ impl Policy {
     /// The arithmetic of an un-keyed word, and how the word is divided.
     pub(crate) fn compile(&self) -> (Kernel, Fields) {
         let unit_bits = self.quota.unit_bits().unwrap_or(0); // a quota that exists has them
-        let kernel = self.kernel(unit_bits, self.quantum_ns());
-        #[expect(clippy::cast_possible_truncation, reason = "at most 64 * 64")]
-        let count_bits = self.count_bits() as u8;
-        (kernel, Fields { count_bits })
+        let (count_bits, ranked) = self.unkeyed_count_bits();
+        let fineness = Fineness { unit_bits, quantum_ns: self.quantum_ns(), ranked };
+        #[expect(clippy::cast_possible_truncation, reason = "below 64, or there is no policy")]
+        let count_bits = count_bits as u8;
+        (self.kernel(fineness), Fields { count_bits })
     }
 
-    /// The arithmetic with a chosen fineness of time: 2^`unit_bits` ticks per unit for GCRA, quanta of
-    /// `quantum_ns` for a window from the first request.
-    pub(crate) fn kernel(&self, unit_bits: u8, quantum_ns: u64) -> Kernel {
+    /// The arithmetic for a word of a chosen fineness.
+    pub(crate) fn kernel(&self, fineness: Fineness) -> Kernel {
+        let Fineness { unit_bits, quantum_ns, ranked } = fineness;
         let (limit, window_ns) = (self.quota.count(), self.quota.period_ns());
         let count_bits = bits_for(limit);
         let sliding = |rounding| {
@@ -252,7 +269,6 @@ impl Policy {
             Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
             Algorithm::SegmentedWindow { segments } => {
                 let segment_ns = window_ns / u64::from(segments);
-                let ranked = self.ranked_bits(segments).is_some();
                 Kernel::SegmentedWindow(SegmentedWindow::new(
                     limit, segment_ns, segments, count_bits, ranked,
                 ))

@@ -50,9 +50,9 @@ impl Gcra {
         self.burst_ticks
     }
 
-    pub(super) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
-        let late = self.scale.ticks(at_ns).saturating_sub(self.scale.ticks(now_ns));
-        u64::try_from(late).unwrap_or(u64::MAX)
+    pub(super) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let passed = self.scale.ticks(to_ns).saturating_sub(self.scale.ticks(from_ns));
+        u64::try_from(passed).unwrap_or(u64::MAX)
     }
 
     /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not.

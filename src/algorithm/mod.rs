@@ -49,6 +49,15 @@ impl Held {
             ..self
         }
     }
+
+    /// The same word seen from an earlier moment, `passed` units back.
+    pub(crate) fn seen_earlier(self, passed: u64) -> Self {
+        Self {
+            ahead: self.ahead.saturating_add(passed.saturating_sub(self.behind)),
+            behind: self.behind.saturating_sub(passed),
+            ..self
+        }
+    }
 }
 
 /// An instant in an algorithm's own unit.
@@ -99,12 +108,20 @@ impl Kernel {
         each!(self, algorithm => algorithm.moment(at_ns))
     }
 
+    /// Whole units from one instant to a later one; cut at `u64::MAX`.
+    pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
+        match self {
+            Self::Gcra(gcra) => gcra.passed(from_ns, to_ns),
+            _ => self.moment(to_ns).unit - self.moment(from_ns).unit,
+        }
+    }
+
     /// How far `now` lies behind the later instant `at`, as far as the admission test cares.
     ///
     /// GCRA tests against the caller's own now; windows place a late request in the window of `at`.
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
-            Self::Gcra(gcra) => gcra.lateness(now_ns, at_ns),
+            Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
             _ => 0,
         }
     }
@@ -157,9 +174,14 @@ impl Kernel {
         self.remaining(held, moment, 0) == self.limit()
     }
 
-    /// The first instant, not before `at`, at which `cost` would be admitted. `cost <= limit`.
+    /// The first instant at which `cost` would be admitted. `cost <= limit`.
+    ///
+    /// Windows place what comes before `at` at `at`; GCRA does not, so the instant may lie before it.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
-        each!(self, algorithm => algorithm.ready_ns(held, at_ns, cost)).max(at_ns)
+        match self {
+            Self::Gcra(gcra) => gcra.ready_ns(held, at_ns, cost),
+            other => each!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
+        }
     }
 
     /// The first instant, not before `at`, at which the word equals one never used: it is *idle* then.

@@ -20,22 +20,24 @@ pub(super) const LAG_NS: u64 = 1 << GRANULE_BITS;
 const TRIES: usize = 8;
 
 impl Table {
-    /// Moves a shard's floor towards `to_ns`: at most one epoch while live words remain.
+    /// Moves a shard's floor up to what `now` allows: by at most one epoch at a time while live words
+    /// remain. A word outlasts a floor by an epoch and its own debt, so a handful of steps do.
     #[cold]
     #[inline(never)]
-    pub(super) fn advance(&self, index: usize, to_ns: u64) {
-        let goal = floor_at(to_ns);
-        for _ in 0..TRIES {
+    pub(super) fn advance(&self, index: usize, now_ns: u64) {
+        let goal = floor_at(now_ns);
+        let mut disturbed = 0;
+        while disturbed < TRIES {
             let header = self.shard(index).header();
             if goal <= header.floor() {
                 return;
             }
-            let Some(live) = self.sweep(index, header) else { continue };
-            let furthest = header.floor().saturating_add(self.layout.epoch);
-            let floor = if live { goal.min(furthest) } else { goal };
-            if self.shard(index).publish(header, floor) {
-                return;
-            }
+            let published = self.sweep(index, header).is_some_and(|live| {
+                let furthest = header.floor().saturating_add(self.layout.epoch);
+                let floor = if live { goal.min(furthest) } else { goal };
+                self.shard(index).publish(header, floor)
+            });
+            disturbed += usize::from(!published);
         }
     }
 

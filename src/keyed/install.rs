@@ -10,25 +10,29 @@
 //! that each thread puts between its own claim and its scan. Both scan the same cells and order them
 //! alike, because keys with equal tags share both shards or none.
 //!
-//! No thread waits: after [`ROUNDS`] rounds a newcomer is denied, and counted.
+//! No thread waits: after [`ROUNDS`] lost claims a newcomer is denied, and counted.
 
 use crossbeam_utils::Backoff;
 
-use crate::algorithm::{Held, Moment};
+use crate::algorithm::Held;
 use crate::decision::Verdict;
 use crate::sync::{Ordering, fence};
 
-use super::floor::{first_instant_of_floor, floor_at};
+use super::floor::{LAG_NS, first_instant_of_floor, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::CELLS;
 use super::table::{Ask, Outcome, Table};
 
-/// An install is disturbed only by installs of the same tag or a sweep; three rounds are rare.
+/// A claim is lost only to an install of the same tag or to a sweep; three in a row are rare.
 const ROUNDS: usize = 8;
 
 /// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
 const EAGER_ROUNDS: usize = 3;
+
+/// How often an install advances a floor before it gives up: each of its two shards once for now to be
+/// near, once for a cell, and as often again if others disturb it.
+const ADVANCES: usize = 8;
 
 /// While the first shard holds fewer live cells than this, a new key goes there; then into the emptier
 /// of the two. Simulated: keeps 4 of 5 keys in their first shard, and fewer than 1 in 100,000 homeless
@@ -51,8 +55,9 @@ impl Seen {
 }
 
 /// What one shard offers a new key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Offer {
+    shard: usize,
     /// A claim of the key's own tag.
     own_claim: Option<Seen>,
     vacant: Option<Seen>,
@@ -60,14 +65,26 @@ struct Offer {
     idle: Option<Seen>,
     /// Whether some live word would be idle at a floor that now allows.
     idle_soon: bool,
-    /// Cells that hold live words or claims.
+    /// Cells that hold claims, or words that are live at the floor that now allows.
     taken: usize,
 }
 
 impl Offer {
-    fn free(&self) -> Option<Seen> {
-        self.vacant.or(self.idle)
+    /// A cell to claim, or the advance that would free one, or nothing.
+    fn best(&self) -> Option<Choice> {
+        match self.vacant.or(self.idle) {
+            Some(free) => Some(Choice::Claim(free)),
+            None => self.idle_soon.then_some(Choice::Advance(self.shard)),
+        }
     }
+}
+
+/// What to do for a cell.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    Claim(Seen),
+    /// The shard whose floor has to advance first.
+    Advance(usize),
 }
 
 /// How a round went.
@@ -76,7 +93,9 @@ enum Round {
     /// The claim is held and verified: nobody else can open this key.
     Verified(Seen),
     /// Somebody was in the way: look again.
-    Again,
+    Lost,
+    /// A floor has to advance first, of this shard.
+    Advance(usize),
 }
 
 impl Table {
@@ -85,21 +104,26 @@ impl Table {
     #[inline(never)]
     pub(super) fn install(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Outcome {
         let backoff = Backoff::new();
-        for round in 0..ROUNDS {
-            if round >= EAGER_ROUNDS {
+        let (mut lost, mut advances) = (0, 0);
+        while lost < ROUNDS && advances < ADVANCES {
+            if lost >= EAGER_ROUNDS {
                 backoff.spin();
             }
-            let claimed = match self.claim(identity, second, ask) {
-                Round::Decided(outcome) => return outcome,
-                Round::Verified(claimed) => claimed,
-                Round::Again => continue,
+            let round = match self.claim(identity, second, ask) {
+                Round::Verified(claimed) => self.open(identity, second, claimed, ask),
+                other => other,
             };
-            if let Some(outcome) = self.open(identity, second, claimed, ask) {
-                return outcome;
+            match round {
+                Round::Decided(outcome) => return outcome,
+                Round::Verified(_) | Round::Lost => lost += 1,
+                Round::Advance(index) => {
+                    self.advance(index, ask.now_ns);
+                    advances += 1;
+                }
             }
         }
         self.tallies.contended(identity.first);
-        no_cell(ask.now_ns, ask)
+        no_cell(ask.now_ns.saturating_add(LAG_NS), ask)
     }
 
     /// Looks for the key and for a cell, claims the cell, and verifies that no other stands in the way.
@@ -109,30 +133,33 @@ impl Table {
             if let Some(outcome) = self.hit(index, tag, ask) {
                 return Round::Decided(outcome);
             }
-            if self.place(self.shard(index).header(), ask).is_none() {
-                self.advance(index, ask.now_ns);
-                return Round::Again;
-            }
+        }
+        if ask.cost > self.kernel().limit() {
+            return Round::Decided(self.newcomer(first, second, ask));
         }
         let (Some(here), Some(there)) =
             (self.survey(first, tag, ask), self.survey(second, tag, ask))
         else {
-            return Round::Again;
+            return Round::Lost;
         };
-        let Some(victim) = choose(&here, &there, first == second) else {
-            for (index, offer) in [(first, &here), (second, &there)] {
-                if offer.idle_soon {
-                    self.advance(index, ask.now_ns);
-                    return Round::Again;
-                }
+        match choose(&here, &there) {
+            None => {
+                self.tallies.full(first, u64::from(ask.charge));
+                Round::Decided(no_cell(self.first_free_ns(first, second, ask), ask))
             }
-            self.tallies.full(first, u64::from(ask.charge));
-            return Round::Decided(no_cell(self.first_free_ns(first, second), ask));
-        };
-        if !ask.charge || ask.cost > self.kernel().limit() {
-            return Round::Decided(self.newcomer(first, second, ask));
+            Some(_) if !ask.charge => Round::Decided(self.newcomer(first, second, ask)),
+            Some(Choice::Advance(index)) => Round::Advance(index),
+            Some(Choice::Claim(victim)) if self.is_behind(victim.shard, ask.now_ns) => {
+                Round::Advance(victim.shard)
+            }
+            Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),
         }
-        self.claim_and_verify(identity, second, victim)
+    }
+
+    /// Whether a shard's floor lies so far below an instant that nothing may be written there at it.
+    fn is_behind(&self, index: usize, instant_ns: u64) -> bool {
+        let header = self.shard(index).header();
+        header.floor_ns() < instant_ns && !self.is_near(header, instant_ns)
     }
 
     fn claim_and_verify(&self, identity: Identity, second: usize, victim: Seen) -> Round {
@@ -140,7 +167,7 @@ impl Table {
         let shard = self.shard(victim.shard);
         let claim = self.layout.claim(tag, shard.take_nonce());
         if !shard.replace(victim.cell, victim.word, claim) {
-            return Round::Again;
+            return Round::Lost;
         }
         let reclaimed = Layout::kind(victim.word) == Kind::Live;
         self.tallies.reclaimed(victim.shard, u64::from(reclaimed));
@@ -152,51 +179,48 @@ impl Table {
             for cell in 0..CELLS {
                 let word = self.shard(index).load(cell);
                 let other = Seen { shard: index, cell, word };
-                if self.layout.is_live(word, tag) {
+                let rival =
+                    self.layout.is_claim_of(word, tag) && other.position() != mine.position();
+                let in_the_way = self.layout.is_live(word, tag)
+                    || (rival && other.position() < mine.position())
+                    || (rival && !self.shard(index).replace(cell, word, 0));
+                if in_the_way {
                     self.give_back(mine);
-                    return Round::Again;
-                }
-                if !self.layout.is_claim_of(word, tag) || other.position() == mine.position() {
-                    continue;
-                }
-                let higher = other.position() > mine.position();
-                if !higher || !self.shard(index).replace(cell, word, 0) {
-                    return Round::Again;
+                    return Round::Lost;
                 }
             }
         }
         Round::Verified(mine)
     }
 
-    /// Reads the floors, decides, and turns the claim into a live word. `None`: start again.
-    fn open(
-        &self,
-        identity: Identity,
-        second: usize,
-        mine: Seen,
-        ask: &mut Ask<'_>,
-    ) -> Option<Outcome> {
+    /// Reads the floors, decides, and turns the claim into a live word.
+    fn open(&self, identity: Identity, second: usize, mine: Seen, ask: &mut Ask<'_>) -> Round {
         // Only now: whoever forgot this key did so below a floor that was published before, and who
         // sees the cell gone sees that floor.
         let base_ns = self.base_ns(identity.first, second, ask);
-        let header = self.shard(mine.shard).header();
-        if self.gap(header, base_ns) > self.layout.epoch {
+        if !self.is_near(self.shard(mine.shard).header(), base_ns) {
             self.give_back(mine);
-            self.advance(mine.shard, base_ns);
-            return None;
+            let reach = floor_at(ask.now_ns).saturating_add(self.layout.epoch);
+            if base_ns >> GRANULE_BITS <= reach {
+                return Round::Advance(mine.shard);
+            }
+            // The other shard's floor lies more than an epoch ahead of now: somebody came with a time
+            // far ahead. Following it would carry that time from shard to shard.
+            self.tallies.full(identity.first, 1);
+            return Round::Decided(no_cell(base_ns, ask));
         }
         let moment = self.kernel().moment(base_ns);
-        let late = self.lateness(ask.now_ns, base_ns);
+        let late = self.kernel().lateness(ask.now_ns, base_ns);
         let Some(next) = self.kernel().step(Held::IDLE, moment, late, ask.cost) else {
             self.give_back(mine);
-            return Some(Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns });
+            let outcome = Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns };
+            return Round::Decided(outcome);
         };
         let live = self.layout.live(identity.tag, next, moment);
-        self.shard(mine.shard).replace(mine.cell, mine.word, live).then_some(Outcome {
-            verdict: Verdict::Allowed,
-            held: next,
-            at_ns: base_ns,
-        })
+        if !self.shard(mine.shard).replace(mine.cell, mine.word, live) {
+            return Round::Lost;
+        }
+        Round::Decided(Outcome { verdict: Verdict::Allowed, held: next, at_ns: base_ns })
     }
 
     /// The instant that a new key starts at: now, or the floor of either shard if that is later.
@@ -219,7 +243,7 @@ impl Table {
     /// The answer to a question about a key that is not there, or to a cost that never fits.
     fn newcomer(&self, first: usize, second: usize, ask: &mut Ask<'_>) -> Outcome {
         let at_ns = self.base_ns(first, second, ask);
-        let late = self.lateness(ask.now_ns, at_ns);
+        let late = self.kernel().lateness(ask.now_ns, at_ns);
         let moment = self.kernel().moment(at_ns);
         let verdict = match self.kernel().step(Held::IDLE, moment, late, ask.cost) {
             Some(_) => Verdict::Allowed,
@@ -232,11 +256,19 @@ impl Table {
     fn survey(&self, index: usize, tag: u64, ask: &Ask<'_>) -> Option<Offer> {
         let shard = self.shard(index);
         let header = shard.header();
-        let at_floor = self.kernel().moment(header.floor_ns());
-        let goal_ns = (floor_at(ask.now_ns) << GRANULE_BITS).max(header.floor_ns());
+        let floor_ns = header.floor_ns();
+        let at_floor = self.kernel().moment(floor_ns);
+        let goal_ns = (floor_at(ask.now_ns) << GRANULE_BITS).max(floor_ns);
         let at_goal = self.kernel().moment(goal_ns);
-        let passed = at_goal.unit.wrapping_sub(at_floor.unit);
-        let mut offer = Offer::default();
+        let passed = self.kernel().passed(floor_ns, goal_ns);
+        let mut offer = Offer {
+            shard: index,
+            own_claim: None,
+            vacant: None,
+            idle: None,
+            idle_soon: false,
+            taken: 0,
+        };
         for cell in 0..CELLS {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
@@ -252,9 +284,10 @@ impl Table {
                     let held = self.layout.unpack(word, at_floor);
                     if self.kernel().is_idle(held, at_floor) {
                         offer.idle = offer.idle.or(Some(seen));
+                    } else if self.kernel().is_idle(held.seen_later(passed), at_goal) {
+                        offer.idle_soon = true;
                     } else {
                         offer.taken += 1;
-                        offer.idle_soon |= self.kernel().is_idle(held.seen_later(passed), at_goal);
                     }
                 }
             }
@@ -263,22 +296,18 @@ impl Table {
         (shard.header().floor() == header.floor()).then_some(offer)
     }
 
-    /// When the first cell of the two shards can be taken over, if nothing else happens.
-    fn first_free_ns(&self, first: usize, second: usize) -> u64 {
-        let mut free_ns = u64::MAX;
-        for index in [first, second] {
+    /// When the first cell of the two shards can be taken over, if nothing else happens. A hint: what
+    /// changes meanwhile is not looked at again.
+    fn first_free_ns(&self, first: usize, second: usize, ask: &Ask<'_>) -> u64 {
+        let idle_ns = pair(first, second).flat_map(|index| {
             let shard = self.shard(index);
             let floor_ns = shard.header().floor_ns();
-            let moment: Moment = self.kernel().moment(floor_ns);
-            for cell in 0..CELLS {
-                let word = shard.load(cell);
-                if Layout::kind(word) == Kind::Live {
-                    let held = self.layout.unpack(word, moment);
-                    free_ns = free_ns.min(self.kernel().idle_ns(held, floor_ns));
-                }
-            }
-        }
-        first_instant_of_floor(free_ns)
+            let moment = self.kernel().moment(floor_ns);
+            let live = (0..CELLS).map(|cell| shard.load(cell));
+            live.filter(|&word| Layout::kind(word) == Kind::Live)
+                .map(move |word| self.kernel().idle_ns(self.layout.unpack(word, moment), floor_ns))
+        });
+        first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
     }
 }
 
@@ -292,15 +321,16 @@ fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
     std::iter::once(first).chain((second != first).then_some(second))
 }
 
-/// The word that a new key should replace: an unfinished install of the same tag, else a free cell.
-fn choose(here: &Offer, there: &Offer, same_shard: bool) -> Option<Seen> {
+/// Where a new key should go: to an unfinished install of the same tag, else to the first shard while
+/// it has few live keys, else to the emptier of the two.
+fn choose(here: &Offer, there: &Offer) -> Option<Choice> {
     let claims = [here.own_claim, there.own_claim];
     if let Some(claim) = claims.into_iter().flatten().min_by_key(Seen::position) {
-        return Some(claim);
+        return Some(Choice::Claim(claim));
     }
-    if same_shard || here.taken < FIRST_SHARD_SHARE || here.taken <= there.taken {
-        here.free().or(there.free())
+    if here.taken < FIRST_SHARD_SHARE || here.taken <= there.taken {
+        here.best().or_else(|| there.best())
     } else {
-        there.free().or(here.free())
+        there.best().or_else(|| here.best())
     }
 }

@@ -20,7 +20,7 @@
 
 use crate::algorithm::{Held, Kernel, Moment, bits_for};
 use crate::error::BuildError;
-use crate::policy::{Algorithm, POWERS_OF_TEN, Policy};
+use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
 pub(super) const GRANULE_BITS: u32 = 20;
@@ -43,6 +43,10 @@ const TAG_BITS_ENOUGH: u32 = 32;
 /// Ticks per unit of cost are 2^8 at the coarsest and 2^12 at the finest in a keyed word.
 const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
 
+/// A from-first start is rounded up to one of so many quanta in a window, or more: the window may stay
+/// shut that much too long. The coarser is for limits whose count leaves little room.
+const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
+
 /// Units of rounding at the edges of the range in the module header.
 const SLACK: u64 = 8;
 
@@ -58,6 +62,9 @@ pub(super) struct Layout {
     pub(super) tag_bits: u8,
     time_mask: u64,
     back: u64,
+    /// E, in the algorithm's unit. At least half of the longest that a word can stay live, so that an
+    /// advance past everything that lives takes a handful of steps.
+    epoch_units: u64,
     /// E, in granules.
     pub(super) epoch: u64,
 }
@@ -75,34 +82,43 @@ struct Demand {
 }
 
 impl Layout {
-    /// Finds the layout of a policy.
+    /// Finds the layout of a policy: the first that leaves a tag of 32 bits, else the one that leaves
+    /// most.
     ///
-    /// GCRA takes the finest tick that leaves a tag of 32 bits. The time field is then widened until an
-    /// epoch lasts a minute, as long as the tag keeps 32 bits; the tag takes everything that is left.
+    /// GCRA tries the finest tick first, segments their counts side by side first. The time field is
+    /// then widened until an epoch lasts a minute, as long as the tag keeps 32 bits; the tag takes
+    /// everything that is left.
     pub(super) fn plan(policy: &Policy) -> Result<Self, BuildError> {
-        let mut last = Err(0);
-        for unit_bits in UNIT_BITS.rev() {
-            last = Demand::of(policy, unit_bits).and_then(Self::fit);
-            if last.is_ok_and(|layout| u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH) {
-                break;
-            }
-        }
         let refuse = |state_bits: u32| BuildError::TagTooNarrow {
             state_bits,
             tag_bits: 63_u32.saturating_sub(state_bits),
         };
-        let layout = last.map_err(refuse)?;
-        if u32::from(layout.tag_bits) < TAG_BITS_MIN {
-            return Err(refuse(layout.state_bits()));
+        let mut best: Option<Self> = None;
+        let mut needed_bits = u32::MAX;
+        for demand in (0..).map_while(|choice| Demand::of(policy, choice)) {
+            match demand.and_then(Self::fit) {
+                Ok(layout) if u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH => return Ok(layout),
+                Ok(layout) => {
+                    needed_bits = needed_bits.min(layout.state_bits());
+                    if best.is_none_or(|best| best.tag_bits < layout.tag_bits) {
+                        best = Some(layout);
+                    }
+                }
+                Err(bits) => needed_bits = needed_bits.min(bits),
+            }
         }
-        Ok(layout)
+        best.filter(|layout| u32::from(layout.tag_bits) >= TAG_BITS_MIN)
+            .ok_or_else(|| refuse(needed_bits))
     }
 
     /// The narrowest layout for a demand, then widened; or the bits that the state would need.
     fn fit(demand: Demand) -> Result<Self, u32> {
         let with = |time_bits: u32| Self::with_time_bits(demand, time_bits);
+        let horizon = demand.before + demand.ahead;
         let enough = |layout: &Self| {
-            layout.epoch >= EPOCH_GRANULES_MIN && layout.state_bits() >= STATE_BITS_MIN
+            layout.epoch >= EPOCH_GRANULES_MIN
+                && layout.epoch_units >= horizon / 2
+                && layout.state_bits() >= STATE_BITS_MIN
         };
         let narrowest = (demand.time_bits_min..=62)
             .filter_map(with)
@@ -129,7 +145,7 @@ impl Layout {
         let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 3;
         let epoch_ns = u128::from(epoch_units) * demand.unit_ns.0 / demand.unit_ns.1;
         // One less, since an instant is compared with the floor in whole granules.
-        let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?.min(1 << 44);
+        let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?.min((1 << 44) - 1);
         let tag_bits = 63_u32.checked_sub(demand.count_bits + time_bits)?;
         Some(Self {
             kernel: demand.kernel,
@@ -139,6 +155,7 @@ impl Layout {
             time_mask: (1 << time_bits) - 1,
             tag_bits: u8::try_from(tag_bits).ok().filter(|&bits| bits > 0)?,
             back: 2 * epoch_units + demand.before + 2,
+            epoch_units,
             epoch: u64::try_from(epoch).ok()?,
         })
     }
@@ -194,10 +211,9 @@ impl Layout {
     }
 }
 
-/// The coarseness of a from-first start in a keyed word: the greatest power of ten nanoseconds of which
-/// a window has 65,536 or more. It may stay shut that much too long.
-fn quantum_ns(window_ns: u64) -> u64 {
-    POWERS_OF_TEN.into_iter().rev().find(|&quantum| quantum <= window_ns >> 16).unwrap_or(1)
+/// The greatest power of ten nanoseconds of which a window has at least so many.
+fn quantum_ns(window_ns: u64, quanta: u64) -> u64 {
+    POWERS_OF_TEN.into_iter().rev().find(|&quantum| quantum <= window_ns / quanta).unwrap_or(1)
 }
 
 /// What a word is, whoever's it is.
@@ -209,40 +225,45 @@ pub(super) enum Kind {
 }
 
 impl Demand {
-    /// What the policy needs with ticks of 2^-`unit_bits` units, or the bits that would be too many.
-    fn of(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
-        let quota = policy.quota();
-        let window_ns = quota.period_ns();
-        let count_bits = policy.count_bits();
+    /// What the policy may ask for, the `choice`th in the order of preference; or the bits that would
+    /// be too many.
+    fn of(policy: &Policy, choice: usize) -> Option<Result<Self, u32>> {
+        let side_by_side = policy.count_bits();
+        match (policy.algorithm(), choice) {
+            (Algorithm::Gcra, _) => {
+                UNIT_BITS.rev().nth(choice).map(|unit_bits| Self::of_gcra(policy, unit_bits))
+            }
+            (Algorithm::FixedWindowFromFirst, _) => QUANTA
+                .get(choice)
+                .map(|&quanta| Self::of_window(policy, side_by_side, quanta, false)),
+            (_, 0) => Some(Self::of_window(policy, side_by_side, 1, false)),
+            (_, 1) => policy.ranked_bits().map(|bits| Self::of_window(policy, bits, 1, true)),
+            _ => None,
+        }
+    }
+
+    fn of_window(policy: &Policy, count_bits: u32, quanta: u64, ranked: bool) -> Result<Self, u32> {
         if count_bits >= 63 {
             return Err(count_bits);
         }
-        let windows = |unit_ns: u64, before: u64| Self {
-            kernel: policy.kernel(0, 1),
+        let window_ns = policy.quota().period_ns();
+        let quantum_ns = quantum_ns(window_ns, quanta);
+        let (unit_ns, before) = match policy.algorithm() {
+            Algorithm::SegmentedWindow { segments } => {
+                (window_ns / u64::from(segments), u64::from(segments))
+            }
+            // A start may be a quantum ahead, and a window is not a whole number of quanta.
+            Algorithm::FixedWindowFromFirst => (quantum_ns, window_ns / quantum_ns + 2),
+            Algorithm::FixedWindow => (window_ns, 1),
+            _ => (window_ns, 2), // sliding: the previous window counts too
+        };
+        Ok(Self {
+            kernel: policy.kernel(Fineness { unit_bits: 0, quantum_ns, ranked }),
             count_bits,
             unit_ns: (u128::from(unit_ns), 1),
             before,
-            ahead: 0,
+            ahead: 1,
             time_bits_min: 4,
-        };
-        Ok(match policy.algorithm() {
-            Algorithm::Gcra => return Self::of_gcra(policy, unit_bits),
-            Algorithm::FixedWindow => windows(window_ns, 1),
-            Algorithm::SlidingWindow
-            | Algorithm::SlidingWindowRoundDown
-            | Algorithm::SlidingWindowStrict => windows(window_ns, 2),
-            Algorithm::SegmentedWindow { segments } => {
-                windows(window_ns / u64::from(segments), u64::from(segments))
-            }
-            Algorithm::FixedWindowFromFirst => {
-                let quantum_ns = quantum_ns(window_ns);
-                Self {
-                    kernel: policy.kernel(0, quantum_ns),
-                    before: window_ns / quantum_ns + 2,
-                    ahead: 1,
-                    ..windows(quantum_ns, 0)
-                }
-            }
         })
     }
 
@@ -253,7 +274,7 @@ impl Demand {
         if time_bits_min > 62 {
             return Err(time_bits_min);
         }
-        let kernel = policy.kernel(unit_bits, 1);
+        let kernel = policy.kernel(Fineness { unit_bits, quantum_ns: 1, ranked: false });
         let Kernel::Gcra(gcra) = kernel else { return Err(time_bits_min) };
         Ok(Self {
             kernel,

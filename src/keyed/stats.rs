@@ -58,7 +58,7 @@ impl Table {
             contended: self.tallies.sum(|stripe| &stripe.contended),
             tag_bits: u32::from(self.layout.tag_bits),
             state_bits: self.layout.state_bits(),
-            epoch: Duration::from_nanos(self.layout.epoch << GRANULE_BITS),
+            epoch: Duration::from_nanos(self.layout.epoch.saturating_mul(1 << GRANULE_BITS)),
             collision_probability: self.collision_probability(capacity),
         }
     }

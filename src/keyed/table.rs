@@ -28,7 +28,8 @@ const DESIGN_LOAD: (usize, usize) = (65, 100);
 pub(super) struct Ask<'a> {
     pub(super) now_ns: u64,
     pub(super) cost: u64,
-    /// Whether the cost is charged: not for a peek, nor for a cost of 0.
+    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0 or one that
+    /// never fits. Who does not charge changes nothing, not even a floor.
     pub(super) charge: bool,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
@@ -99,7 +100,7 @@ impl Table {
         second: impl Fn() -> usize,
         mut ask: Ask<'_>,
     ) -> Decision {
-        let outcome = match self.hit(identity.first, identity.tag, &mut ask) {
+        let outcome = match self.hit(identity.first, identity.tag, &ask) {
             Some(outcome) => outcome,
             None => self.decide_beyond_first(identity, second(), &mut ask),
         };
@@ -120,7 +121,7 @@ impl Table {
     /// Decides in the key's cell, if this shard holds it. Lock-free: each turn of the loop that does
     /// not end it means that another thread has charged, cleared or advanced something.
     #[inline]
-    pub(super) fn hit(&self, index: usize, tag: u64, ask: &mut Ask<'_>) -> Option<Outcome> {
+    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask<'_>) -> Option<Outcome> {
         let shard = self.shard(index);
         loop {
             let before = shard.header();
@@ -129,21 +130,24 @@ impl Table {
             if header.floor() != before.floor() {
                 continue;
             }
-            let Some(at_ns) = self.place(header, ask) else {
+            let moment = self.kernel().moment(ask.now_ns);
+            let held = if self.is_near(header, ask.now_ns) {
+                self.layout.unpack(word, moment)
+            } else if ask.charge && ask.now_ns > header.floor_ns() {
                 self.advance(index, ask.now_ns);
                 continue;
+            } else {
+                self.unpack_afar(header, word, ask.now_ns)
             };
-            let moment = self.kernel().moment(at_ns);
-            let held = self.layout.unpack(word, moment);
-            let late = self.lateness(ask.now_ns, at_ns);
-            let Some(next) = self.kernel().step(held, moment, late, ask.cost) else {
-                return Some(Outcome { verdict: Verdict::Denied, held, at_ns });
+            let outcome = |verdict, held| Some(Outcome { verdict, held, at_ns: ask.now_ns });
+            let Some(next) = self.kernel().step(held, moment, 0, ask.cost) else {
+                return outcome(Verdict::Denied, held);
             };
             if !ask.charge {
-                return Some(Outcome { verdict: Verdict::Allowed, held, at_ns });
+                return outcome(Verdict::Allowed, held);
             }
             if shard.charge(cell, word, self.layout.live(tag, next, moment)) {
-                return Some(Outcome { verdict: Verdict::Allowed, held: next, at_ns });
+                return outcome(Verdict::Allowed, next);
             }
         }
     }
@@ -160,40 +164,26 @@ impl Table {
         None
     }
 
-    /// The instant at which a request is placed in a shard: its own now, or the floor if that is later.
-    /// `None` if now lies more than an epoch past the floor, so that the floor must advance first.
+    /// Whether an instant lies in [F, F + E] of a shard, where its words can be read as they are and
+    /// what is written can be read back.
     #[inline]
-    pub(super) fn place(&self, header: Header, ask: &mut Ask<'_>) -> Option<u64> {
-        // Wraps to a huge number if now lies below the floor: one comparison tells all three cases.
-        if self.gap(header, ask.now_ns) <= self.layout.epoch {
-            return Some(ask.now_ns);
-        }
-        self.place_late(header, ask)
+    pub(super) fn is_near(&self, header: Header, instant_ns: u64) -> bool {
+        // Wraps to a huge number if the instant lies below the floor: one comparison for both ends.
+        (instant_ns >> GRANULE_BITS).wrapping_sub(header.floor()) <= self.layout.epoch
     }
 
-    /// Granules from the floor to an instant, wrapped to a huge number if the instant lies below it.
-    #[inline]
-    pub(super) fn gap(&self, header: Header, instant_ns: u64) -> u64 {
-        (instant_ns >> GRANULE_BITS).wrapping_sub(header.floor())
-    }
-
+    /// What a live word holds, seen from an instant below the floor, or far above it: read at the
+    /// floor, then carried over. What a late charge writes lies no lower than what it found, so it can
+    /// be read back; above the floor nothing may be written before the floor has advanced.
     #[cold]
     #[inline(never)]
-    fn place_late(&self, header: Header, ask: &mut Ask<'_>) -> Option<u64> {
-        if ask.now_ns < header.floor_ns()
-            && let Some(clock) = ask.clock.take()
-        {
-            ask.now_ns = ask.now_ns.max(clock.now().as_nanos());
+    fn unpack_afar(&self, header: Header, word: u64, now_ns: u64) -> Held {
+        let floor_ns = header.floor_ns();
+        let held = self.layout.unpack(word, self.kernel().moment(floor_ns));
+        if now_ns < floor_ns {
+            held.seen_earlier(self.kernel().passed(now_ns, floor_ns))
+        } else {
+            held.seen_later(self.kernel().passed(floor_ns, now_ns))
         }
-        if self.gap(header, ask.now_ns) <= self.layout.epoch {
-            return Some(ask.now_ns);
-        }
-        (ask.now_ns < header.floor_ns()).then(|| header.floor_ns())
-    }
-
-    /// How far the caller's now lies behind the instant that its request is placed at.
-    #[inline]
-    pub(super) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
-        if at_ns == now_ns { 0 } else { self.kernel().lateness(now_ns, at_ns) }
     }
 }

@@ -1,0 +1,172 @@
+//! A table stays of use to everyone: under churn, after long silence, and when one caller's clock is
+//! far ahead.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use ahash::RandomState;
+use common::policy;
+use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
+
+fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
+    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
+    KeyedLimiter::with_hashers(policy(text), capacity, ManualClock::new(), seeds).unwrap()
+}
+
+/// Of 600,000 keys that come once each while `live` of 50,000 places are held, how many are denied.
+fn denied_under_churn(live: u64) -> u64 {
+    let table = table("gcra 1/m burst 1", 50_000);
+    // Each key lives for a minute, so keys come at `live` per minute.
+    (0..600_000)
+        .filter(|n| {
+            let now = Timestamp::from_nanos(n * 60_000_000_000 / live);
+            !table.check_at(n, 1, now).is_allowed()
+        })
+        .count() as u64
+}
+
+#[test]
+fn new_keys_find_cells_while_old_ones_leave() {
+    assert!(denied_under_churn(50_000) <= 900, "1 in 1,000, and half as many again");
+    assert!(denied_under_churn(45_000) <= 60, "1 in 10,000");
+    assert_eq!(denied_under_churn(40_000), 0);
+}
+
+#[test]
+fn a_far_time_from_one_caller_spreads_to_nobody_else() {
+    let policies = [
+        ("gcra 100/s burst 20", 1_000),
+        ("fixed-window 100/s", 1_000),
+        ("sliding-window 100/m", 50),
+    ];
+    for (text, keys) in policies {
+        let table = table(text, 10_000);
+        let far = Timestamp::from_secs(30 * 86_400);
+        assert!(table.check_at(&u64::MAX, 1, far).is_allowed());
+        let mut denied = 0_u64;
+        for step in 0..100_u64 {
+            let now = Timestamp::from_secs(100 + step);
+            let key = |n| step * 1_000 + n;
+            denied +=
+                (0..keys).filter(|&n| !table.check_at(&key(n), 1, now).is_allowed()).count() as u64;
+        }
+        // One shard of 2,200 has a floor a month ahead, and a key has two shards: 1 key in 1,100.
+        assert!(denied <= keys * 100 / 400, "{text}: {denied} of {}", keys * 100);
+    }
+}
+
+#[test]
+fn who_only_looks_moves_no_time() {
+    let table = table("1/m", 100);
+    let hour = Timestamp::from_secs(3_600);
+    assert!(table.check_at(&1, 1, Timestamp::default()).is_allowed());
+    for key in 0..100 {
+        assert!(table.peek_at(&key, 1, hour).is_allowed());
+        assert!(table.check_at(&key, 0, hour).is_allowed());
+        assert!(!table.check_at(&key, 99, hour).is_allowed());
+    }
+    assert!(!table.check_at(&1, 1, Timestamp::default()).is_allowed());
+    for key in 2..50 {
+        assert!(table.check_at(&key, 1, Timestamp::default()).is_allowed(), "{key}");
+    }
+}
+
+#[test]
+fn a_look_far_ahead_sees_what_will_have_drained() {
+    let table = table("10/m burst 10", 100);
+    assert!(table.check_at(&1, 10, Timestamp::default()).is_allowed());
+    for (second, remaining) in [(0, 0), (6, 1), (59, 9), (60, 10), (86_400 * 365, 10)] {
+        let decision = table.peek_at(&1, 1, Timestamp::from_secs(second));
+        assert_eq!(decision.remaining(), remaining, "after {second} s");
+    }
+}
+
+#[test]
+fn a_new_key_waits_for_no_long_silence() {
+    // Words that outlive many epochs: the floor takes a few steps to pass them, in one request.
+    for text in [
+        "fixed-window 100/30d from-first",
+        "fixed-window 100/3d from-first",
+        "fixed-window 100/36h from-first",
+        "fixed-window 100/1310000s from-first",
+        "fixed-window 1000000/h from-first",
+        "segmented-window 100/3d x3",
+        "segmented-window 1/d x30",
+        "gcra 1/d burst 1000",
+        "sliding-window 10/d strict",
+    ] {
+        let policy = policy(text);
+        let window = policy.quota().period();
+        let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
+        let early = Timestamp::default() + window / 100;
+        for key in 0..3_u64 {
+            assert!(table.check_at(&key, 1, early).is_allowed(), "{text}");
+        }
+        for later in [9, 11, 25, 50, 400] {
+            let now = Timestamp::default() + window / 10 * later;
+            let key = u64::from(later);
+            assert!(table.check_at(&key, 1, now).is_allowed(), "{text} after {later} tenths");
+        }
+        assert_eq!(table.stats().contended, 0, "{text}");
+    }
+}
+
+#[test]
+fn a_late_request_is_told_the_exact_wait() {
+    let table = table("1/s burst 20", 100);
+    let second = |s: u64| Timestamp::from_secs(s);
+    // Other keys carry the floors on to 1,000 s.
+    for key in 0..60 {
+        assert!(table.check_at(&key, 1, second(1_000)).is_allowed());
+    }
+    let newcomer = (100..1_000)
+        .find(|key| !table.peek_at(key, 1, second(950)).is_allowed())
+        .expect("some floor stands near 1,000 s");
+    let denial = table.check_at(&newcomer, 1, second(950)).into_result().unwrap_err();
+    assert!(!denial.is_table_full());
+    let wait = denial.retry_after().unwrap();
+    // A new key starts at the floor, with 20 units: 19 s before it the first is there.
+    assert!(wait > Duration::from_secs(30) && wait < Duration::from_secs(32), "{wait:?}");
+    let admitted_at = second(950) + wait;
+    let just_before = Timestamp::from_nanos(admitted_at.as_nanos() - 1);
+    assert!(!table.check_at(&newcomer, 1, just_before).is_allowed());
+    assert!(table.check_at(&newcomer, 1, admitted_at).is_allowed());
+}
+
+#[test]
+fn a_late_request_on_a_live_key_is_decided_as_if_in_time() {
+    let table = table("1/s burst 20", 100);
+    let second = |s: u64| Timestamp::from_secs(s);
+    assert!(table.check_at(&1, 20, second(100)).is_allowed());
+    for key in 2..500 {
+        let _ = table.check_at(&key, 1, second(110));
+    }
+    // At 105 s five of the twenty are back, whatever floor the shard has.
+    assert!(!table.check_at(&1, 6, second(105)).is_allowed());
+    assert!(table.check_at(&1, 5, second(105)).is_allowed());
+    assert!(!table.check_at(&1, 1, second(105)).is_allowed());
+}
+
+#[test]
+fn the_epoch_of_the_longest_quotas_is_told() {
+    let quota = Quota::per(1, Duration::from_secs(200 * 365 * 86_400));
+    let table = KeyedLimiter::<str>::new(quota, 10).unwrap();
+    assert!(table.stats().epoch > Duration::from_secs(365 * 86_400));
+}
+
+#[test]
+fn rings_too_wide_to_lie_side_by_side_fit_a_keyed_word_by_number() {
+    for text in
+        ["segmented-window 100/d x6", "segmented-window 300/d x4", "segmented-window 100/m x6"]
+    {
+        let table = table(text, 10);
+        assert!(table.stats().tag_bits >= 24, "{text}");
+        assert!(table.check_at(&1, 100, Timestamp::default()).is_allowed(), "{text}");
+    }
+    let narrow = table("segmented-window 100/m x5", 10).stats().tag_bits;
+    let wide = table("segmented-window 100/m x6", 10).stats().tag_bits;
+    assert!(narrow >= wide, "{narrow} {wide}");
+}
