@@ -1,15 +1,8 @@
-//! The catalogue of bad inputs, section A: arithmetic and configuration. Each row's number is in its
-//! test's name; each input has broken some limiter somewhere.
-//!
-//! Rows that need what is not there yet: 11 (negative cost on the wire) and 16, 17 (key lifetimes in a
-//! store) come with the service and with Redis; 12 (refund) and 22, 23, 25, 26 (changing a live quota)
-//! with those verbs. Row 24 (32-bit builds) holds by type: all arithmetic is in u64 and u128.
-
-mod common;
+//! Section A of the catalogue: arithmetic and configuration.
 
 use std::time::Duration;
 
-use common::{decisions, policy};
+use crate::common::{decisions, policy};
 use tollgate::{
     Algorithm, BuildError, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota,
     QuotaError, Timestamp, Word,

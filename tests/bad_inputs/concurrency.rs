@@ -1,0 +1,119 @@
+//! Section C: concurrency, on real threads. Which orders are possible is explored by `loom-tests`; here
+//! many threads simply try.
+
+use std::hash::{Hash, Hasher};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::policy;
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
+
+/// Runs `work(thread)` on that many threads that start together, and adds up what they return.
+pub(crate) fn on_threads(threads: u64, work: impl Fn(u64) -> u64 + Sync) -> u64 {
+    let barrier = Barrier::new(usize::try_from(threads).unwrap());
+    let total = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let (barrier, total, work) = (&barrier, &total, &work);
+            scope.spawn(move || {
+                barrier.wait();
+                total.fetch_add(work(thread), Ordering::Relaxed);
+            });
+        }
+    });
+    total.into_inner()
+}
+
+#[test]
+fn row_40_of_64_threads_exactly_one_gets_the_only_unit() {
+    for round in 0..50 {
+        let limiter = Limiter::with_clock(Quota::per_hour(1), ManualClock::new());
+        let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 10, ManualClock::new()).unwrap();
+        assert_eq!(on_threads(64, |_| u64::from(limiter.check(1).is_allowed())), 1);
+        assert_eq!(on_threads(64, |_| u64::from(keyed.check(&round, 1).is_allowed())), 1);
+        assert_eq!(keyed.stats().live, 1);
+    }
+}
+
+#[test]
+fn row_41_threads_that_meet_a_new_key_together_share_one_cell() {
+    let keyed =
+        KeyedLimiter::with_clock(Quota::per_hour(1_000), 5_000, ManualClock::new()).unwrap();
+    let admitted = on_threads(4, |_| {
+        (0..5_000_u64).map(|key| u64::from(keyed.check(&key, 400).is_allowed())).sum()
+    });
+    // Two of the four fit for each key.
+    assert_eq!(admitted, 10_000);
+    assert_eq!(keyed.stats().live, 5_000);
+}
+
+#[test]
+fn row_48_no_count_is_lost_when_64_threads_turn_a_window() {
+    for text in ["fixed-window 1000/s", "sliding-window 1000/s", "segmented-window 1000/s x2"] {
+        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        for window in [0, 3, 6, 9] {
+            let now = Timestamp::from_secs(window);
+            let admitted = on_threads(64, |_| {
+                (0..50).map(|_| u64::from(limiter.check_at(1, now).is_allowed())).sum()
+            });
+            assert_eq!(admitted, 1_000, "{text} at {now:?}");
+        }
+    }
+}
+
+#[test]
+fn row_45_a_thread_that_slept_ten_seconds_gets_nothing_back() {
+    let limiter = Limiter::with_clock(policy("gcra 1/s burst 5"), ManualClock::new());
+    let keyed =
+        KeyedLimiter::with_clock(policy("gcra 1/s burst 5"), 10, ManualClock::new()).unwrap();
+    let (then, now) = (Timestamp::from_secs(100), Timestamp::from_secs(110));
+    for _ in 0..5 {
+        assert!(limiter.check_at(1, now).is_allowed());
+        assert!(keyed.check_at("key", 1, now).is_allowed());
+    }
+    assert!(!limiter.check_at(1, then).is_allowed());
+    assert!(!keyed.check_at("key", 1, then).is_allowed());
+    // And it has not pushed anyone else back.
+    assert!(limiter.check_at(1, now + Duration::from_secs(1)).is_allowed());
+    assert!(keyed.check_at("key", 1, now + Duration::from_secs(1)).is_allowed());
+}
+
+#[test]
+fn row_46_a_panic_in_the_hash_of_a_key_leaves_nothing_stuck() {
+    struct Key(u64);
+    impl Hash for Key {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            assert_ne!(self.0, 13, "this key cannot be hashed");
+            self.0.hash(state);
+        }
+    }
+    let keyed = KeyedLimiter::with_clock(Quota::per_hour(2), 10, ManualClock::new()).unwrap();
+    assert!(keyed.check(&Key(1), 1).is_allowed());
+    let caught = panic::catch_unwind(AssertUnwindSafe(|| keyed.check(&Key(13), 1).is_allowed()));
+    assert!(caught.is_err());
+    assert!(keyed.check(&Key(1), 1).is_allowed());
+    assert!(!keyed.check(&Key(1), 1).is_allowed());
+    assert_eq!(keyed.stats().live, 1);
+}
+
+#[test]
+fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
+    // Four keys that count for hours among thousands that come and go within milliseconds, while time
+    // leaps on so that floors advance.
+    let table = KeyedLimiter::with_clock(policy("gcra 100/h burst 100"), 200, ManualClock::new());
+    let table = table.unwrap();
+    let admitted = on_threads(4, |thread| {
+        let mut admitted = 0;
+        for step in 0..50_000_u64 {
+            let now = Timestamp::from_millis(step / 10);
+            let _ = table.check_at(&(1_000 + (thread * 50_000 + step) % 20_000), 1, now);
+            admitted += u64::from(table.check_at(&(step % 4), 1, now).is_allowed());
+        }
+        admitted
+    });
+    // Five seconds give back nothing of 100 per hour: each key has its burst and no more.
+    assert_eq!(admitted, 400);
+}

@@ -1,0 +1,159 @@
+//! Section D: keys, memory, hashing.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hasher};
+
+use ahash::RandomState;
+use tollgate::{KeyedLimiter, ManualClock, Quota};
+
+use crate::concurrency::on_threads;
+
+/// A hash that its user has chosen badly: it is what `of` makes of the number that is hashed.
+#[derive(Clone)]
+struct Chosen(fn(u64) -> u64);
+
+struct ChosenHasher(fn(u64) -> u64, u64);
+
+impl BuildHasher for Chosen {
+    type Hasher = ChosenHasher;
+
+    fn build_hasher(&self) -> ChosenHasher {
+        ChosenHasher(self.0, 0)
+    }
+}
+
+impl Hasher for ChosenHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.1 = (self.1 << 8) | u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.1 = number;
+    }
+
+    fn finish(&self) -> u64 {
+        (self.0)(self.1)
+    }
+}
+
+fn spread(number: u64) -> u64 {
+    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[test]
+fn row_54_a_million_keys_leave_the_memory_as_it_was() {
+    let keyed = KeyedLimiter::with_clock(Quota::per_hour(5), 1_000, ManualClock::new()).unwrap();
+    let bytes = keyed.stats().bytes;
+    let denied = (0..1_000_000_u64).filter(|key| !keyed.check(key, 1).is_allowed()).count();
+    assert_eq!(keyed.stats().bytes, bytes);
+    assert_eq!(keyed.stats().live + denied, 1_000_000);
+}
+
+#[test]
+fn row_61_keys_made_to_share_a_shard_take_nobodys_cell() {
+    // All keys have the same first shard; their second ones differ.
+    let crafted = [Chosen(|_| 7 << 60), Chosen(spread)];
+    let clock = ManualClock::new();
+    let keyed = KeyedLimiter::with_hashers(Quota::per_hour(5), 1_000, clock, crafted).unwrap();
+    assert!(keyed.check(&0_u64, 5).is_allowed());
+    let denied = (1..10_000_u64).filter(|key| !keyed.check(key, 1).is_allowed()).count();
+    assert!(!keyed.check(&0, 1).is_allowed(), "the victim was reset");
+    assert!(denied > 8_000, "{denied}");
+    assert_eq!(keyed.stats().full, denied as u64);
+}
+
+#[test]
+fn row_62_a_flood_of_new_keys_resets_nobody() {
+    let keyed = KeyedLimiter::with_clock(Quota::per_hour(5), 1_000, ManualClock::new()).unwrap();
+    let bytes = keyed.stats().bytes;
+    let victims: Vec<u64> = (0..100).collect();
+    for victim in &victims {
+        assert!(keyed.check(victim, 5).is_allowed());
+    }
+    on_threads(4, |thread| {
+        (0..100_000)
+            .map(|n| u64::from(keyed.check(&(1_000 + thread * 100_000 + n), 1).is_allowed()))
+            .sum()
+    });
+    for victim in &victims {
+        assert!(!keyed.check(victim, 1).is_allowed(), "victim {victim} was reset");
+    }
+    let stats = keyed.stats();
+    assert_eq!(stats.bytes, bytes);
+    assert!(stats.live <= stats.cells);
+    assert!(stats.full > 300_000, "{stats:?}");
+}
+
+#[test]
+fn row_63_a_full_table_denies_newcomers_until_the_hour_it_names() {
+    let clock = ManualClock::new();
+    let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock.clone()).unwrap();
+    let denial = (0..1_000_u64)
+        .find_map(|key| keyed.check(&key, 1).into_result().err())
+        .expect("a table for one key has no thousand cells");
+    assert!(denial.is_table_full());
+    assert!(!denial.is_never());
+    let wait = denial.retry_after().unwrap();
+    // The first cell is idle after an hour; the floor follows in whole granules of a millisecond.
+    assert!((3_600_000..=3_600_003).contains(&wait.as_millis()), "{wait:?}");
+    clock.advance(wait);
+    let admitted = (1_000..2_000_u64).filter(|key| keyed.check(key, 1).is_allowed()).count();
+    assert!(admitted > 0);
+    assert!(keyed.stats().reclaimed > 0);
+}
+
+#[test]
+fn row_64_keys_that_collide_in_both_hashes_share_one_limit_and_admit_less() {
+    // Keys 2n and 2n + 1 are one key to both hashes.
+    let blind = || Chosen(|number| spread(number / 2));
+    let clock = ManualClock::new();
+    let hashers = [blind(), blind()];
+    let keyed = KeyedLimiter::with_hashers(Quota::per_hour(5), 100, clock, hashers).unwrap();
+    assert!(keyed.check(&10_u64, 3).is_allowed());
+    assert!(!keyed.check(&11, 3).is_allowed());
+    assert!(keyed.check(&11, 2).is_allowed());
+    assert!(keyed.check(&12, 5).is_allowed());
+    assert_eq!(keyed.stats().live, 2);
+}
+
+#[test]
+fn row_66_no_two_tables_place_keys_alike() {
+    let hashes: HashSet<u64> = (0..64).map(|_| RandomState::new().hash_one("key")).collect();
+    assert_eq!(hashes.len(), 64);
+}
+
+#[test]
+fn row_68_odd_keys_are_keys() {
+    let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 100, ManualClock::new()).unwrap();
+    let long = "x".repeat(1 << 20);
+    for key in ["", "\0", "\0\0", "a\0b", "a", long.as_str(), &long[1..]] {
+        assert!(keyed.check(key, 1).is_allowed(), "{} bytes", key.len());
+        assert!(!keyed.check(key, 1).is_allowed(), "{} bytes", key.len());
+    }
+    assert_eq!(keyed.stats().live, 7);
+}
+
+#[test]
+fn the_parts_of_a_key_do_not_run_together() {
+    let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 100, ManualClock::new()).unwrap();
+    assert!(keyed.check(&("a_b", "c"), 1).is_allowed());
+    assert!(keyed.check(&("a", "b_c"), 1).is_allowed());
+    assert!(keyed.check(&("a_", "b_c"), 1).is_allowed());
+    assert!(!keyed.check(&("a", "b_c"), 1).is_allowed());
+}
+
+#[test]
+fn keys_come_and_go_for_ever_in_fixed_memory() {
+    let clock = ManualClock::new();
+    let keyed = KeyedLimiter::with_clock(Quota::per_second(1), 1_000, clock.clone()).unwrap();
+    for second in 0..1_000_u64 {
+        for key in 0..100 {
+            assert!(keyed.check(&(second * 100 + key), 1).is_allowed(), "{second} {key}");
+        }
+        clock.advance(std::time::Duration::from_millis(1_010));
+    }
+    assert_eq!(keyed.stats().full, 0);
+    assert!(keyed.stats().reclaimed >= 98_000, "{:?}", keyed.stats());
+}

@@ -1,0 +1,120 @@
+//! Section B: time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::{Clock, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
+
+use crate::common::policy;
+use crate::concurrency::on_threads;
+
+const ALGORITHMS: [&str; 6] = [
+    "gcra 10/m",
+    "fixed-window 10/m",
+    "fixed-window 10/m from-first",
+    "sliding-window 10/m",
+    "sliding-window 10/m strict",
+    "segmented-window 10/m x6",
+];
+
+/// Units of one that a limiter and a table admit at `now`, one after the other; they agree.
+fn drain(limiter: &Limiter, keyed: &KeyedLimiter<str>, now: Timestamp) -> u64 {
+    let of_limiter = (0..50).filter(|_| limiter.check_at(1, now).is_allowed()).count();
+    let of_keyed = (0..50).filter(|_| keyed.check_at("key", 1, now).is_allowed()).count();
+    assert_eq!(of_limiter, of_keyed, "{now:?}");
+    of_limiter as u64
+}
+
+fn pair(text: &str) -> (Limiter, KeyedLimiter<str>) {
+    let policy = policy(text);
+    let keyed = KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap();
+    (Limiter::with_clock(policy, ManualClock::new()), keyed)
+}
+
+#[test]
+fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
+    // Four threads, each at its own pace and up to 10 ms apart, over 2 seconds of their time.
+    let keyed =
+        KeyedLimiter::with_clock(Quota::per_second(1_000).burst(10), 10, ManualClock::new());
+    let keyed = keyed.unwrap();
+    let latest_ns = AtomicU64::new(0);
+    let admitted = on_threads(4, |thread| {
+        let mut admitted = 0;
+        for step in 0..200_000_u64 {
+            let jitter_ns =
+                (step.wrapping_mul(thread + 7).wrapping_mul(0x9e37_79b9) >> 7) % 10_000_000;
+            let now_ns = step * 10_000 + jitter_ns;
+            latest_ns.fetch_max(now_ns, Ordering::Relaxed);
+            admitted +=
+                u64::from(keyed.check_at("key", 1, Timestamp::from_nanos(now_ns)).is_allowed());
+        }
+        admitted
+    });
+    let bound = 10 + latest_ns.into_inner() / 1_000_000 + 1;
+    assert!(admitted <= bound, "{admitted} above {bound}");
+    assert!(admitted >= bound * 99 / 100, "{admitted} far below {bound}");
+}
+
+#[test]
+fn row_28_a_step_back_gives_nothing_and_locks_nobody_out() {
+    for text in ALGORITHMS {
+        for back in [1, 3_600] {
+            let (limiter, keyed) = pair(text);
+            let start = Timestamp::from_secs(7_200);
+            assert_eq!(drain(&limiter, &keyed, start), 10, "{text}");
+            assert_eq!(drain(&limiter, &keyed, Timestamp::from_secs(7_200 - back)), 0, "{text}");
+            // As soon as time is where it was, and two windows on, everything is there again.
+            let later = start + Duration::from_secs(120);
+            assert_eq!(drain(&limiter, &keyed, later), 10, "{text}");
+        }
+    }
+}
+
+#[test]
+fn row_29_and_30_a_step_forward_gives_at_most_one_burst() {
+    for text in ALGORITHMS {
+        for hours in [1, 8, 24 * 365] {
+            let (limiter, keyed) = pair(text);
+            assert_eq!(drain(&limiter, &keyed, Timestamp::from_secs(60)), 10, "{text}");
+            let later = Timestamp::from_secs(60 + hours * 3_600);
+            assert_eq!(drain(&limiter, &keyed, later), 10, "{text} after {hours} h");
+            assert_eq!(drain(&limiter, &keyed, later), 0, "{text} after {hours} h");
+        }
+    }
+}
+
+#[test]
+fn row_31_the_clock_of_the_operating_system_can_be_chosen() {
+    let limiter = Limiter::with_clock(Quota::per_hour(3), Clock::system());
+    assert_eq!((0..10).filter(|_| limiter.check(1).is_allowed()).count(), 3);
+}
+
+#[test]
+fn row_32_a_clock_that_runs_fast_gives_that_much_more_and_nothing_else() {
+    // 83 parts in a million fast, for a day of true time.
+    let limiter = Limiter::with_clock(policy("gcra 10/s burst 1"), ManualClock::new());
+    let mut admitted = 0;
+    for tick in 0..=864_000 * 2_u64 {
+        let true_ns = tick * 50_000_000;
+        let told_ns = true_ns + true_ns / 1_000_000 * 83;
+        admitted += u64::from(limiter.check_at(1, Timestamp::from_nanos(told_ns)).is_allowed());
+    }
+    let bound = 1 + 864_000 + 864_000 * 83 / 1_000_000;
+    assert!(admitted <= bound + 1, "{admitted} above {bound}");
+}
+
+#[test]
+fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
+    let clock = ManualClock::new();
+    let limiter = Limiter::with_clock(Quota::per_minute(10), clock.clone());
+    let keyed = KeyedLimiter::with_clock(Quota::per_minute(10), 10, clock.clone()).unwrap();
+    clock.set(Timestamp::from_secs(1_000_000));
+    assert!(limiter.check(10).is_allowed() && keyed.check("key", 10).is_allowed());
+    for secs in [999_999, 500_000, 60, 0] {
+        clock.set(Timestamp::from_secs(secs));
+        assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed());
+        let wait = limiter.check(1).into_result().unwrap_err().retry_after().unwrap();
+        assert_eq!(wait, Duration::from_secs(1_000_006 - secs));
+    }
+    assert!(keyed.stats().live == 1);
+}
