@@ -1,7 +1,7 @@
 //! Clocks, and the [`Timestamp`]s they give.
 
 use std::fmt;
-use std::ops::Add;
+use std::ops::{Add, Sub};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::sync::{Arc, AtomicU64, Ordering};
@@ -77,6 +77,34 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+/// The time between two timestamps of one clock; zero if the second is not earlier.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Timestamp;
+/// assert_eq!(Timestamp::from_secs(5) - Timestamp::from_secs(3), Duration::from_secs(2));
+/// ```
+impl Sub for Timestamp {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Unix time, as [`Clock::unix`] gives it; a time before 1970 is 1970.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use tollgate::Timestamp;
+/// assert_eq!(Timestamp::from(UNIX_EPOCH + Duration::from_secs(5)), Timestamp::from_secs(5));
+/// ```
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        Self(saturating_nanos(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    }
+}
+
 fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -132,8 +160,7 @@ impl Clock {
     #[must_use]
     pub fn unix() -> Self {
         // A wall clock set before 1970 starts at the origin instead: no panic, and windows still turn.
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::counter(saturating_nanos(since_epoch))
+        Self::counter(Timestamp::from(SystemTime::now()).0)
     }
 
     fn counter(offset_ns: u64) -> Self {

@@ -125,7 +125,7 @@ pub(crate) enum Verdict {
 }
 
 /// What is known at the moment of a decision, from which every answer is computed on demand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct View {
     pub(crate) kernel: Kernel,
     /// What the word holds, seen from `at_ns`.
@@ -141,6 +141,18 @@ impl View {
     fn remaining(&self) -> u64 {
         let late = self.kernel.lateness(self.now_ns, self.at_ns);
         self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late)
+    }
+
+    /// The answers, not what they are computed from.
+    fn describe<'s, 'a, 'b>(
+        &self,
+        shown: &'s mut fmt::DebugStruct<'a, 'b>,
+    ) -> &'s mut fmt::DebugStruct<'a, 'b> {
+        shown
+            .field("cost", &self.cost)
+            .field("limit", &self.kernel.limit())
+            .field("remaining", &self.remaining())
+            .field("reset_after", &self.reset_after())
     }
 
     fn until(&self, instant_ns: u64) -> Duration {
@@ -163,9 +175,15 @@ impl View {
 /// assert_eq!((permit.cost(), permit.limit(), permit.remaining()), (3, 10, 7));
 /// # Ok::<(), tollgate::Denial>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Permit {
     view: View,
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view.describe(&mut f.debug_struct("Permit")).finish()
+    }
 }
 
 impl Permit {
@@ -234,7 +252,7 @@ impl Permit {
 /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
 /// assert_eq!(denial.to_string(), "rate limited: retry after 10s");
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Denial {
     view: View,
     full: bool,
@@ -263,6 +281,22 @@ impl Denial {
         let View { kernel, held, at_ns, cost, .. } = self.view;
         let ready_ns = if self.full { at_ns } else { kernel.ready_ns(held, at_ns, cost) };
         Some(self.view.until(ready_ns))
+    }
+
+    /// [`retry_after`](Denial::retry_after) in whole seconds, rounded up and at least 1: what an HTTP
+    /// `Retry-After` header says. A client that obeys it is not sent away again for coming early.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
+    /// assert!(limiter.check(1).is_allowed());
+    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after_secs(), Some(1));
+    /// ```
+    #[must_use]
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        let wait = self.retry_after()?;
+        Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
     }
 
     /// Whether this cost is above the limit, so that it never fits. Nothing was charged.
@@ -340,9 +374,22 @@ impl Denial {
     }
 }
 
+impl fmt::Debug for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view
+            .describe(&mut f.debug_struct("Denial"))
+            .field("retry_after", &self.retry_after())
+            .field("is_table_full", &self.full)
+            .finish()
+    }
+}
+
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.retry_after() {
+        match self.retry_after().map(round_up_to_millis) {
+            Some(wait) if self.full => {
+                write!(f, "no room for a new key in a full table: retry after {wait:?}")
+            }
             Some(wait) => write!(f, "rate limited: retry after {wait:?}"),
             None => write!(
                 f,
@@ -355,3 +402,9 @@ impl fmt::Display for Denial {
 }
 
 impl std::error::Error for Denial {}
+
+/// For people to read: nobody wants to see the nanoseconds of a wait.
+fn round_up_to_millis(wait: Duration) -> Duration {
+    let millis = wait.as_nanos().div_ceil(1_000_000);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}

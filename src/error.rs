@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::quota::write_period;
+
 /// Why a [`Quota`](crate::Quota) was refused.
 ///
 /// ```
@@ -109,11 +111,18 @@ impl fmt::Display for PolicyError {
             Self::SegmentCount { segments } => {
                 write!(f, "a window cannot be cut into {segments} segments; use 2 to 64, as in x6")
             }
-            Self::UnevenSegments { window_ns, segments } => write!(
-                f,
-                "a window of {window_ns} ns is not {segments} segments of whole nanoseconds; \
-                 use a number of segments that divides it",
-            ),
+            Self::UnevenSegments { window_ns, segments } => {
+                f.write_str("a window of ")?;
+                write_period(f, *window_ns, "1")?;
+                write!(f, " is not {segments} segments of whole nanoseconds; use ")?;
+                let even = |n: &u32| window_ns.is_multiple_of(u64::from(*n));
+                let fewer = (2..*segments).rev().find(even);
+                match (fewer, (segments + 1..=64).find(even)) {
+                    (Some(fewer), Some(more)) => write!(f, "x{fewer} or x{more}"),
+                    (Some(one), None) | (None, Some(one)) => write!(f, "x{one}"),
+                    (None, None) => f.write_str("a length that can be divided"),
+                }
+            }
             Self::Text { text, reason } => write!(f, "in policy {text:?}: {reason}"),
         }
     }

@@ -57,6 +57,19 @@ impl Limiter {
         Self { cell: CachePadded::new(Cell::new()), meter: Meter::new(policy), clock: clock.into() }
     }
 
+    /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(5));
+    /// let arrival = limiter.now();
+    /// assert!(limiter.check_at(1, arrival).is_allowed());
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Decides a request of `cost` units now, and charges it if it is admitted. A cost of 0 is a peek.
     ///
     /// ```

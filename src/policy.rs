@@ -221,20 +221,29 @@ impl Policy {
         tolerable.clone().find(fits).or(tolerable.last()).unwrap_or(1)
     }
 
-    /// What would fit in place of a policy that does not.
+    /// What would fit in place of a policy that does not: fewer segments, or a smaller limit.
     fn fitting_hint(&self) -> String {
-        let fitting = |&segments: &u8| {
-            let algorithm = Algorithm::SegmentedWindow { segments };
-            self.quota.period_ns().is_multiple_of(u64::from(segments))
-                && Self { algorithm, quota: self.quota }.needed_bits() <= u64::BITS
+        let with = |algorithm, count| {
+            Quota::try_per(count, self.quota.period()).map(|quota| Self { algorithm, quota })
         };
-        match self.algorithm {
-            Algorithm::SegmentedWindow { .. } if (2..=64).any(|n| fitting(&n)) => {
-                let most = (2..=64).rfind(fitting).unwrap_or(2);
-                format!("64 are there; at most x{most} fits")
+        let fits = |policy: &Self| policy.needed_bits() <= u64::BITS;
+        let segmented = |segments| Algorithm::SegmentedWindow { segments };
+        let even = |&n: &u8| self.quota.period_ns().is_multiple_of(u64::from(n));
+        let fewer = (2..=64_u8).rev().filter(even).find(|&segments| {
+            with(segmented(segments), self.quota.count()).is_ok_and(|policy| fits(&policy))
+        });
+        if let (Algorithm::SegmentedWindow { .. }, Some(most)) = (self.algorithm, fewer) {
+            return format!("64 are there; at most x{most} fits");
+        }
+        let largest = (1..63)
+            .rev()
+            .map(|bits| (1_u64 << bits) - 1)
+            .find(|&count| with(self.algorithm, count).is_ok_and(|policy| fits(&policy)));
+        match largest {
+            Some(count) => {
+                format!("64 are there; in this window a limit up to {count} fits, or use gcra")
             }
-            _ => "64 are there; use a smaller limit, a shorter window at the same rate, or gcra"
-                .to_string(),
+            None => "64 are there; use a longer window, or gcra".to_string(),
         }
     }
 

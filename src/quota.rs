@@ -286,7 +286,7 @@ impl Quota {
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/", self.count)?;
-        write_period(f, self.period_ns)?;
+        write_period(f, self.period_ns, "")?;
         if self.burst != self.count { write!(f, " burst {}", self.burst) } else { Ok(()) }
     }
 }
@@ -308,12 +308,12 @@ pub(crate) const PERIOD_UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// Writes a period in the longest unit that divides it, without a number if that is one.
-fn write_period(f: &mut fmt::Formatter<'_>, period_ns: u64) -> fmt::Result {
+/// Writes a period in the longest unit that divides it, with `one` for the number 1 of seconds and more.
+pub(crate) fn write_period(f: &mut fmt::Formatter<'_>, period_ns: u64, one: &str) -> fmt::Result {
     for (name, unit_ns) in PERIOD_UNITS {
         if period_ns.is_multiple_of(unit_ns) {
             return match period_ns / unit_ns {
-                1 if unit_ns >= SECOND_NS => f.write_str(name),
+                1 if unit_ns >= SECOND_NS => write!(f, "{one}{name}"),
                 count => write!(f, "{count}{name}"),
             };
         }

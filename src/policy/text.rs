@@ -67,18 +67,19 @@ const ALGORITHMS: &str =
 
 fn read(text: &str) -> Result<Policy, PolicyError> {
     let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
-    let mut words = text.split_whitespace().peekable();
+    // Nobody means anything else by GCRA or fixed_window.
+    let lower = text.to_lowercase().replace('_', "-");
+    let mut words = lower.split_whitespace().peekable();
     let name = match words.peek() {
         None => {
             let reason = "it is empty; write a quota such as 100/s, or gcra 100/s burst 20";
             return Err(wrong(reason.to_string()));
         }
-        Some(word) if word.contains('/') => "gcra",
-        Some(word) => word,
+        Some(word) if word.starts_with(|first: char| first.is_ascii_digit() || first == '/') => {
+            "gcra"
+        }
+        Some(_) => words.next().unwrap_or_default(),
     };
-    if words.peek() == Some(&name) {
-        words.next();
-    }
     let rate = words.next().ok_or_else(|| {
         wrong(format!("after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"))
     })?;
@@ -86,13 +87,21 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     let mut options = Options::default();
     while let Some(word) = words.next() {
         match word {
-            "burst" if options.burst.is_none() => {
-                let value = words.next().unwrap_or("");
+            "burst" if options.burst.is_some() => {
+                return Err(wrong("burst is given twice".to_string()));
+            }
+            "burst" => {
+                let Some(value) = words.next() else {
+                    return Err(wrong("burst needs a number, as in burst 20".to_string()));
+                };
                 options.burst = Some(read_number("burst", value, &wrong)?);
             }
-            "burst" => return Err(wrong("burst is given twice".to_string())),
             _ if options.mode.is_none() => options.mode = Some(word),
-            _ => return Err(wrong(format!("{word:?} is one option too many"))),
+            _ => {
+                // Of two odd words the first is at fault, unless it is right.
+                build(name, quota, &options, &wrong)?;
+                return Err(wrong(format!("{word:?} is one option too many")));
+            }
         }
     }
     build(name, quota, &options, &wrong)
@@ -158,7 +167,9 @@ fn build(
 
 fn read_quota(rate: &str, wrong: &dyn Fn(String) -> PolicyError) -> Result<Quota, PolicyError> {
     let Some((count, period)) = rate.split_once('/') else {
-        return Err(wrong(format!("{rate:?} is no quota; write <count>/<period>, as in 100/s")));
+        return Err(wrong(format!(
+            "{rate:?} has no period; write <count>/<period> without spaces, as in 100/s"
+        )));
     };
     let count = read_number("count", count, wrong)?;
     Ok(Quota::try_per(count, read_period(period, wrong)?)?)
@@ -170,7 +181,9 @@ fn read_number(
     wrong: &dyn Fn(String) -> PolicyError,
 ) -> Result<u64, PolicyError> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong(format!("{what} {digits:?} is not a whole number, as in 100")));
+        return Err(wrong(format!(
+            "{what} {digits:?} is not a whole number in digits alone, as in 10000"
+        )));
     }
     digits.parse().map_err(|_| wrong(format!("{what} {digits} is above {}", u64::MAX)))
 }

@@ -206,3 +206,19 @@ fn the_bare_command_shows_its_help_and_its_version() {
     let version = format!("tollgate {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(String::from_utf8(output.stdout).expect("text"), version);
 }
+
+#[test]
+fn a_policy_that_no_keyed_limiter_can_hold_is_replayed_with_a_note() {
+    let scratch = Scratch::new("no_table");
+    let policies = ["--policy", "2000000000/s", "--policy", "10/m", "--json"];
+    let run = scratch
+        .file("a.log", line("192.0.2.1", "10:00:00 +0000"))
+        .replay(&[&["a.log"], &policies[..]].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(
+        run.err,
+        "note: a keyed limiter cannot hold gcra 2000000000/s: one key's state needs 42 of 63 bits, \
+         which leaves 21 to tell keys apart and 24 are needed; use a smaller burst or limit, or fewer \
+         segments\n"
+    );
+}

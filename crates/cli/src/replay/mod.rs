@@ -22,6 +22,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 pub(crate) use args::Args;
+use tollgate::{KeyedLimiter, Policy};
 
 use crate::failure::Failure;
 use gather::Log;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         replay_log(args, &parser, &sources)?
     };
     name_bad_lines(&args.files, &tallies);
+    name_policies_without_table(&args.policies);
     print(&report, args.json).map_err(Failure::Output)
 }
 
@@ -75,6 +77,17 @@ fn replay_stream(
     let late = Some(finished.late_lines);
     let report = Report::new(&tallies, span, late, &outcomes, &finished.keys);
     Ok((tallies, report))
+}
+
+/// A replay has a whole word per key; a [`KeyedLimiter`] keeps part of it for the key. Whoever tries a
+/// policy here wants to know whether a server could hold it.
+fn name_policies_without_table(policies: &[Policy]) {
+    for policy in policies {
+        if let Err(error) = KeyedLimiter::<str>::new(*policy, 1) {
+            // Where standard error is closed there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {policy}: {error}");
+        }
+    }
 }
 
 /// On standard error, so that a report can be piped on.

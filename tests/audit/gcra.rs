@@ -1,0 +1,147 @@
+//! GCRA: the bound holds in every interval, in the callers' own times.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
+
+use crate::common::policy;
+use crate::run::{Admission, Random, rounds, run};
+
+/// The most by which any interval of any key exceeds `burst + rate * length`, in units; the rate is
+/// `count` per `period_ns`. Exact: everything is multiplied by the period.
+fn excess(admissions: &mut [Admission], count: i128, period_ns: i128, burst: i128) -> i128 {
+    admissions.sort_unstable();
+    let mut worst = i128::MIN;
+    for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
+        let (mut before, mut least) = (0, i128::MAX);
+        for admission in of_key {
+            let flow = i128::from(admission.now_ns) * count;
+            least = least.min(before - flow);
+            before += i128::from(admission.cost) * period_ns;
+            worst = worst.max(before - flow - least - burst * period_ns);
+        }
+    }
+    worst
+}
+
+/// Audits rounds of a policy until enough was decided; each round is checked whole.
+fn audit_gcra(
+    text: &str,
+    fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>,
+    request: impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync + Copy,
+) {
+    let quota = policy(text).quota();
+    let period_ns = i128::try_from(quota.period().as_nanos()).unwrap();
+    let (count, burst) = (i128::from(quota.count()), i128::from(quota.max_burst()));
+    rounds(|decisions| {
+        let mut admissions = run(decisions, u64::MAX, request, fresh());
+        // A tick is at most 2^-8 of a unit; nothing may come more than one tick early.
+        let tick = period_ns / 256;
+        let excess = excess(&mut admissions, count, period_ns, burst);
+        assert!(excess <= tick, "{text}: {excess} of {period_ns} of a unit above the bound");
+        admissions.len()
+    });
+}
+
+#[test]
+fn one_key_never_exceeds_the_bound_in_any_interval() {
+    // Threads at their own pace, up to 2 ms apart, sometimes 50 ms late.
+    let request = |random: &mut Random, n: u64| {
+        let late_ns = if random.below(100) == 0 { 50_000_000 } else { 0 };
+        let now_ns = 1_000_000_000 + n * 1_000 + random.below(2_000_000);
+        (7, now_ns.saturating_sub(late_ns), random.below(3) + 1)
+    };
+    let text = "gcra 100000/s burst 50";
+    audit_gcra(
+        text,
+        || {
+            let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+            Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
+        },
+        request,
+    );
+    audit_gcra(
+        text,
+        || {
+            let table = KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap();
+            Box::new(move |key, now_ns, cost| {
+                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+            })
+        },
+        request,
+    );
+}
+
+#[test]
+fn many_keys_never_exceed_the_bound_in_any_interval() {
+    let text = "gcra 100/s burst 5";
+    audit_gcra(
+        text,
+        || {
+            let table = KeyedLimiter::with_clock(policy(text), 10_000, ManualClock::new()).unwrap();
+            Box::new(move |key, now_ns, cost| {
+                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+            })
+        },
+        |random, n| (random.below(5_000), n * 3_000 + random.below(1_000_000), 1),
+    );
+}
+
+#[test]
+fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
+    // Far more keys than cells, debts of milliseconds, and leaps of whole epochs: words are reclaimed
+    // and floors advance all the time.
+    let text = "gcra 1000/s burst 2";
+    audit_gcra(
+        text,
+        || {
+            let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+            Box::new(move |key, now_ns, cost| {
+                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+            })
+        },
+        |random, n| {
+            let leap_ns = n / 50_000 * 100_000_000_000;
+            (
+                random.below(1_000),
+                leap_ns + n * 20_000 + random.below(3_000_000),
+                random.below(2) + 1,
+            )
+        },
+    );
+}
+
+/// A limiter as it is often written, with its two halves apart: reads, thinks, writes.
+struct Torn(AtomicU64);
+
+impl Torn {
+    fn check(&self, now_ns: u64) -> bool {
+        let tat = self.0.load(Relaxed).max(now_ns);
+        let admitted = tat + 1_000 - now_ns <= 50_000;
+        if admitted {
+            thread::yield_now();
+            self.0.store(tat + 1_000, Relaxed);
+        }
+        admitted
+    }
+}
+
+#[test]
+fn a_limiter_that_loses_charges_is_caught() {
+    let torn = Torn(AtomicU64::new(0));
+    let limiter = Limiter::with_clock(policy("gcra 1/h"), ManualClock::new());
+    let allowed = limiter.peek(1);
+    assert!(limiter.check(1).is_allowed());
+    let denied = limiter.peek(1);
+    let request = |random: &mut Random, n: u64| (0, n * 100 + random.below(1_000), 1);
+    let mut admissions =
+        run(
+            400_000,
+            u64::MAX,
+            request,
+            |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied },
+        );
+    // 1,000,000 per second with a burst of 50: period 1,000 ns for 1 unit.
+    assert!(excess(&mut admissions, 1, 1_000, 50) > 0);
+}

@@ -1,0 +1,21 @@
+//! Real threads, audited exactly: afterwards every admission is looked at, none is sampled.
+//!
+//! * *Interval bound* (GCRA). In the order of their `now`, with P and S the units admitted before and
+//!   after a request: the running minimum of `P - rate * now` over all requests so far, plus the burst,
+//!   is an upper bound of `S - rate * now`. If it holds for every request, it holds for every interval.
+//! * *Window bound*. What was admitted in each window, and in every interval of a window's length.
+//! * *Charge chain*. With no refill between them, the units left after each admission are all different
+//!   and count down from the burst: two alike would be a lost charge, a gap a foreign one.
+//!
+//! Nine audits: three algorithms, each with one key, many keys and a storm of reclaims.
+//! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
+//! decisions, in rounds that are checked whole.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod chain;
+mod gcra;
+mod run;
+mod windows;

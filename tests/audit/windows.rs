@@ -1,0 +1,141 @@
+//! Windows: never more than the limit in a window of the clock (fixed), nor than twice the limit less
+//! one in any interval of a window's length (sliding); and, where enough was asked for, no less.
+//!
+//! The threads enter each window together, so that no request is late for its window: what a late one
+//! may do is another promise.
+
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
+
+use crate::common::policy;
+use crate::run::{Admission, Random, rounds, run};
+
+const WINDOW_NS: u64 = 1_000_000_000;
+
+/// Requests of each thread in each window.
+const IN_STEP: u64 = 5_000;
+
+/// The limit of every policy here.
+const LIMIT: u64 = 100;
+
+/// A request for one of `keys` keys somewhere in the window that its thread is in.
+fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
+    move |random, n| (random.below(keys), n / IN_STEP * WINDOW_NS + random.below(WINDOW_NS), 1)
+}
+
+fn direct(text: &str) -> impl Fn(u64, u64, u64) -> Decision + Sync {
+    let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+    move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns))
+}
+
+fn keyed(text: &str, capacity: usize) -> impl Fn(u64, u64, u64) -> Decision + Sync {
+    let table = KeyedLimiter::with_clock(policy(text), capacity, ManualClock::new()).unwrap();
+    move |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+}
+
+/// Every key's admissions in every window of the clock: `check(units)`.
+fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) -> usize {
+    admissions.sort_unstable();
+    let same = |a: &Admission, b: &Admission| {
+        a.key == b.key && a.now_ns / WINDOW_NS == b.now_ns / WINDOW_NS
+    };
+    admissions.chunk_by(same).for_each(|window| check(window.iter().map(|a| a.cost).sum()));
+    admissions.len()
+}
+
+/// The most that a key was admitted in any half-open interval of a window's length.
+fn most_in_any_window(admissions: &mut [Admission]) -> u64 {
+    admissions.sort_unstable();
+    let mut most = 0;
+    for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
+        let (mut first, mut units) = (0, 0);
+        for admission in of_key {
+            units += admission.cost;
+            while of_key[first].now_ns + WINDOW_NS <= admission.now_ns {
+                units -= of_key[first].cost;
+                first += 1;
+            }
+            most = most.max(units);
+        }
+    }
+    most
+}
+
+const FIXED: &str = "fixed-window 100/s";
+const SLIDING: &str = "sliding-window 100/s";
+
+#[test]
+fn a_fixed_window_admits_its_limit_and_no_more() {
+    // One key is asked for 20,000 times in each window.
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(1), direct(FIXED));
+        in_each_window(&mut admissions, |units| assert_eq!(units, LIMIT))
+    });
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(1), keyed(FIXED, 10));
+        in_each_window(&mut admissions, |units| assert_eq!(units, LIMIT))
+    });
+}
+
+#[test]
+fn fixed_windows_of_many_keys_admit_no_more_than_their_limit() {
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(150), keyed(FIXED, 1_000));
+        in_each_window(&mut admissions, |units| assert!(units <= LIMIT, "{units}"))
+    });
+}
+
+#[test]
+fn fixed_windows_in_a_storm_of_reclaims_admit_no_more_than_their_limit() {
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(190), keyed(FIXED, 50));
+        in_each_window(&mut admissions, |units| assert!(units <= LIMIT, "{units}"))
+    });
+}
+
+#[test]
+fn a_sliding_window_admits_no_more_than_its_bound_in_any_interval() {
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(1), direct(SLIDING));
+        let most = most_in_any_window(&mut admissions);
+        assert!((LIMIT..2 * LIMIT).contains(&most), "{most}");
+        admissions.len()
+    });
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(1), keyed(SLIDING, 10));
+        let most = most_in_any_window(&mut admissions);
+        assert!((LIMIT..2 * LIMIT).contains(&most), "{most}");
+        admissions.len()
+    });
+}
+
+#[test]
+fn sliding_windows_of_many_keys_admit_no_more_than_their_bound() {
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(150), keyed(SLIDING, 1_000));
+        let most = most_in_any_window(&mut admissions);
+        assert!(most < 2 * LIMIT, "{most}");
+        admissions.len()
+    });
+}
+
+#[test]
+fn sliding_windows_in_a_storm_of_reclaims_admit_no_more_than_their_bound() {
+    rounds(|count| {
+        let mut admissions = run(count, IN_STEP, request(190), keyed(SLIDING, 50));
+        let most = most_in_any_window(&mut admissions);
+        assert!(most < 2 * LIMIT, "{most}");
+        admissions.len()
+    });
+}
+
+#[test]
+fn a_window_that_is_too_wide_is_caught() {
+    let wider = || direct("fixed-window 101/s");
+    let mut admissions = run(100_000, IN_STEP, request(1), wider());
+    let caught = std::panic::catch_unwind(move || {
+        in_each_window(&mut admissions, |units| assert!(units <= LIMIT, "{units}"))
+    });
+    assert!(caught.is_err());
+    let mut admissions = run(100_000, IN_STEP, request(1), wider());
+    assert!(most_in_any_window(&mut admissions) >= 101);
+}

@@ -1,0 +1,65 @@
+//! The figures of the README that no other test holds.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use common::policy;
+use tollgate::{KeyedLimiter, Stats};
+
+fn stats(text: &str) -> Stats {
+    KeyedLimiter::<str>::new(policy(text), 1_000_000).unwrap().stats()
+}
+
+fn near(value: f64, told: f64) -> bool {
+    (value / told - 1.0).abs() < 0.05
+}
+
+#[test]
+fn tags_have_the_bits_and_the_collisions_that_are_told() {
+    let one = stats("gcra 100/s burst 20");
+    assert_eq!(one.tag_bits, 36);
+    assert!(near(one.collision_probability, 1.3e-10), "{}", one.collision_probability);
+    let other = stats("segmented-window 100/m x6");
+    assert_eq!(other.tag_bits, 27);
+    assert!(near(other.collision_probability, 6.8e-8), "{}", other.collision_probability);
+    assert_eq!(stats("fixed-window 100/m").tag_bits, 49);
+}
+
+#[test]
+fn epochs_last_as_long_as_is_told() {
+    assert!(near(stats("gcra 100/s burst 20").epoch.as_secs_f64(), 109.0));
+    assert!(near(stats("gcra 100000/s").epoch.as_secs_f64(), 2.8));
+}
+
+#[test]
+fn a_word_keeps_at_least_the_state_bits_that_are_told() {
+    // One chance in 16,000 of the same bits after a wrap: 14 of them.
+    for text in ["spaced 1/d", "fixed-window 1/s", "gcra 100/s burst 20", "segmented-window 1/d x2"] {
+        assert!(stats(text).state_bits >= 14, "{text}");
+    }
+}
+
+#[test]
+fn the_policies_that_are_told_to_fit_fit_and_the_others_do_not() {
+    let fits = |text: &str| text.parse::<tollgate::Policy>().is_ok();
+    assert!(!fits("sliding-window 1000000/s") && fits("sliding-window 65535/s"));
+    assert!(!fits("sliding-window 65536/s"));
+    assert!(!fits("segmented-window 1000/m x6") && fits("segmented-window 1000/m x3"));
+    assert!(!fits("segmented-window 1000/m x4"));
+    assert!(fits("gcra 2200000000/s") && !fits("gcra 2300000000/s"));
+}
+
+#[test]
+fn a_unit_of_one_per_day_comes_at_most_a_tick_early() {
+    use tollgate::{ManualClock, Timestamp};
+    let wait_secs = |start: u64| {
+        let table = KeyedLimiter::with_clock(policy("spaced 1/d"), 1, ManualClock::new()).unwrap();
+        let now = Timestamp::from_secs(start);
+        assert!(table.check_at("key", 1, now).is_allowed());
+        table.check_at("key", 1, now).into_result().unwrap_err().retry_after_secs().unwrap()
+    };
+    let earliest = (0..2_000).map(|n| wait_secs(1_000_000 + n * 7)).min();
+    // 86,400 / 4096 is 21.1 s.
+    assert_eq!(earliest, Some(86_400 - 21));
+}
