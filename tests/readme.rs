@@ -35,7 +35,8 @@ fn epochs_last_as_long_as_is_told() {
 #[test]
 fn a_word_keeps_at_least_the_state_bits_that_are_told() {
     // One chance in 16,000 of the same bits after a wrap: 14 of them.
-    for text in ["spaced 1/d", "fixed-window 1/s", "gcra 100/s burst 20", "segmented-window 1/d x2"] {
+    for text in ["spaced 1/d", "fixed-window 1/s", "gcra 100/s burst 20", "segmented-window 1/d x2"]
+    {
         assert!(stats(text).state_bits >= 14, "{text}");
     }
 }

@@ -19,6 +19,11 @@ const CLF: &str = "%d/%b/%Y:%H:%M:%S %z";
 /// Reads `17/May/2015:10:05:03 +0200`, and remembers the day.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
+    day: Option<Day>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Day {
     /// `17/May/2015:`, the part of the text before the clock time.
     date: [u8; 12],
     /// ` +0200`, the part behind it.
@@ -32,14 +37,16 @@ impl Clock {
     pub(super) fn read(&mut self, text: &[u8]) -> Result<u64, Reason> {
         let Some((date, clock_time, zone)) = split(text) else { return from_text(text) };
         let Some(second_of_day) = second_of_day(clock_time) else { return from_text(text) };
-        if *date != self.date || *zone != self.zone {
-            let seconds = i64::try_from(from_text(text)? / 1_000_000_000)
-                .map_err(|_| Reason::outside_the_calendar(text))?;
-            self.midnight_s = seconds - second_of_day;
-            self.date = *date;
-            self.zone = *zone;
-        }
-        in_range(i128::from(self.midnight_s + second_of_day) * SECOND_NS, text)
+        let day = match self.day {
+            Some(day) if day.date == *date && day.zone == *zone => day,
+            _ => {
+                let seconds = i64::try_from(from_text(text)? / 1_000_000_000)
+                    .map_err(|_| Reason::outside_the_calendar(text))?;
+                Day { date: *date, zone: *zone, midnight_s: seconds - second_of_day }
+            }
+        };
+        self.day = Some(day);
+        in_range(i128::from(day.midnight_s + second_of_day) * SECOND_NS, text)
     }
 }
 
@@ -120,6 +127,12 @@ mod tests {
 
     fn read(text: &str) -> Result<u64, String> {
         Clock::default().read(text.as_bytes()).map_err(|reason| reason.to_string())
+    }
+
+    #[test]
+    fn a_day_that_was_never_read_is_not_remembered() {
+        let nothing = "\0\0\0\0\0\0\0\0\0\0\0\010:05:03\0\0\0\0\0\0";
+        assert!(read(nothing).is_err());
     }
 
     #[test]

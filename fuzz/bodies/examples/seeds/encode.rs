@@ -1,0 +1,109 @@
+//! The bytes that `arbitrary` reads as a given value: numbers in little endian, a whole number of 32
+//! bits for the variant of an enum, a byte for each "there is one more".
+
+use tollgate_fuzz_bodies::{
+    Amount, Cost, GcraCase, KeyedCase, LayoutCase, Op, Period, PolicyCase, QuotaCase, Shape, Span,
+    Step, Steps, WindowCase,
+};
+
+/// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
+pub(crate) trait Encode {
+    fn encode(&self, out: &mut Vec<u8>);
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl Encode for $number {
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.extend(self.to_le_bytes());
+            }
+        }
+    )*};
+}
+
+numbers!(u8 i8 u16 u32 u64);
+
+impl Encode for bool {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push((*self).into());
+    }
+}
+
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.is_some().encode(out);
+        if let Some(value) = self {
+            value.encode(out);
+        }
+    }
+}
+
+impl<T: Encode> Encode for Steps<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for step in &self.0 {
+            true.encode(out);
+            step.encode(out);
+        }
+        false.encode(out);
+    }
+}
+
+/// The variant `index` of so many.
+fn variant(out: &mut Vec<u8>, index: u64, of: u64) {
+    // The least number that is scaled down to the index.
+    u32::try_from((index << 32).div_ceil(of)).expect("index < of").encode(out);
+}
+
+/// One variant, with the fields that it has.
+macro_rules! variants {
+    ($type:ident of $count:literal { $($index:literal $variant:ident $(($field:ident))? $({$($name:ident),*})?),* $(,)? }) => {
+        impl Encode for $type {
+            fn encode(&self, out: &mut Vec<u8>) {
+                match self {$(
+                    Self::$variant $(($field))? $({$($name),*})? => {
+                        variant(out, $index, $count);
+                        $($field.encode(out);)?
+                        $($($name.encode(out);)*)?
+                    }
+                )*}
+            }
+        }
+    };
+}
+
+variants!(Amount of 5 { 0 One, 1 Small(n), 2 Medium(n), 3 Large(n), 4 Huge(n) });
+variants!(Period of 7 {
+    0 Second, 1 Minute, 2 Day, 3 Nanos(n), 4 Millis(n), 5 Minutes(n), 6 Odd(n),
+});
+variants!(Shape of 6 { 0 Fixed, 1 FromFirst, 2 Sliding, 3 RoundDown, 4 Strict, 5 Segmented(n) });
+variants!(PolicyCase of 2 { 0 Gcra(quota), 1 Window { shape, limit, period } });
+variants!(Span of 10 {
+    0 Still, 1 Thousandths(n), 2 Intervals(n), 3 Periods(n), 4 Granules(n), 5 EpochEighths(n),
+    6 Turns(n), 7 ToRetry, 8 ToReset, 9 To(n),
+});
+variants!(Cost of 8 {
+    0 Nothing, 1 Single, 2 Units(n), 3 Rest, 4 RestAndOne, 5 Whole, 6 Never, 7 AnyCost(n),
+});
+variants!(Op of 5 {
+    0 Check { key, cost }, 1 Crowd { first, keys, cost }, 2 Peek { key, cost },
+    3 Advance { span, fine }, 4 Back { span, fine },
+});
+
+macro_rules! fields {
+    ($($type:ident { $($name:ident),* })*) => {$(
+        impl Encode for $type {
+            fn encode(&self, out: &mut Vec<u8>) {
+                $(self.$name.encode(out);)*
+            }
+        }
+    )*};
+}
+
+fields! {
+    QuotaCase { count, period, burst }
+    Step { span, fine, backward, cost }
+    GcraCase { quota, steps }
+    WindowCase { shape, limit, period, steps }
+    LayoutCase { policy, start_ns, steps }
+    KeyedCase { policy, capacity, own_clock, ops }
+}

@@ -1,0 +1,121 @@
+//! Seeds of `gcra_oracle` and `window_oracle`: one limit, and requests at its edges.
+
+use tollgate_fuzz_bodies::source::*;
+use tollgate_fuzz_bodies::{Amount, Cost, Period, Shape, Span};
+
+use crate::Named;
+
+/// 2100-01-01, and 2026-09-21 13:46:40 UTC.
+pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
+pub(crate) const TODAY_NS: u64 = 1_790_000_000_000_000_000;
+
+pub(crate) fn at(span: Span, fine: i8, cost: Cost) -> Step {
+    Step { span, fine, backward: false, cost }
+}
+
+pub(crate) fn back(span: Span, fine: i8, cost: Cost) -> Step {
+    Step { span, fine, backward: true, cost }
+}
+
+pub(crate) fn quota(count: Amount, period: Period, burst: Option<Amount>) -> QuotaCase {
+    QuotaCase { count, period, burst }
+}
+
+/// The whole limit, then what comes back of it, one nanosecond before and at each wait.
+pub(crate) fn drained(start_ns: u64) -> Vec<Step> {
+    let mut steps = vec![at(To(start_ns), 0, Whole), at(Still, 0, Single), at(Still, 0, Never)];
+    for cost in [Single, Units(2), Units(3), Whole] {
+        steps.extend([at(Still, 0, cost), at(ToRetry, -1, cost), at(Still, 1, cost)]);
+    }
+    steps.extend([at(ToReset, -1, RestAndOne), at(Still, 1, Whole), at(Still, 0, Nothing)]);
+    steps
+}
+
+/// Requests all over a few periods, with one in four going back.
+pub(crate) fn wandering() -> Vec<Step> {
+    (0..40_u16)
+        .map(|n| {
+            let span = Thousandths(n * 37 % 700);
+            let cost = [Single, Rest, Units(3), RestAndOne][usize::from(n) % 4];
+            if n % 4 == 3 { back(span, 1, cost) } else { at(span, -1, cost) }
+        })
+        .collect()
+}
+
+/// Up to the end of time, over it, and back.
+fn to_the_end() -> Vec<Step> {
+    vec![
+        at(To(LATEST_NS - 1_000), 0, Whole),
+        at(ToRetry, 0, Single),
+        at(To(LATEST_NS), -1, Single),
+        at(To(LATEST_NS), 0, Rest),
+        at(To(u64::MAX), 0, Single),
+        back(Periods(3), 0, Single),
+        at(To(0), 0, Single),
+    ]
+}
+
+/// A few at a steady pace, which is a little too fast.
+fn steady(span: Span) -> Vec<Step> {
+    (0..30).map(|_| at(span, -1, Single)).collect()
+}
+
+pub(crate) fn gcra() -> Vec<Named<GcraCase>> {
+    let case = |quota, steps| GcraCase { quota, steps: Steps(steps) };
+    let api = quota(Small(100), Second, Some(Small(20)));
+    vec![
+        ("drained", case(api, drained(0))),
+        ("drained_today", case(api, drained(TODAY_NS))),
+        ("odd_rate_drained", case(quota(Small(7), Odd(1_000_000_007), None), drained(12_345))),
+        ("wandering", case(quota(Medium(600), Minute, None), wandering())),
+        ("one_unit_a_day", case(quota(One, Day, None), steady(Intervals(1)))),
+        (
+            "steady_at_100_000_per_second",
+            case(quota(Large(100_000), Second, Some(One)), steady(Intervals(1))),
+        ),
+        ("fastest_rate", case(quota(Large(2_200_000_000), Second, None), drained(TODAY_NS))),
+        ("largest_burst", case(quota(Small(3), Nanos(9), Some(Huge((1 << 63) - 1))), drained(1))),
+        ("longest_period", case(quota(Small(2), Odd(u64::MAX), Some(Small(5))), wandering())),
+        ("end_of_time", case(quota(Small(10), Minute, Some(Small(3))), to_the_end())),
+        ("far_leaps", case(api, leaps())),
+    ]
+}
+
+fn leaps() -> Vec<Step> {
+    vec![
+        at(EpochEighths(9), 0, Whole),
+        at(Turns(1), 0, RestAndOne),
+        back(Turns(1), -1, Single),
+        at(Still, 0, Rest),
+        at(Turns(2), 0, AnyCost(u64::MAX)),
+        at(Granules(40), 0, Single),
+        back(ToReset, 0, Single),
+    ]
+}
+
+pub(crate) fn windows() -> Vec<Named<WindowCase>> {
+    let case = |shape: Shape, limit: Amount, period: Period, steps| WindowCase {
+        shape,
+        limit,
+        period,
+        steps: Steps(steps),
+    };
+    vec![
+        ("fixed_drained", case(Fixed, Small(10), Minute, drained(TODAY_NS))),
+        ("fixed_wandering", case(Fixed, Medium(1_000), Second, wandering())),
+        ("from_first_drained", case(FromFirst, Small(5), Second, drained(999_999_999))),
+        ("from_first_coarse_start", case(FromFirst, Large(1 << 30), Minute, wandering())),
+        ("sliding_drained", case(Sliding, Small(7), Odd(1_000_000_007), drained(TODAY_NS))),
+        ("sliding_wandering", case(Sliding, Medium(300), Minute, wandering())),
+        ("sliding_one_per_window", case(Sliding, One, Second, steady(Thousandths(500)))),
+        ("round_down_drained", case(RoundDown, Small(3), Day, drained(5))),
+        ("round_down_wandering", case(RoundDown, Small(200), Millis(250), wandering())),
+        ("strict_drained", case(Strict, Small(9), Minutes(90), drained(TODAY_NS))),
+        ("strict_wandering", case(Strict, Small(50), Second, wandering())),
+        ("segments_drained", case(Segmented(4), Small(12), Minute, drained(TODAY_NS))),
+        ("segments_wandering", case(Segmented(1), Small(30), Second, wandering())),
+        ("segments_as_one_number", case(Segmented(8), Small(20), Minutes(60), wandering())),
+        ("end_of_time", case(Sliding, Small(4), Day, to_the_end())),
+        ("shortest_window", case(Fixed, One, Nanos(2), steady(Still))),
+    ]
+}

@@ -1,0 +1,61 @@
+//! Writes the seeds of all targets, the same ones on every run:
+//!
+//! ```text
+//! cargo run -p tollgate-fuzz-bodies --example seeds -- fuzz/seeds
+//! ```
+//!
+//! What was added by hand, such as an input that once failed, stays.
+
+mod encode;
+mod limits;
+mod lines;
+mod tables;
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::{fs, io};
+
+use arbitrary::{Arbitrary, Unstructured};
+
+use encode::Encode;
+
+/// The name of a seed, and what it stands for.
+type Named<C> = (&'static str, C);
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let root = std::env::args().nth(1).ok_or("give the directory of the seeds")?;
+    let root = Path::new(&root);
+    write_cases(&root.join("gcra_oracle"), &limits::gcra())?;
+    write_cases(&root.join("window_oracle"), &limits::windows())?;
+    write_cases(&root.join("layout_roundtrip"), &tables::layouts())?;
+    write_cases(&root.join("keyed_ops"), &tables::many_keys())?;
+    let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
+    write_all(&root.join("policy_text"), policies)?;
+    write_all(&root.join("log_line"), lines::LOGS)?;
+    Ok(())
+}
+
+fn write_cases<C>(directory: &Path, cases: &[Named<C>]) -> io::Result<()>
+where
+    C: Encode + Debug + PartialEq + for<'b> Arbitrary<'b>,
+{
+    let encoded: Vec<_> = cases
+        .iter()
+        .map(|(name, case)| {
+            let mut bytes = Vec::new();
+            case.encode(&mut bytes);
+            let read = C::arbitrary_take_rest(Unstructured::new(&bytes));
+            assert_eq!(read.as_ref(), Ok(case), "{name} is not read as it was written");
+            (*name, bytes)
+        })
+        .collect();
+    write_all(directory, encoded.iter().map(|(name, bytes)| (*name, &bytes[..])))
+}
+
+fn write_all<'s>(
+    directory: &Path,
+    seeds: impl IntoIterator<Item = (&'s str, &'s [u8])>,
+) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    seeds.into_iter().try_for_each(|(name, bytes)| fs::write(directory.join(name), bytes))
+}

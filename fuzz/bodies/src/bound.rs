@@ -1,0 +1,112 @@
+//! The most that a key may be given, whatever the order of the times: for every interval at once.
+
+use tollgate::{Algorithm, Policy};
+use tollgate_oracle::BigUint;
+
+use crate::policy::period_ns;
+
+/// Something that was admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    pub(crate) now_ns: u64,
+    /// The latest time that the table had been told by then.
+    pub(crate) high_ns: u64,
+    pub(crate) cost: u64,
+}
+
+/// Whether no interval holds more than the policy allows, with `most` for its burst or limit. What was
+/// admitted is in the order of the decisions.
+pub(crate) fn is_kept(
+    policy: Policy,
+    most: u64,
+    tick: u32,
+    admitted: &[Admitted],
+) -> Result<(), String> {
+    if policy.algorithm() == Algorithm::Gcra {
+        gcra_is_kept(policy, most, tick, admitted)
+    } else {
+        window_is_kept(policy, most, admitted)
+    }
+}
+
+/// In any interval of length W, at the times of the callers: burst + rate * W, and the one tick by
+/// which a reading may be rounded.
+fn gcra_is_kept(
+    policy: Policy,
+    burst: u64,
+    tick: u32,
+    admitted: &[Admitted],
+) -> Result<(), String> {
+    let (count, period) = (BigUint::from(policy.quota().count()), BigUint::from(period_ns(policy)));
+    let mut in_time = admitted.to_vec();
+    in_time.sort_by_key(|admitted| admitted.now_ns);
+    let (Some(first), Some(last)) = (in_time.first(), in_time.last()) else { return Ok(()) };
+    // The rate is exact to 2^-63: beyond 2^62 ticks that is more than a tick.
+    let ticks = ((&count * (last.now_ns - first.now_ns)) << tick) / &period;
+    let slack = (((ticks >> 62_u32) + 1_u32) * &period) >> tick;
+    let left = |at_ns: u64| &count * (u64::MAX - at_ns);
+    let mut account = Account::new(period.clone(), &period * burst + slack);
+    in_time.iter().try_for_each(|admitted| {
+        let now = left(admitted.now_ns);
+        account.add(admitted, &now, &now)
+    })
+}
+
+/// From one decision to another: the limit for each window that may have begun between them.
+///
+/// A late request counts in the window in force, which nobody can see from outside. But windows only
+/// follow each other, and none begins after the latest time told. So between a request at t and one
+/// by which T had been told at most `(T - t) / window + spare` windows gave units.
+fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<(), String> {
+    let window_ns = period_ns(policy);
+    // Counted on the grid of the clock where there is one.
+    let (grid_ns, grids_per_window, spare) = match policy.algorithm() {
+        Algorithm::SegmentedWindow { segments } => {
+            (window_ns / u64::from(segments), u64::from(segments), 1_u64)
+        }
+        Algorithm::FixedWindowFromFirst => (1, window_ns, 2),
+        _ => (window_ns, 1, 1),
+    };
+    let limit = BigUint::from(policy.quota().count());
+    let left = |at_ns: u64| &limit * (u64::MAX / grid_ns - at_ns / grid_ns);
+    let scale = BigUint::from(grids_per_window);
+    let mut account = Account::new(scale.clone(), scale * most * spare);
+    admitted.iter().try_for_each(|admitted| {
+        account.add(admitted, &left(admitted.now_ns), &left(admitted.high_ns))
+    })
+}
+
+/// All intervals at once. With P and S the units before and after a request at t, and r the rate, no
+/// S - r * t may exceed any earlier P - r * t by more than the room: so not the least of them.
+///
+/// Everything is scaled so that nothing is broken, and has what is left of time in place of t, so that
+/// nothing is negative.
+#[derive(Debug)]
+struct Account {
+    scale: BigUint,
+    room: BigUint,
+    sum: BigUint,
+    least: Option<BigUint>,
+}
+
+impl Account {
+    fn new(scale: BigUint, room: BigUint) -> Self {
+        Self { scale, room, sum: BigUint::ZERO, least: None }
+    }
+
+    /// Adds a request, with what is left of time if an interval begins and if it ends with it.
+    fn add(
+        &mut self,
+        admitted: &Admitted,
+        left_at_begin: &BigUint,
+        left_at_end: &BigUint,
+    ) -> Result<(), String> {
+        let before = &self.sum * &self.scale + left_at_begin;
+        let least = self.least.take().map_or(before.clone(), |least| least.min(before));
+        self.sum += admitted.cost;
+        let after = &self.sum * &self.scale + left_at_end;
+        let kept = after <= &least + &self.room;
+        self.least = Some(least);
+        if kept { Ok(()) } else { Err(format!("more than its bound up to {admitted:?}")) }
+    }
+}

@@ -1,0 +1,277 @@
+//! What the reference model expects of a decision.
+//!
+//! The model says whether a cost is admitted at an instant. That a number told is the right one is
+//! shown by asking it twice: a wait is right if the cost is admitted then and not one nanosecond
+//! earlier, `remaining` is right if that much is admitted and one unit more is not.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use tollgate::{Algorithm, Decision, Policy, Quota};
+use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
+
+use crate::policy::period_ns;
+use crate::step::nanos_of;
+
+/// 2100-01-01, the latest instant that an un-keyed word tells apart.
+pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
+
+/// An error in the expectation, to show that the seeds would notice one in the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// The expectation is right.
+    Nothing,
+    /// The limit, or the burst, is expected to be one unit more; the end of the calendar, a century
+    /// earlier.
+    Limit,
+    /// Waits are expected to be one nanosecond shorter; a text, to be read as another policy.
+    Answer,
+    /// Every interval is expected to hold one unit less.
+    Bound,
+    /// No key is expected to be without a cell.
+    Cell,
+}
+
+/// How finely a word counts time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fineness {
+    /// GCRA: one unit is 2^this ticks.
+    pub(crate) tick: u32,
+    /// From-first windows: what a start is rounded up to.
+    pub(crate) quantum_ns: u64,
+}
+
+impl Fineness {
+    /// Of an un-keyed word, by the rules in the documentation: the finest that leaves room.
+    pub(crate) fn unkeyed(policy: Policy) -> Self {
+        match policy.algorithm() {
+            Algorithm::Gcra => Self { tick: finest_tick(policy.quota()), quantum_ns: 1 },
+            Algorithm::FixedWindowFromFirst => {
+                Self { tick: 0, quantum_ns: finest_quantum_ns(policy.quota().count()) }
+            }
+            _ => Self { tick: 0, quantum_ns: 1 },
+        }
+    }
+
+    /// Those that a keyed word may have. Where there is plenty of room it is the finest, else the
+    /// answers have to fit one of them.
+    pub(crate) fn keyed(policy: Policy) -> Vec<Self> {
+        let (quota, window_ns) = (policy.quota(), period_ns(policy));
+        let quanta = |n: u64| 10_u64.pow((window_ns / n).max(1).ilog10());
+        match policy.algorithm() {
+            Algorithm::Gcra => {
+                // At most 4,096 units at once and 100,000 per second.
+                let roomy = quota.max_burst() <= 4_096 && quota.count() <= window_ns / 10_000;
+                let ticks = if roomy { 12..=12 } else { 8..=12 };
+                ticks.map(|tick| Self { tick, quantum_ns: 1 }).collect()
+            }
+            Algorithm::FixedWindowFromFirst => {
+                let roomy = quota.count() <= 256 && window_ns >= 1_000_000_000;
+                let parts: &[u64] = if roomy { &[1 << 16] } else { &[1 << 16, 1 << 12] };
+                parts.iter().map(|&n| Self { tick: 0, quantum_ns: quanta(n) }).collect()
+            }
+            _ => vec![Self { tick: 0, quantum_ns: 1 }],
+        }
+    }
+
+    /// A limit that was never used.
+    pub(crate) fn model(self, policy: Policy, plant: Plant) -> Oracle {
+        let (quota, window_ns) = (policy.quota(), period_ns(policy));
+        let more = u64::from(plant == Plant::Limit);
+        let limit = quota.count().saturating_add(more);
+        let sliding = |rounding| Model::SlidingWindow { limit, window_ns, rounding };
+        Oracle::new(match policy.algorithm() {
+            Algorithm::Gcra => Model::Gcra {
+                count: quota.count(),
+                period_ns: window_ns,
+                burst: quota.max_burst() + more,
+                tick: Some(self.tick),
+            },
+            Algorithm::FixedWindow => Model::FixedWindow { limit, window_ns },
+            Algorithm::FixedWindowFromFirst => {
+                Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: self.quantum_ns }
+            }
+            Algorithm::SlidingWindow => sliding(Rounding::Exact),
+            Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+            Algorithm::SegmentedWindow { segments } => {
+                Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
+            }
+            other => panic!("no model of {other:?}"),
+        })
+    }
+}
+
+/// The largest k for which the ticks until 2100, and the burst, stay below 2^63.
+fn finest_tick(quota: Quota) -> u32 {
+    let period = BigUint::from(quota.period().as_nanos());
+    let units_until_2100 = BigUint::from(quota.count()) * LATEST_NS;
+    let end = BigUint::from(1_u64 << 63);
+    let fits = |k: &u32| {
+        (&units_until_2100 << *k) / &period < end && BigUint::from(quota.max_burst()) << *k < end
+    };
+    (0..=62).rev().find(fits).expect("the quota was accepted")
+}
+
+/// The least power of ten nanoseconds that leaves room for the count.
+fn finest_quantum_ns(limit: u64) -> u64 {
+    let bits = |largest: u64| u64::BITS - largest.leading_zeros();
+    let fits = |quantum: &u64| bits(limit) + bits(LATEST_NS / quantum + 1) <= 64;
+    (0..18).map(|power| 10_u64.pow(power)).find(fits).expect("the policy was accepted")
+}
+
+/// One request: when, and how much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) now_ns: u64,
+    pub(crate) cost: u64,
+    /// Whether it is charged if it is admitted.
+    pub(crate) charge: bool,
+    /// Whether the waits that it is told are exact.
+    pub(crate) exact: bool,
+}
+
+/// One limit as the model sees it, at every fineness that its answers have not yet ruled out.
+#[derive(Debug)]
+pub(crate) struct Expectation {
+    pub(crate) policy: Policy,
+    models: Vec<(Fineness, Oracle)>,
+    /// From here on no wait is told exactly.
+    end_ns: u64,
+    pub(crate) plant: Plant,
+}
+
+impl Expectation {
+    pub(crate) fn unkeyed(policy: Policy, plant: Plant) -> Self {
+        Self::new(policy, vec![Fineness::unkeyed(policy)], LATEST_NS, plant)
+    }
+
+    pub(crate) fn keyed(policy: Policy, plant: Plant) -> Self {
+        Self::new(policy, Fineness::keyed(policy), u64::MAX, plant)
+    }
+
+    fn new(policy: Policy, choices: Vec<Fineness>, end_ns: u64, plant: Plant) -> Self {
+        let models = choices.into_iter().map(|choice| (choice, choice.model(policy, plant)));
+        Self { policy, models: models.collect(), end_ns, plant }
+    }
+
+    /// Forgets every charge.
+    pub(crate) fn renew(&mut self) {
+        for (fineness, model) in &mut self.models {
+            *model = fineness.model(self.policy, self.plant);
+        }
+    }
+
+    /// Whether no request at this instant or later can tell the limit from one never used.
+    pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
+        self.models.iter().any(|(_, model)| model.is_idle(now_ns))
+    }
+
+    /// Whether some request may tell the limit from one never used.
+    pub(crate) fn may_be_live(&self, now_ns: u64) -> bool {
+        self.models.iter().any(|(_, model)| !model.is_idle(now_ns))
+    }
+
+    /// The coarsest tick still possible.
+    pub(crate) fn coarsest_tick(&self) -> u32 {
+        self.models.iter().map(|(fineness, _)| fineness.tick).min().unwrap_or(0)
+    }
+
+    /// Takes the request, and compares every answer.
+    pub(crate) fn agrees(&mut self, ask: Ask, decision: &Decision) -> Result<(), String> {
+        let (end_ns, plant) = (self.end_ns, self.plant);
+        same("limit", decision.limit(), self.policy.quota().max_burst())?;
+        self.keep(|model| {
+            let expected = take(model, ask);
+            compare(model, ask, end_ns, plant, (expected, decision))
+        })
+    }
+
+    /// Takes a request that was admitted; it must be admitted here too.
+    pub(crate) fn admits(&mut self, ask: Ask) -> Result<(), String> {
+        self.keep(|model| match take(model, ask) {
+            Verdict::Allowed => Ok(()),
+            other => Err(format!("admitted, expected {other:?}")),
+        })
+    }
+
+    /// Drops every fineness that a decision rules out; one must be left.
+    fn keep(&mut self, test: impl Fn(&mut Oracle) -> Result<(), String>) -> Result<(), String> {
+        let mut reason = Ok(());
+        self.models.retain_mut(|(_, model)| match test(model) {
+            Ok(()) => true,
+            ruled_out => {
+                reason = ruled_out;
+                false
+            }
+        });
+        if self.models.is_empty() { reason } else { Ok(()) }
+    }
+}
+
+fn take(model: &mut Oracle, Ask { now_ns, cost, charge, .. }: Ask) -> Verdict {
+    if charge { model.check(now_ns, cost) } else { model.peek(now_ns, cost) }
+}
+
+fn compare(
+    model: &Oracle,
+    ask: Ask,
+    end_ns: u64,
+    plant: Plant,
+    (expected, decision): (Verdict, &Decision),
+) -> Result<(), String> {
+    let told = match decision {
+        Decision::Allowed(_) => Verdict::Allowed,
+        Decision::Denied(denial) if denial.is_never() => Verdict::Never,
+        Decision::Denied(_) => Verdict::Denied,
+    };
+    same("verdict", told, expected)?;
+    let now_ns = ask.now_ns;
+    let remaining = decision.remaining();
+    let admits = |cost| model.peek(now_ns, cost) == Verdict::Allowed;
+    // A cost of 0 is denied at a time so late that the word's debt exceeds the burst.
+    if remaining > 0 && !admits(remaining) || remaining < model.limit() && admits(remaining + 1) {
+        return Err(format!("told remaining {remaining}, expected {}", model.remaining(now_ns)));
+    }
+    if !ask.exact {
+        return Ok(());
+    }
+    let first = |cost, wait| is_first(model, now_ns, cost, end_ns, (wait, plant));
+    first(model.limit(), decision.reset_after())
+        .map_err(|instead| format!("told reset {:?}, {instead}", decision.reset_after()))?;
+    if let Decision::Denied(denial) = decision {
+        same("never", denial.retry_after().is_none(), expected == Verdict::Never)?;
+        if let Some(wait) = denial.retry_after() {
+            first(ask.cost, wait).map_err(|instead| format!("told retry {wait:?}, {instead}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn same<T: Copy + PartialEq + Debug>(what: &str, told: T, expected: T) -> Result<(), String> {
+    if told == expected { Ok(()) } else { Err(format!("{what} {told:?}, expected {expected:?}")) }
+}
+
+/// Whether `wait` is the time until the first instant at which `cost` is admitted.
+fn is_first(
+    model: &Oracle,
+    now_ns: u64,
+    cost: u64,
+    end_ns: u64,
+    (wait, plant): (Duration, Plant),
+) -> Result<(), String> {
+    if now_ns >= end_ns {
+        return Ok(()); // past the clock's end there is no first instant to name
+    }
+    let wait_ns = nanos_of(wait);
+    let at_ns = now_ns.saturating_add(wait_ns);
+    let at_ns = at_ns.saturating_add(u64::from(plant == Plant::Answer && wait_ns > 0));
+    let admits = |at_ns| model.peek(at_ns, cost) == Verdict::Allowed;
+    if at_ns < end_ns && !admits(at_ns) {
+        return Err("at which it is not admitted".to_string());
+    }
+    if at_ns > now_ns && admits(at_ns.min(end_ns) - 1) {
+        return Err("before which it is admitted".to_string());
+    }
+    Ok(())
+}

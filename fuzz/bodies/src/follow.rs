@@ -1,0 +1,104 @@
+//! One key of a table, followed by the model.
+//!
+//! While a key limits something, and whenever time runs forward, the table must answer as the model
+//! does. What it has forgotten it may not know any more when a time runs backward: a late request of
+//! such a key starts at the shard's floor, which nobody can see from outside. From there on the key is
+//! out of step, until it is idle again; meanwhile it must keep its bound.
+
+use tollgate::{Algorithm, Decision, Policy};
+
+use crate::bound::{self, Admitted};
+use crate::expect::{Ask, Expectation, Plant};
+
+#[derive(Debug)]
+pub(crate) struct Follower {
+    expected: Expectation,
+    in_step: bool,
+    /// When the key was last found idle after it had been out of step: known only from there on.
+    known_from_ns: u64,
+    admitted: Vec<Admitted>,
+}
+
+impl Follower {
+    pub(crate) fn new(policy: Policy, plant: Plant) -> Self {
+        let expected = Expectation::keyed(policy, plant);
+        Self { expected, in_step: true, known_from_ns: 0, admitted: Vec::new() }
+    }
+
+    /// Whether the model knows what the table knows.
+    pub(crate) fn in_step(&self) -> bool {
+        self.in_step
+    }
+
+    pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
+        self.expected.is_idle(now_ns)
+    }
+
+    pub(crate) fn may_be_live(&self, now_ns: u64) -> bool {
+        self.expected.may_be_live(now_ns)
+    }
+
+    /// Takes note that the key is idle, at a time that no floor lies above.
+    pub(crate) fn found_idle(&mut self, now_ns: u64) {
+        if !self.in_step && self.forgets_without_a_trace() {
+            self.expected.renew();
+            self.in_step = true;
+            self.known_from_ns = now_ns;
+        }
+    }
+
+    /// A share that is rounded down to 0 is more again when seen from earlier, if it was not forgotten.
+    fn forgets_without_a_trace(&self) -> bool {
+        self.expected.policy.algorithm() != Algorithm::SlidingWindowRoundDown
+    }
+
+    /// Takes a decision. `high_ns` is the latest time told to the table before: no floor lies above.
+    pub(crate) fn follow(
+        &mut self,
+        ask: Ask,
+        high_ns: u64,
+        decision: &Decision,
+    ) -> Result<(), String> {
+        let Ask { now_ns, cost, charge, .. } = ask;
+        let known_ns = high_ns.max(self.known_from_ns);
+        if let Decision::Denied(denial) = decision
+            && denial.is_table_full()
+        {
+            return self.found_no_cell(now_ns.max(known_ns), denial.remaining());
+        }
+        let forgotten =
+            now_ns < known_ns && (self.is_idle(known_ns) || !self.forgets_without_a_trace());
+        if self.in_step && !forgotten {
+            self.expected.agrees(ask, decision)?;
+        } else if decision.is_allowed() {
+            // For GCRA the floor only makes the table stricter.
+            if self.expected.policy.algorithm() == Algorithm::Gcra {
+                self.expected.admits(ask)?;
+            }
+            self.in_step &= !charge || cost == 0;
+        }
+        if decision.is_allowed() && charge && cost > 0 {
+            self.admitted.push(Admitted { now_ns, high_ns: high_ns.max(now_ns), cost });
+        }
+        Ok(())
+    }
+
+    /// Only a key that limits nothing may be without a cell.
+    fn found_no_cell(&self, high_ns: u64, remaining: u64) -> Result<(), String> {
+        let planted = self.expected.plant == Plant::Cell;
+        if self.in_step && (planted || !self.is_idle(high_ns)) {
+            return Err("a live key lost its cell".to_string());
+        }
+        if remaining != 0 {
+            return Err(format!("no cell, and yet {remaining} units remain"));
+        }
+        Ok(())
+    }
+
+    /// Checks everything that was admitted, over every interval.
+    pub(crate) fn keeps_its_bound(&self) -> Result<(), String> {
+        let Expectation { policy, plant, .. } = self.expected;
+        let most = policy.quota().max_burst() - u64::from(plant == Plant::Bound);
+        bound::is_kept(policy, most, self.expected.coarsest_tick(), &self.admitted)
+    }
+}

@@ -1,0 +1,266 @@
+//! A small table against one model per key.
+
+use std::collections::BTreeMap;
+
+use ahash::RandomState;
+use arbitrary::Arbitrary;
+use tollgate::{Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Timestamp};
+
+use crate::expect::{Ask, Plant};
+use crate::follow::Follower;
+use crate::policy::{PolicyCase, period_ns};
+use crate::step::{Cost, Pace, STEPS_MAX, Span, Steps, nanos_of};
+
+/// Target `keyed_ops`: many keys in a table that is too small for them.
+#[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
+pub struct KeyedCase {
+    /// The policy.
+    pub policy: PolicyCase,
+    /// The table is built for one key more than this, modulo 40.
+    pub capacity: u8,
+    /// Whether the limiter reads its own clock, or is told the time.
+    pub own_clock: bool,
+    /// What happens.
+    pub ops: Steps<Op>,
+}
+
+/// Something that happens to a table.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are what their types say")]
+pub enum Op {
+    /// A request.
+    Check { key: u8, cost: Cost },
+    /// One request for each of several keys, numbered on.
+    Crowd { first: u8, keys: u8, cost: Cost },
+    /// A question.
+    Peek { key: u8, cost: Cost },
+    /// Time moves on.
+    Advance { span: Span, fine: i8 },
+    /// Time moves back.
+    Back { span: Span, fine: i8 },
+}
+
+impl KeyedCase {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        let Some(policy) = self.policy.policy() else { return };
+        let capacity = usize::from(self.capacity % 40) + 1;
+        let Some(mut observed) = Observed::new(policy, capacity, 0, plant) else { return };
+        observed.own_clock = self.own_clock;
+        for op in &self.ops.0 {
+            match *op {
+                Op::Check { key, cost } => observed.request(key, cost, true),
+                Op::Crowd { first, keys, cost } => (0..=keys % 64)
+                    .for_each(|number| observed.request(first.wrapping_add(number), cost, true)),
+                Op::Peek { key, cost } => observed.request(key, cost, false),
+                Op::Advance { span, fine } => observed.move_by(span, fine, false),
+                Op::Back { span, fine } => observed.move_by(span, fine, true),
+            }
+        }
+        observed.finish();
+    }
+}
+
+/// A table, and what is expected of it.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    policy: Policy,
+    plant: Plant,
+    table: KeyedLimiter<u8>,
+    clock: ManualClock,
+    own_clock: bool,
+    pace: Pace,
+    followers: BTreeMap<u8, Follower>,
+    /// The latest time at which something may have been charged: no floor lies above.
+    high_ns: u64,
+    /// Whether time never ran backward.
+    forward: bool,
+    requests: usize,
+}
+
+impl Observed {
+    /// `None` if a word cannot hold the policy and a tag.
+    pub(crate) fn new(
+        policy: Policy,
+        capacity: usize,
+        start_ns: u64,
+        plant: Plant,
+    ) -> Option<Self> {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_nanos(start_ns));
+        let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers()).ok()?;
+        let stats = table.stats();
+        let epoch_ns = nanos_of(stats.epoch);
+        let mut pace = Pace::new(policy, epoch_ns, turn_ns(policy, stats.state_bits));
+        pace.now_ns = start_ns;
+        Some(Self {
+            policy,
+            plant,
+            table,
+            clock,
+            own_clock: false,
+            pace,
+            followers: BTreeMap::new(),
+            high_ns: start_ns,
+            forward: true,
+            requests: 0,
+        })
+    }
+
+    pub(crate) fn move_by(&mut self, span: Span, fine: i8, backward: bool) {
+        let before_ns = self.pace.now_ns;
+        self.pace.move_by(span, fine, backward);
+        self.forward &= self.pace.now_ns >= before_ns;
+    }
+
+    /// Makes a request, or asks whether it would be admitted.
+    pub(crate) fn request(&mut self, key: u8, cost: Cost, charge: bool) {
+        if self.requests == STEPS_MAX {
+            return;
+        }
+        self.requests += 1;
+        let now = Timestamp::from_nanos(self.pace.now_ns);
+        let remaining = self.table.peek_at(&key, 0, now).remaining();
+        let cost = cost.units(self.policy.quota().max_burst(), remaining);
+        let decision = self.decide(key, cost, charge);
+        self.pace.heard(&decision);
+        if self.forward {
+            self.a_cell_is_free_in_time(key, &decision);
+        }
+    }
+
+    fn decide(&mut self, key: u8, cost: u64, charge: bool) -> Decision {
+        let now_ns = self.pace.now_ns;
+        let now = Timestamp::from_nanos(now_ns);
+        let limit = self.policy.quota().max_burst();
+        let (policy, plant) = (self.policy, self.plant);
+        let follower = self.followers.entry(key).or_insert_with(|| Follower::new(policy, plant));
+        if !follower.in_step()
+            && now_ns >= self.high_ns
+            && self.table.peek_at(&key, limit, now).is_allowed()
+        {
+            follower.found_idle(now_ns);
+        }
+        self.clock.set(now);
+        let decision = match (self.own_clock, charge) {
+            (false, true) => self.table.check_at(&key, cost, now),
+            (false, false) => self.table.peek_at(&key, cost, now),
+            (true, true) => self.table.check(&key, cost),
+            (true, false) => self.table.peek(&key, cost),
+        };
+        let exact = is_told_exactly(policy, self.high_ns.saturating_sub(now_ns));
+        let ask = Ask { now_ns, cost, charge, exact };
+        if let Err(reason) = follower.follow(ask, self.high_ns, &decision) {
+            panic!("{policy}, request {}, key {key}, {ask:?}: {reason}", self.requests);
+        }
+        if charge && cost > 0 && cost <= limit {
+            self.high_ns = self.high_ns.max(now_ns);
+        }
+        decision
+    }
+
+    /// Who found no cell finds one after the time told, if nothing else happens.
+    fn a_cell_is_free_in_time(&self, key: u8, decision: &Decision) {
+        let Decision::Denied(denial) = decision else { return };
+        if !denial.is_table_full() {
+            return;
+        }
+        let wait = denial.retry_after().expect("the cost was not too high");
+        let then = Timestamp::from_nanos(self.pace.now_ns) + wait;
+        if then.as_nanos() < u64::MAX {
+            let just_before = Timestamp::from_nanos(then.as_nanos().saturating_sub(1));
+            let ready = [then, just_before].map(|at| self.table.peek_at(&key, 1, at).is_allowed());
+            let (policy, number) = (self.policy, self.requests);
+            assert_eq!(ready, [true, false], "{policy}, request {number}, key {key}, {wait:?}");
+        }
+    }
+
+    /// Looks at what is left, and at all that was admitted; and gives every key its turn.
+    pub(crate) fn finish(mut self) {
+        self.count_what_lives();
+        self.nobody_is_shut_out();
+        for (key, follower) in &self.followers {
+            if let Err(reason) = follower.keeps_its_bound() {
+                panic!("{}, key {key}: {reason}", self.policy);
+            }
+        }
+    }
+
+    fn count_what_lives(&self) {
+        let now_ns = self.pace.now_ns.max(self.high_ns);
+        if now_ns == u64::MAX {
+            return; // what would be idle later is taken to be idle now
+        }
+        let stats = self.table.stats_at(Timestamp::from_nanos(now_ns));
+        let in_step = || self.followers.values().filter(|follower| follower.in_step());
+        let surely = in_step().filter(|follower| !follower.is_idle(now_ns)).count();
+        assert!(stats.live >= surely, "{} live, expected {surely}", stats.live);
+        if self.forward {
+            let at_most = in_step().filter(|follower| follower.may_be_live(now_ns)).count();
+            assert!(stats.live <= at_most, "{} live, expected {at_most}", stats.live);
+            assert_eq!(stats.contended, 0, "there is one thread");
+        }
+    }
+
+    /// Once everything has drained, each key is admitted again.
+    fn nobody_is_shut_out(&mut self) {
+        let Some(drain_ns) = drain_ns(self.policy) else { return };
+        self.pace.now_ns = self.pace.now_ns.max(self.high_ns);
+        let keys: Vec<u8> = self.followers.keys().copied().collect();
+        for key in keys {
+            match self.pace.now_ns.checked_add(drain_ns) {
+                Some(later_ns) => self.pace.now_ns = later_ns,
+                None => return, // the end of time
+            }
+            let decision = self.decide(key, 1, true);
+            assert!(decision.is_allowed(), "{}, key {key}: denied for ever", self.policy);
+        }
+    }
+}
+
+/// The same places and tags on every run.
+pub(crate) fn hashers() -> [RandomState; 2] {
+    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+}
+
+/// Long enough for everything charged before to be forgotten, if there is so much time.
+fn drain_ns(policy: Policy) -> Option<u64> {
+    let quota = policy.quota();
+    let period = u128::from(period_ns(policy));
+    let drained = match policy.algorithm() {
+        Algorithm::Gcra => period * u128::from(quota.max_burst()) / u128::from(quota.count()),
+        _ => 2 * period,
+    };
+    u64::try_from(drained + (4 << 20)).ok()
+}
+
+/// Whether a request so late is told exact waits: GCRA counts how late it is in 64 bits of ticks.
+fn is_told_exactly(policy: Policy, late_ns: u64) -> bool {
+    let (count, period_ns) = (policy.quota().count(), period_ns(policy));
+    let units = u128::from(late_ns) * u128::from(count) / u128::from(period_ns);
+    policy.algorithm() != Algorithm::Gcra || units < 1 << (63 - 12)
+}
+
+/// About the time after which the time in a word of so many bits wraps. It only leads to where
+/// something might go wrong.
+fn turn_ns(policy: Policy, state_bits: u32) -> u64 {
+    let (limit, window_ns) = (policy.quota().count(), period_ns(policy));
+    let (unit_ns, counters) = match policy.algorithm() {
+        // In ticks of 2^-12 units.
+        Algorithm::Gcra => ((u128::from(window_ns) / u128::from(limit)) >> 12, 0),
+        Algorithm::FixedWindow => (window_ns.into(), 1),
+        Algorithm::FixedWindowFromFirst => (10_u128.pow((window_ns >> 16).max(1).ilog10()), 1),
+        Algorithm::SegmentedWindow { segments } => {
+            (u128::from(window_ns / u64::from(segments)), u32::from(segments))
+        }
+        _ => (window_ns.into(), 2),
+    };
+    let count_bits = counters * (u64::BITS - limit.leading_zeros());
+    let time_bits = state_bits.checked_sub(count_bits).filter(|bits| *bits > 3).unwrap_or(8);
+    u64::try_from(unit_ns << time_bits).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,37 @@
+//! What the fuzz targets check. Each target is a type that can be made from any bytes, prints as Rust
+//! source, and has a `run` that panics when an answer is wrong. The targets in `fuzz/` feed it what
+//! libFuzzer finds; `tests/replay.rs` feeds it the committed seeds, on stable.
+//!
+//! The limiter is compared with `crates/oracle`, which shares no code with it.
+
+#![allow(clippy::missing_panics_doc, reason = "to panic is how a target says what it found")]
+
+mod bound;
+mod expect;
+mod follow;
+mod keyed;
+mod layout;
+mod log;
+mod meter;
+mod policy;
+mod replay;
+mod step;
+mod targets;
+mod text;
+
+pub use expect::Plant;
+pub use keyed::{KeyedCase, Op};
+pub use layout::LayoutCase;
+pub use log::LogCase;
+pub use meter::{GcraCase, WindowCase};
+pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
+pub use step::{Cost, Span, Step, Steps};
+pub use targets::{TARGETS, Target};
+pub use text::TextCase;
+
+/// Everything that the source of a failure names: `use tollgate_fuzz_bodies::source::*;`.
+pub mod source {
+    pub use crate::policy::{Amount::*, Period::*, PolicyCase::*, QuotaCase, Shape::*};
+    pub use crate::step::{Cost::*, Span::*, Step, Steps};
+    pub use crate::{GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, TextCase, WindowCase};
+}

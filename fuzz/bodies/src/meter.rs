@@ -1,0 +1,85 @@
+//! The pure function against the model, answer by answer, with times in both directions.
+
+use arbitrary::Arbitrary;
+use tollgate::{Decision, Meter, Policy, Timestamp, Word};
+
+use crate::expect::{Ask, Expectation, LATEST_NS, Plant};
+use crate::policy::{Amount, Period, QuotaCase, Shape};
+use crate::step::{Pace, Step, Steps};
+
+/// Target `gcra_oracle`: any quota, by GCRA.
+#[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
+pub struct GcraCase {
+    /// The quota.
+    pub quota: QuotaCase,
+    /// The requests.
+    pub steps: Steps<Step>,
+}
+
+/// Target `window_oracle`: any limit, by any window algorithm.
+#[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
+pub struct WindowCase {
+    /// The algorithm.
+    pub shape: Shape,
+    /// The limit.
+    pub limit: Amount,
+    /// The window.
+    pub period: Period,
+    /// The requests.
+    pub steps: Steps<Step>,
+}
+
+impl GcraCase {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        if let Some(quota) = self.quota.quota() {
+            run(quota.into(), &self.steps.0, plant);
+        }
+    }
+}
+
+impl WindowCase {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        if let Some(policy) = self.shape.policy(self.limit, self.period) {
+            run(policy, &self.steps.0, plant);
+        }
+    }
+}
+
+fn run(policy: Policy, steps: &[Step], plant: Plant) {
+    let meter = Meter::new(policy);
+    let mut expected = Expectation::unkeyed(policy, plant);
+    // No floor and no wrap here: these spans just lead far.
+    let mut pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
+    let mut word = Word::UNUSED;
+    for (number, step) in steps.iter().enumerate() {
+        pace.move_by(step.span, step.fine, step.backward);
+        let now = Timestamp::from_nanos(pace.now_ns);
+        let cost = step.cost.units(meter.limit(), meter.peek(word, now, 0).remaining());
+        // Past the latest instant time stands still.
+        let ask = Ask { now_ns: pace.now_ns.min(LATEST_NS), cost, charge: false, exact: true };
+        let mut must_agree = |ask: Ask, decision: &Decision| {
+            if let Err(reason) = expected.agrees(ask, decision) {
+                panic!("{policy}, step {number}, {ask:?}: {reason}");
+            }
+        };
+        must_agree(ask, &meter.peek(word, now, cost));
+        let (decision, next) = meter.check(word, now, cost);
+        must_agree(Ask { charge: true, ..ask }, &decision);
+        let charged = decision.is_allowed() && cost > 0;
+        assert!(charged || next == word, "{policy}, step {number}: written, but not charged");
+        word = next;
+        pace.heard(&decision);
+    }
+}

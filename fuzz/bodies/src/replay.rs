@@ -1,0 +1,15 @@
+//! The parser of log lines, as the command line tool has it. That is a program, not a library, so its
+//! modules are included here; their tests run there.
+
+#![allow(dead_code, unused_imports, reason = "the parser is needed, not the whole tool")]
+
+#[path = "../../../crates/cli/src/replay/event.rs"]
+pub(crate) mod event;
+#[path = "../../../crates/cli/src/replay/key.rs"]
+pub(crate) mod key;
+#[path = "../../../crates/cli/src/replay/parse/mod.rs"]
+pub(crate) mod parse;
+#[path = "../../../crates/cli/src/replay/reason.rs"]
+pub(crate) mod reason;
+#[path = "../../../crates/cli/src/replay/text.rs"]
+pub(crate) mod text;

@@ -1,0 +1,61 @@
+//! All targets, by name.
+
+use std::fmt::Debug;
+
+use arbitrary::{Arbitrary, Unstructured};
+
+use crate::{GcraCase, KeyedCase, LayoutCase, LogCase, Plant, TextCase, WindowCase};
+
+/// One target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name of the program in `fuzz/fuzz_targets` and of the directory in `fuzz/seeds`.
+    pub name: &'static str,
+    /// Runs what the bytes stand for; panics if an answer is not the one expected.
+    pub run: fn(&[u8], Plant),
+    /// What the bytes stand for, as Rust source.
+    pub source: fn(&[u8]) -> String,
+}
+
+/// The targets of `fuzz/fuzz_targets`.
+pub const TARGETS: [Target; 6] = [
+    Target {
+        name: "gcra_oracle",
+        run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<GcraCase>(bytes)),
+    },
+    Target {
+        name: "window_oracle",
+        run: |bytes, plant| read::<WindowCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<WindowCase>(bytes)),
+    },
+    Target {
+        name: "layout_roundtrip",
+        run: |bytes, plant| read::<LayoutCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<LayoutCase>(bytes)),
+    },
+    Target {
+        name: "keyed_ops",
+        run: |bytes, plant| read::<KeyedCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<KeyedCase>(bytes)),
+    },
+    Target {
+        name: "policy_text",
+        run: |bytes, plant| read::<TextCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<TextCase<'_>>(bytes)),
+    },
+    Target {
+        name: "log_line",
+        run: |bytes, plant| read::<LogCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<LogCase<'_>>(bytes)),
+    },
+];
+
+/// As libFuzzer's macro does it.
+fn read<'b, C: Arbitrary<'b>>(bytes: &'b [u8]) -> C {
+    C::arbitrary_take_rest(Unstructured::new(bytes)).expect("any bytes stand for something")
+}
+
+fn source(case: &impl Debug) -> String {
+    format!("{case:?}.run();")
+}

@@ -1,0 +1,180 @@
+//! Every committed seed of every fuzz target, on stable; and each kind of error in the expectation,
+//! which the seeds must notice.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::any::Any;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use tollgate_fuzz_bodies::{Plant, TARGETS, Target};
+
+/// The least that a target has to start from.
+const SEEDS_MIN: usize = 8;
+
+fn fuzz() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn target(name: &str) -> Target {
+    *TARGETS.iter().find(|target| target.name == name).unwrap()
+}
+
+/// The seeds of a target: name and bytes.
+fn seeds(target: Target) -> Vec<(PathBuf, Vec<u8>)> {
+    let directory = fuzz().join("seeds").join(target.name);
+    let mut files: Vec<_> =
+        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
+}
+
+/// What a run of these bytes finds, if anything.
+fn finding(target: Target, bytes: &[u8], plant: Plant) -> Option<String> {
+    let run = AssertUnwindSafe(|| (target.run)(bytes, plant));
+    let thrown: Box<dyn Any + Send> = catch_unwind(run).err()?;
+    let text = thrown.downcast_ref::<String>().cloned();
+    Some(
+        text.or_else(|| thrown.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default(),
+    )
+}
+
+fn replay(name: &str) {
+    let target = target(name);
+    let seeds = seeds(target);
+    assert!(seeds.len() >= SEEDS_MIN, "{name} has {} seeds", seeds.len());
+    for (file, bytes) in seeds {
+        if let Some(found) = finding(target, &bytes, Plant::Nothing) {
+            panic!("{}: {found}\n\n{}\n", file.display(), (target.source)(&bytes));
+        }
+    }
+}
+
+/// Some seed must notice, and say it in these words.
+fn caught(name: &str, plant: Plant, words: &str) {
+    let target = target(name);
+    let found: Vec<_> =
+        seeds(target).iter().filter_map(|(_, bytes)| finding(target, bytes, plant)).collect();
+    assert!(found.iter().any(|found| found.contains(words)), "{found:#?}");
+}
+
+#[test]
+fn every_target_has_its_program_and_its_seeds() {
+    let named = |directory: &str| {
+        let entries = fs::read_dir(fuzz().join(directory)).unwrap();
+        let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let mut names: Vec<_> = entries.map(|entry| stem(entry.unwrap().path())).collect();
+        names.sort();
+        names
+    };
+    let mut expected = TARGETS.map(|target| target.name);
+    expected.sort_unstable();
+    assert_eq!(named("fuzz_targets"), expected);
+    assert_eq!(named("seeds"), expected);
+}
+
+#[test]
+fn gcra_oracle_seeds() {
+    replay("gcra_oracle");
+}
+
+#[test]
+fn window_oracle_seeds() {
+    replay("window_oracle");
+}
+
+#[test]
+fn layout_roundtrip_seeds() {
+    replay("layout_roundtrip");
+}
+
+#[test]
+fn keyed_ops_seeds() {
+    replay("keyed_ops");
+}
+
+#[test]
+fn policy_text_seeds() {
+    replay("policy_text");
+}
+
+#[test]
+fn log_line_seeds() {
+    replay("log_line");
+}
+
+#[test]
+fn gcra_oracle_one_unit_too_many_is_caught() {
+    caught("gcra_oracle", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn gcra_oracle_one_nanosecond_too_early_is_caught() {
+    caught("gcra_oracle", Plant::Answer, "before which it is admitted");
+}
+
+#[test]
+fn window_oracle_one_unit_too_many_is_caught() {
+    caught("window_oracle", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn window_oracle_one_nanosecond_too_early_is_caught() {
+    caught("window_oracle", Plant::Answer, "before which it is admitted");
+}
+
+#[test]
+fn layout_roundtrip_one_unit_too_many_is_caught() {
+    caught("layout_roundtrip", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn layout_roundtrip_one_nanosecond_too_early_is_caught() {
+    caught("layout_roundtrip", Plant::Answer, "before which it is admitted");
+}
+
+#[test]
+fn keyed_ops_one_unit_too_many_is_caught() {
+    caught("keyed_ops", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn keyed_ops_one_nanosecond_too_early_is_caught() {
+    caught("keyed_ops", Plant::Answer, "before which it is admitted");
+}
+
+#[test]
+fn layout_roundtrip_more_than_the_bound_is_caught() {
+    caught("layout_roundtrip", Plant::Bound, "more than");
+}
+
+#[test]
+fn keyed_ops_more_than_the_bound_is_caught() {
+    caught("keyed_ops", Plant::Bound, "more than");
+}
+
+#[test]
+fn keyed_ops_a_lost_cell_is_caught() {
+    caught("keyed_ops", Plant::Cell, "a live key lost its cell");
+}
+
+#[test]
+fn policy_text_another_policy_is_caught() {
+    caught("policy_text", Plant::Answer, "printed by");
+}
+
+#[test]
+fn policy_text_an_error_without_its_text_is_caught() {
+    caught("policy_text", Plant::Limit, "in policy");
+}
+
+#[test]
+fn log_line_a_time_after_the_end_is_caught() {
+    caught("log_line", Plant::Limit, "a time after the end");
+}
+
+#[test]
+fn log_line_another_time_alone_than_together_is_caught() {
+    caught("log_line", Plant::Answer, "left == right");
+}
