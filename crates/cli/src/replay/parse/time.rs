@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_day_that_was_never_read_is_not_remembered() {
-        let nothing = "\0\0\0\0\0\0\0\0\0\0\0\010:05:03\0\0\0\0\0\0";
+        let nothing =
+            "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0010:05:03\x00\x00\x00\x00\x00\x00";
         assert!(read(nothing).is_err());
     }
 
