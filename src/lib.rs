@@ -28,3 +28,8 @@ pub use meter::Meter;
 pub use policy::{Algorithm, Policy};
 pub use quota::Quota;
 pub use word::Word;
+
+/// What the models of `loom-tests` set: planted faults, spurious failures, small shards.
+#[cfg(loom)]
+#[doc(hidden)]
+pub use sync::control;

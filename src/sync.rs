@@ -2,16 +2,254 @@
 //!
 //! Everything in this crate that two threads may touch goes through here, so that the same code runs
 //! in production and under the model checker (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`).
+//!
+//! A model that cannot fail proves nothing. So the places that the proofs lean on ask [`planted`]
+//! whether to do the wrong thing. Under loom a test plants one [`Fault`] and expects the models to
+//! notice; everywhere else the answer is the constant `false`, and the question compiles to nothing.
 
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::Arc;
-#[cfg(not(loom))]
+pub(crate) use loom::sync::atomic::{Ordering, fence};
+#[cfg(loom)]
+pub(crate) use modelled::AtomicU64;
+
+/// Also under loom: what an `Arc` counts orders nothing that a decision reads, and the standard one may
+/// be dropped while a failed model unwinds.
 pub(crate) use std::sync::Arc;
 
 /// A counter of statistics. No decision reads one, so loom need not explore its orders.
 pub(crate) use std::sync::atomic::AtomicU64 as Tally;
+
+/// Bugs that a model can plant: each breaks one thing that a proof leans on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(loom), expect(unreachable_pub, reason = "exported under loom"))]
+#[cfg_attr(not(loom), allow(dead_code, reason = "some are asked only by loom's atomics"))]
+pub enum Fault {
+    /// A charge is stored, whatever the word has become since it was read.
+    PlainStoreForCas,
+    /// A charge that was not written counts as written.
+    FailureTakenForSuccess,
+    /// A claim is opened without a look at the other cells.
+    NoVerify,
+    /// No total order between a claim and the scan that verifies it.
+    NoFence,
+    /// The scan does not mind a live word of the same key.
+    VerifyIgnoresLive,
+    /// The scan does not mind a claim of the same key in a lower cell.
+    VerifyIgnoresLower,
+    /// The scan leaves a claim of the same key in a higher cell standing.
+    VerifyIgnoresHigher,
+    /// A claim is opened although it no longer stands.
+    OpenWithoutExactWord,
+    /// Another's claim of the same key is opened as it was found: neither claimed anew nor verified.
+    HelpWithoutReclaim,
+    /// All claims of a key look the same.
+    EqualNonces,
+    /// An idle cell is taken or cleared whatever it holds by now.
+    ReclaimWithoutExactWord,
+    /// A cell is taken when it is idle by the newcomer's own clock, below no published floor.
+    ForgetByOwnClock,
+    /// A newcomer whose key was installed meanwhile counts that word as somebody else's.
+    OwnWordForStrangers,
+    /// A cell is taken although its key still limits something.
+    EvictLive,
+    /// A new key starts at its own now, also below a floor.
+    FloorLeftOutOfBase,
+    /// A new key heeds the floor of its second shard only.
+    OneFloorLeftOut,
+    /// A late newcomer is tested at the floor, not at its own now.
+    LateTestedAtFloor,
+    /// A word is dated by a header that was read before it.
+    HeaderOnlyBeforeWords,
+    /// Words are loaded without the edge that brings their writer's floor.
+    RelaxedWords,
+    /// A word is dated by the caller's now instead of the floor.
+    DecodeAgainstNow,
+    /// A sweep judges words written under a newer floor by the older one.
+    SweepWithStaleHeader,
+    /// A newcomer judges words written under a newer floor by the older one.
+    SurveyWithStaleHeader,
+    /// A floor is published over cells that nobody has looked at.
+    PublishWithoutSweep,
+    /// A floor goes straight to its goal, also over live words.
+    JumpOverLiveWords,
+    /// An install that ends in a denial leaves its claim behind.
+    GiveBackForgotten,
+    /// The second shard does not lead back to the first.
+    OverlappingShardPairs,
+}
+
+/// Whether a test has planted this fault: never, outside of loom.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) const fn planted(_: Fault) -> bool {
+    false
+}
+#[cfg(loom)]
+pub(crate) use control::planted;
+
+/// How much of a size is used: all of it, but under loom, which explores every way to use it.
+#[cfg(not(loom))]
+pub(crate) mod scale {
+    #[inline(always)]
+    pub(crate) const fn cells(most: usize) -> usize {
+        most
+    }
+
+    pub(crate) const fn rounds(most: usize) -> usize {
+        most
+    }
+}
+#[cfg(loom)]
+pub(crate) use control::scale;
+
+/// What a model sets before it runs. Loom runs all threads of a model on one thread of the system, so
+/// settings of that thread are the model's own.
+#[cfg(loom)]
+pub mod control {
+    use std::cell::Cell;
+
+    pub use super::Fault;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+        static SPURIOUS: Cell<u32> = const { Cell::new(0) };
+        static CELLS: Cell<usize> = const { Cell::new(2) };
+        static ROUNDS: Cell<usize> = const { Cell::new(3) };
+    }
+
+    /// Plants a fault, or takes it away.
+    pub fn plant(fault: Option<Fault>) {
+        PLANTED.set(fault);
+    }
+
+    /// The planted fault.
+    #[must_use]
+    pub fn fault() -> Option<Fault> {
+        PLANTED.get()
+    }
+
+    pub(crate) fn planted(fault: Fault) -> bool {
+        PLANTED.get() == Some(fault)
+    }
+
+    /// Makes weak compare-and-swaps fail for no reason, as hardware may and loom never does: bit n of
+    /// the mask says whether the n-th from now fails.
+    pub fn fail_spuriously(mask: u32) {
+        SPURIOUS.set(mask);
+    }
+
+    pub(crate) fn fails_spuriously() -> bool {
+        let mask = SPURIOUS.replace(SPURIOUS.get() >> 1);
+        mask & 1 == 1
+    }
+
+    /// How many cells of each shard are used.
+    pub fn use_cells(cells: usize) {
+        CELLS.set(cells);
+    }
+
+    /// After how many lost rounds an install gives up.
+    pub fn use_rounds(rounds: usize) {
+        ROUNDS.set(rounds);
+    }
+
+    pub(crate) mod scale {
+        pub(crate) fn cells(most: usize) -> usize {
+            super::CELLS.get().min(most)
+        }
+
+        pub(crate) fn rounds(most: usize) -> usize {
+            super::ROUNDS.get().min(most)
+        }
+    }
+}
+
+/// Loom's atomic, which also knows its newest value without being asked as a thread, fails spuriously
+/// on demand, and forgets to compare when told to.
+#[cfg(loom)]
+mod modelled {
+    use std::sync::atomic::AtomicU64 as Plain;
+
+    use super::control::{Fault, fails_spuriously, planted};
+    use super::{Ordering, Ordering::Relaxed};
+
+    #[derive(Debug)]
+    pub(crate) struct AtomicU64 {
+        modelled: loom::sync::atomic::AtomicU64,
+        newest: Plain,
+    }
+
+    impl AtomicU64 {
+        pub(crate) fn new(bits: u64) -> Self {
+            let modelled = loom::sync::atomic::AtomicU64::new(bits);
+            Self { modelled, newest: Plain::new(bits) }
+        }
+
+        /// The last value in modification order. No step of the model: for assertions.
+        pub(crate) fn newest(&self) -> u64 {
+            self.newest.load(Relaxed)
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> u64 {
+            self.modelled.load(order)
+        }
+
+        pub(crate) fn store(&self, bits: u64, order: Ordering) {
+            self.modelled.store(bits, order);
+            self.newest.store(bits, Relaxed);
+        }
+
+        pub(crate) fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
+            let found = self.modelled.fetch_add(more, order);
+            self.newest.store(found.wrapping_add(more), Relaxed);
+            found
+        }
+
+        pub(crate) fn fetch_update(
+            &self,
+            set: Ordering,
+            fetch: Ordering,
+            mut next: impl FnMut(u64) -> Option<u64>,
+        ) -> Result<u64, u64> {
+            let mut written = 0;
+            let remember = |found| next(found).inspect(|&bits| written = bits);
+            let found = self.modelled.fetch_update(set, fetch, remember)?;
+            self.newest.store(written, Relaxed);
+            Ok(found)
+        }
+
+        pub(crate) fn compare_exchange(
+            &self,
+            current: u64,
+            next: u64,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u64, u64> {
+            let found = self.modelled.compare_exchange(current, next, success, failure)?;
+            self.newest.store(next, Relaxed);
+            Ok(found)
+        }
+
+        pub(crate) fn compare_exchange_weak(
+            &self,
+            current: u64,
+            next: u64,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u64, u64> {
+            if planted(Fault::PlainStoreForCas) {
+                self.store(next, success);
+                return Ok(current);
+            }
+            let outcome = if fails_spuriously() {
+                Err(self.load(failure))
+            } else {
+                self.compare_exchange(current, next, success, failure)
+            };
+            if planted(Fault::FailureTakenForSuccess) { Ok(current) } else { outcome }
+        }
+    }
+}

@@ -8,8 +8,10 @@
 //! An advance first sweeps under the old floor and then publishes the new one: so while a floor stands,
 //! a whole sweep under its predecessor is over.
 
+use crate::sync::{Fault, planted};
+
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::{CELLS, Header};
+use super::shard::{Header, cells};
 use super::table::Table;
 
 /// Floors trail the clock by at least this, so that threads in step never see a floor ahead of their
@@ -17,7 +19,7 @@ use super::table::Table;
 pub(super) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
 /// How often a disturbed advance starts again before it leaves the floor to whoever disturbs it.
-const TRIES: usize = 8;
+const TRIES: usize = if cfg!(loom) { 3 } else { 8 };
 
 impl Table {
     /// Moves a shard's floor up to what `now` allows: by at most one epoch at a time while live words
@@ -34,6 +36,7 @@ impl Table {
             }
             let published = self.sweep(index, header).is_some_and(|live| {
                 let furthest = header.floor().saturating_add(self.layout.epoch);
+                let live = live && !planted(Fault::JumpOverLiveWords);
                 let floor = if live { goal.min(furthest) } else { goal };
                 self.shard(index).publish(header, floor)
             });
@@ -49,7 +52,10 @@ impl Table {
         let shard = self.shard(index);
         let moment = self.kernel().moment(header.floor_ns());
         let mut live = false;
-        for cell in 0..CELLS {
+        if planted(Fault::PublishWithoutSweep) {
+            return Some(true);
+        }
+        for cell in cells() {
             let word = shard.load(cell);
             let idle = match Layout::kind(word) {
                 Kind::Vacant => continue,
@@ -57,7 +63,8 @@ impl Table {
                 Kind::Live => {
                     // Read after the word: a word written under a newer floor must not be judged by
                     // this one.
-                    if shard.header().floor() != header.floor() {
+                    let stale = shard.header().floor() != header.floor();
+                    if stale && !planted(Fault::SweepWithStaleHeader) {
                         return None;
                     }
                     self.kernel().is_idle(self.layout.unpack(word, moment), moment)
@@ -65,7 +72,7 @@ impl Table {
             };
             if !idle {
                 live = true;
-            } else if shard.replace(cell, word, 0) {
+            } else if shard.replace(cell, shard.reclaimable(cell, word), 0) {
                 self.tallies.reclaimed(index, u64::from(Layout::kind(word) == Kind::Live));
             } else {
                 return None;

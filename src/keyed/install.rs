@@ -16,12 +16,12 @@ use crossbeam_utils::Backoff;
 
 use crate::algorithm::Held;
 use crate::decision::Verdict;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Fault, Ordering, fence, planted, scale};
 
 use super::floor::{LAG_NS, first_instant_of_floor, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::CELLS;
+use super::shard::cells;
 use super::table::{Ask, Outcome, Table};
 
 /// A claim is lost only to an install of the same tag or to a sweep; three in a row are rare.
@@ -32,7 +32,7 @@ const EAGER_ROUNDS: usize = 3;
 
 /// How often an install advances a floor before it gives up: each of its two shards once for now to be
 /// near, once for a cell, and as often again if others disturb it.
-const ADVANCES: usize = 8;
+const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
 
 /// While the first shard holds fewer live cells than this, a new key goes there; then into the emptier
 /// of the two. Simulated: keeps 4 of 5 keys in their first shard, and fewer than 1 in 100,000 homeless
@@ -105,7 +105,7 @@ impl Table {
     pub(super) fn install(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Outcome {
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
-        while lost < ROUNDS && advances < ADVANCES {
+        while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
             if lost >= EAGER_ROUNDS {
                 backoff.spin();
             }
@@ -165,8 +165,12 @@ impl Table {
     fn claim_and_verify(&self, identity: Identity, second: usize, victim: Seen) -> Round {
         let Identity { first, tag } = identity;
         let shard = self.shard(victim.shard);
+        let own_claim = self.layout.is_claim_of(victim.word, tag);
+        if planted(Fault::HelpWithoutReclaim) && own_claim {
+            return Round::Verified(victim);
+        }
         let claim = self.layout.claim(tag, shard.take_nonce());
-        if !shard.replace(victim.cell, victim.word, claim) {
+        if !shard.replace(victim.cell, shard.reclaimable(victim.cell, victim.word), claim) {
             return Round::Lost;
         }
         let reclaimed = Layout::kind(victim.word) == Kind::Live;
@@ -174,16 +178,26 @@ impl Table {
         let mine = Seen { word: claim, ..victim };
         // SeqCst: the one place that needs a total order. My claim comes before my scan, another's
         // claim before his; with the fence in between, at least one of us sees the other's claim.
-        fence(Ordering::SeqCst);
+        if !planted(Fault::NoFence) {
+            fence(Ordering::SeqCst);
+        }
+        if planted(Fault::NoVerify) {
+            return Round::Verified(mine);
+        }
         for index in pair(first, second) {
-            for cell in 0..CELLS {
+            for cell in cells() {
                 let word = self.shard(index).load(cell);
                 let other = Seen { shard: index, cell, word };
                 let rival =
                     self.layout.is_claim_of(word, tag) && other.position() != mine.position();
-                let in_the_way = self.layout.is_live(word, tag)
-                    || (rival && other.position() < mine.position())
-                    || (rival && !self.shard(index).replace(cell, word, 0));
+                let (live, lower) =
+                    (self.layout.is_live(word, tag), other.position() < mine.position());
+                let in_the_way = (live && !planted(Fault::VerifyIgnoresLive))
+                    || (rival && lower && !planted(Fault::VerifyIgnoresLower))
+                    || (rival
+                        && !lower
+                        && !planted(Fault::VerifyIgnoresHigher)
+                        && !self.shard(index).replace(cell, word, 0));
                 if in_the_way {
                     self.give_back(mine);
                     return Round::Lost;
@@ -198,7 +212,8 @@ impl Table {
         // Only now: whoever forgot this key did so below a floor that was published before, and who
         // sees the cell gone sees that floor.
         let base_ns = self.base_ns(identity.first, second, ask);
-        if !self.is_near(self.shard(mine.shard).header(), base_ns) {
+        let near = self.is_near(self.shard(mine.shard).header(), base_ns);
+        if !near && !planted(Fault::FloorLeftOutOfBase) {
             self.give_back(mine);
             let reach = floor_at(ask.now_ns).saturating_add(self.layout.epoch);
             if base_ns >> GRANULE_BITS <= reach {
@@ -211,22 +226,34 @@ impl Table {
         }
         let moment = self.kernel().moment(base_ns);
         let late = self.kernel().lateness(ask.now_ns, base_ns);
+        let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let Some(next) = self.kernel().step(Held::IDLE, moment, late, ask.cost) else {
             self.give_back(mine);
             let outcome = Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns };
             return Round::Decided(outcome);
         };
         let live = self.layout.live(identity.tag, next, moment);
-        if !self.shard(mine.shard).replace(mine.cell, mine.word, live) {
+        let shard = self.shard(mine.shard);
+        let claim =
+            if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };
+        if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }
+        #[cfg(loom)]
+        self.assert_one_live(identity, second);
         Round::Decided(Outcome { verdict: Verdict::Allowed, held: next, at_ns: base_ns })
     }
 
     /// The instant that a new key starts at: now, or the floor of either shard if that is later.
     fn base_ns(&self, first: usize, second: usize, ask: &mut Ask<'_>) -> u64 {
         let floors = [first, second].map(|index| self.shard(index).header().floor_ns());
-        let floor_ns = floors[0].max(floors[1]);
+        let floor_ns = if planted(Fault::FloorLeftOutOfBase) {
+            0
+        } else if planted(Fault::OneFloorLeftOut) {
+            floors[1]
+        } else {
+            floors[0].max(floors[1])
+        };
         if floor_ns > ask.now_ns
             && let Some(clock) = ask.clock.take()
         {
@@ -237,7 +264,9 @@ impl Table {
 
     /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine.
     fn give_back(&self, mine: Seen) {
-        self.shard(mine.shard).replace(mine.cell, mine.word, 0);
+        if !planted(Fault::GiveBackForgotten) {
+            self.shard(mine.shard).replace(mine.cell, mine.word, 0);
+        }
     }
 
     /// The answer to a question about a key that is not there, or to a cost that never fits.
@@ -269,7 +298,7 @@ impl Table {
             idle_soon: false,
             taken: 0,
         };
-        for cell in 0..CELLS {
+        for cell in cells() {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
             match Layout::kind(word) {
@@ -280,12 +309,21 @@ impl Table {
                         offer.own_claim = offer.own_claim.or(Some(seen));
                     }
                 }
+                // Installed since it was not found: not a stranger's cell, but the key's own.
+                Kind::Live
+                    if self.layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers) =>
+                {
+                    return None;
+                }
                 Kind::Live => {
                     let held = self.layout.unpack(word, at_floor);
-                    if self.kernel().is_idle(held, at_floor) {
+                    if self.kernel().is_idle(held, at_floor) || planted(Fault::EvictLive) {
                         offer.idle = offer.idle.or(Some(seen));
                     } else if self.kernel().is_idle(held.seen_later(passed), at_goal) {
                         offer.idle_soon = true;
+                        if planted(Fault::ForgetByOwnClock) {
+                            offer.idle = offer.idle.or(Some(seen));
+                        }
                     } else {
                         offer.taken += 1;
                     }
@@ -293,7 +331,8 @@ impl Table {
             }
         }
         // After the words, and equal: so each word was judged by the floor it is dated by.
-        (shard.header().floor() == header.floor()).then_some(offer)
+        let stale = shard.header().floor() != header.floor();
+        (!stale || planted(Fault::SurveyWithStaleHeader)).then_some(offer)
     }
 
     /// When the first cell of the two shards can be taken over, if nothing else happens. A hint: what
@@ -303,7 +342,7 @@ impl Table {
             let shard = self.shard(index);
             let floor_ns = shard.header().floor_ns();
             let moment = self.kernel().moment(floor_ns);
-            let live = (0..CELLS).map(|cell| shard.load(cell));
+            let live = cells().map(|cell| shard.load(cell));
             live.filter(|&word| Layout::kind(word) == Kind::Live)
                 .map(move |word| self.kernel().idle_ns(self.layout.unpack(word, moment), floor_ns))
         });
@@ -317,7 +356,7 @@ fn no_cell(free_ns: u64, ask: &Ask<'_>) -> Outcome {
 }
 
 /// The shards of a key, each once.
-fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
+pub(super) fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
     std::iter::once(first).chain((second != first).then_some(second))
 }
 

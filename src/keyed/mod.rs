@@ -9,6 +9,8 @@ mod shard;
 mod stats;
 mod table;
 mod tally;
+#[cfg(loom)]
+mod witness;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -136,6 +138,20 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let table = Table::new(layout, capacity, floor::floor_at(clock.now().as_nanos()))?;
         let [place, tag] = hashers;
         Ok(Self { table, hashers: Hashers::new(place, tag), clock, capacity, keys: PhantomData })
+    }
+
+    /// What the limiter's clock reads: the time that [`check`](KeyedLimiter::check) would decide at.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::new(Quota::per_second(5), 1_000)?;
+    /// let arrival = limiter.now();
+    /// assert!(limiter.check_at("alice", 1, arrival).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0

@@ -10,7 +10,7 @@
 //!   under a floor that was replaced meanwhile (which would only cause false denials);
 //! * a floor is published with `Release`, after the sweep under its predecessor.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 use super::layout::GRANULE_BITS;
 
@@ -20,6 +20,12 @@ pub(super) const CELLS: usize = 7;
 /// loom explores every order, so its shards are small.
 #[cfg(loom)]
 pub(super) const CELLS: usize = 3;
+
+/// The cells of a shard, by number.
+#[inline(always)]
+pub(super) fn cells() -> std::ops::Range<usize> {
+    0..scale::cells(CELLS)
+}
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Shard>() == 64);
@@ -47,7 +53,9 @@ impl Shard {
     #[inline]
     pub(super) fn load(&self, cell: usize) -> u64 {
         // Acquire: pairs with the Release of every write to a word; the header's load comes after it.
-        self.cells[cell].load(Ordering::Acquire)
+        let order =
+            if planted(Fault::RelaxedWords) { Ordering::Relaxed } else { Ordering::Acquire };
+        self.cells[cell].load(order)
     }
 
     /// Replaces the exact word that was read. Also the weak form's spurious failure is a `false`.
@@ -67,11 +75,24 @@ impl Shard {
         self.cells[cell].compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// The word that must stand in a cell for it to be reclaimed: the one that was read.
+    #[inline(always)]
+    pub(super) fn reclaimable(&self, cell: usize, word: u64) -> u64 {
+        if planted(Fault::ReclaimWithoutExactWord) { self.load(cell) } else { word }
+    }
+
     /// A number for a claim that no other claim in this shard carries until the counter has turned.
     pub(super) fn take_nonce(&self) -> u64 {
         // Relaxed: all that is asked of it is that no two threads get the same number, which one
         // location's modification order gives. It also makes any publication under way fail.
-        Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::Relaxed)).nonce()
+        let header = Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::Relaxed));
+        if planted(Fault::EqualNonces) { 7 } else { header.nonce() }
+    }
+
+    /// The newest word of a cell, as no thread of a model sees it: for assertions.
+    #[cfg(loom)]
+    pub(super) fn newest(&self, cell: usize) -> u64 {
+        self.cells[cell].newest()
     }
 
     /// Publishes a floor in place of the exact header that was read.

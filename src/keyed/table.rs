@@ -6,16 +6,18 @@ use crate::algorithm::{Held, Kernel};
 use crate::clock::Clock;
 use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
+use crate::sync::{Fault, planted};
 
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
-use super::shard::{CELLS, Header, Shard};
+use super::shard::{CELLS, Header, Shard, cells};
 use super::tally::Tallies;
 
 /// Shards that share one padded unit: two where the hardware fetches lines of 64 bytes in pairs.
+/// One under loom, whose models are of few shards.
 const SHARDS_PER_PAD: usize = {
     let pad = size_of::<CachePadded<u8>>() / 64;
-    if pad == 0 { 1 } else { pad }
+    if pad == 0 || cfg!(loom) { 1 } else { pad }
 };
 
 type Pad = CachePadded<[Shard; SHARDS_PER_PAD]>;
@@ -80,6 +82,7 @@ impl Table {
         size_of_val::<[Pad]>(&self.pads)
     }
 
+    #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         &self.pads[index / SHARDS_PER_PAD][index % SHARDS_PER_PAD]
@@ -126,12 +129,13 @@ impl Table {
         loop {
             let before = shard.header();
             let (cell, word) = self.find(shard, tag)?;
-            let header = shard.header();
+            let header =
+                if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
             if header.floor() != before.floor() {
                 continue;
             }
             let moment = self.kernel().moment(ask.now_ns);
-            let held = if self.is_near(header, ask.now_ns) {
+            let held = if self.is_near(header, ask.now_ns) || planted(Fault::DecodeAgainstNow) {
                 self.layout.unpack(word, moment)
             } else if ask.charge && ask.now_ns > header.floor_ns() {
                 self.advance(index, ask.now_ns);
@@ -155,7 +159,7 @@ impl Table {
     /// The live word of `tag`, and its cell.
     #[inline]
     fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
-        for cell in 0..CELLS {
+        for cell in cells() {
             let word = shard.load(cell);
             if self.layout.is_live(word, tag) {
                 return Some((cell, word));

@@ -1,0 +1,83 @@
+//! [`race`]: threads that ask one limit, each its own questions in their order.
+
+use std::panic;
+use std::sync::Arc;
+
+use loom::thread;
+use tollgate::{Decision, KeyedLimiter, Limiter, Timestamp};
+
+use crate::table::{Fixed, Key};
+
+/// One request: a key (which an un-keyed limit ignores), a cost, and the caller's now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ask {
+    /// Whose request.
+    pub key: Key,
+    /// Units.
+    pub cost: u64,
+    /// The caller's now.
+    pub now_ms: u64,
+}
+
+/// A request and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// What was asked.
+    pub ask: Ask,
+    /// Whether it was admitted.
+    pub allowed: bool,
+}
+
+/// A limit that can be asked at a time of the caller's.
+pub trait Limit: Send + Sync + 'static {
+    /// Decides and charges.
+    fn decide(&self, ask: Ask) -> Decision;
+    /// Decides only.
+    fn look(&self, ask: Ask) -> Decision;
+}
+
+impl Limit for Limiter {
+    fn decide(&self, ask: Ask) -> Decision {
+        self.check_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+
+    fn look(&self, ask: Ask) -> Decision {
+        self.peek_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+}
+
+impl Limit for KeyedLimiter<Key, Fixed> {
+    fn decide(&self, ask: Ask) -> Decision {
+        self.check_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+
+    fn look(&self, ask: Ask) -> Decision {
+        self.peek_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+}
+
+/// Asks in order, and remembers.
+pub fn ask_all(limit: &impl Limit, asks: &[Ask]) -> Vec<Call> {
+    asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
+}
+
+/// Asks from one thread per list; the last list is the calling thread's own. Returns, after all have
+/// ended, what each was told.
+pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>> {
+    let own = lists.pop().unwrap_or_default();
+    let others: Vec<_> = lists
+        .into_iter()
+        .map(|asks| {
+            let limit = Arc::clone(limit);
+            thread::spawn(move || ask_all(&*limit, &asks))
+        })
+        .collect();
+    let own = ask_all(&**limit, &own);
+    let joined = others.into_iter().map(|other| match other.join() {
+        Ok(calls) => calls,
+        Err(payload) => panic::resume_unwind(payload),
+    });
+    let mut calls: Vec<_> = joined.collect();
+    calls.push(own);
+    calls
+}

@@ -1,0 +1,311 @@
+//! [`Suite`]: models and their controls, run and counted.
+//!
+//! A control is the same scenario with a bug planted. It passes if, and only if, loom finds an execution
+//! that fails with the expected message: so a model that has stopped seeing anything is noticed.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use loom::model::Builder;
+use tollgate::control::{self, Fault};
+
+/// An exploration that takes longer fails: the models are chosen so that they end.
+const TIME_MAX: Duration = Duration::from_secs(480);
+
+/// Branch points of one execution. Loom panics beyond.
+const BRANCHES_MAX: usize = 20_000;
+
+/// Of a model and its controls: the machine has other things to do.
+const WORKERS: usize = 2;
+
+/// Preemptions that are explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Every execution.
+    None,
+    /// Every execution with at most so many preemptions.
+    Preemptions(usize),
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.pad("none"),
+            Self::Preemptions(most) => f.pad(&most.to_string()),
+        }
+    }
+}
+
+type Scenario = Arc<dyn Fn() + Send + Sync>;
+
+/// One scenario, to be explored whole, and the bugs that it must notice.
+pub struct Model {
+    name: String,
+    bound: Bound,
+    scenario: Scenario,
+    controls: Vec<Control>,
+}
+
+/// A bug that a model must notice.
+#[derive(Clone, Debug)]
+struct Control {
+    name: String,
+    fault: Fault,
+    message: &'static str,
+    bound: Bound,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Model {
+    /// A model by name. Its scenario holds in every execution within the bound, or it panics.
+    pub fn new(
+        name: impl Into<String>,
+        bound: Bound,
+        scenario: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), bound, scenario: Arc::new(scenario), controls: Vec::new() }
+    }
+
+    /// The fault makes the model fail with a message that contains this one.
+    #[must_use]
+    pub fn control(mut self, name: impl Into<String>, fault: Fault, message: &'static str) -> Self {
+        let (name, bound) = (name.into(), self.bound);
+        self.controls.push(Control { name, fault, message, bound });
+        self
+    }
+
+    /// Explores the last control within this bound only: it is found there.
+    #[must_use]
+    pub fn found_within(mut self, preemptions: usize) -> Self {
+        if let Some(control) = self.controls.last_mut() {
+            control.bound = Bound::Preemptions(preemptions);
+        }
+        self
+    }
+}
+
+/// One exploration: of a model, or of a control.
+struct Job {
+    name: String,
+    bound: Bound,
+    scenario: Scenario,
+    fault: Option<Fault>,
+    message: Option<&'static str>,
+}
+
+/// What an exploration came to.
+struct Report {
+    line: String,
+    is_control: bool,
+    executions: usize,
+    failure: Option<String>,
+}
+
+/// All models. Every one has a control, or the suite refuses to run.
+#[derive(Debug, Default)]
+pub struct Suite {
+    models: Vec<(&'static str, Model)>,
+}
+
+impl Suite {
+    /// Adds the models of one subject.
+    #[must_use]
+    pub fn subject(mut self, subject: &'static str, models: Vec<Model>) -> Self {
+        self.models.extend(models.into_iter().map(|model| (subject, model)));
+        self
+    }
+
+    /// Runs what the command line chooses, as `cargo test` would: names or parts of names, `--exact`,
+    /// `--list`, `--test-threads N`. Says whether everything passed.
+    pub fn run(self, arguments: impl Iterator<Item = String>) -> bool {
+        let choice = Choice::parse(arguments);
+        let jobs: Vec<Job> = self.into_jobs().into_iter().filter(|job| choice.has(job)).collect();
+        if choice.list {
+            for job in &jobs {
+                say(&format!("{}: test", job.name));
+            }
+            return true;
+        }
+        hush_controls();
+        let start = Instant::now();
+        say(&format!("{:<64} {:>5} {:>12} {:>8}", "model", "bound", "executions", "seconds"));
+        let reports = explore_all(jobs, choice.workers);
+        summarise(&reports, start.elapsed())
+    }
+
+    fn into_jobs(self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (subject, model) in self.models {
+            let Model { name, bound, scenario, controls } = model;
+            assert!(!controls.is_empty(), "{subject}::{name} has no control");
+            for Control { name, fault, message, bound } in controls {
+                assert!(name.ends_with("_is_caught"), "a control's name says so: {name}");
+                let (fault, message) = (Some(fault), Some(message));
+                let (name, scenario) = (format!("{subject}::{name}"), Arc::clone(&scenario));
+                jobs.push(Job { name, bound, scenario, fault, message });
+            }
+            let name = format!("{subject}::{name}");
+            jobs.push(Job { name, bound, scenario, fault: None, message: None });
+        }
+        jobs
+    }
+}
+
+/// What the command line asks for.
+struct Choice {
+    parts: Vec<String>,
+    exact: bool,
+    list: bool,
+    workers: usize,
+}
+
+impl Choice {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Self {
+        let mut choice = Self { parts: Vec::new(), exact: false, list: false, workers: WORKERS };
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--exact" => choice.exact = true,
+                "--list" => choice.list = true,
+                "--test-threads" => {
+                    let count = arguments.next().and_then(|count| count.parse().ok());
+                    choice.workers = count.unwrap_or(WORKERS).max(1);
+                }
+                flag if flag.starts_with('-') => {} // libtest's, of no meaning here
+                _ => choice.parts.push(argument),
+            }
+        }
+        choice
+    }
+
+    fn has(&self, job: &Job) -> bool {
+        let fits = |part: &String| {
+            if self.exact { job.name == *part } else { job.name.contains(part.as_str()) }
+        };
+        self.parts.is_empty() || self.parts.iter().any(fits)
+    }
+}
+
+fn explore_all(jobs: Vec<Job>, workers: usize) -> Vec<Report> {
+    let queue = Mutex::new(jobs.into_iter());
+    let reports = Mutex::new(Vec::new());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(job) = next() {
+                    let report = explore(&job);
+                    say(&report.line);
+                    reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+                }
+            });
+        }
+    });
+    reports.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Explores on a thread of its own, so that nothing of a failed model is left behind.
+fn explore(job: &Job) -> Report {
+    let executions = Arc::new(AtomicUsize::new(0));
+    let start = Instant::now();
+    let outcome = thread::scope(|scope| {
+        let explored = scope.spawn(|| {
+            IS_CONTROL.set(job.fault.is_some());
+            panic::catch_unwind(AssertUnwindSafe(|| check(job, Arc::clone(&executions))))
+        });
+        explored.join().unwrap_or_else(Err)
+    });
+    let found = outcome.err().map(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        text.unwrap_or_else(|| "a panic without words".to_owned())
+    });
+    let failure = match (job.message, found) {
+        (None, found) => found,
+        (Some(message), Some(found)) if found.contains(message) => None,
+        (Some(message), Some(found)) => Some(format!("expected {message:?}, found: {found}")),
+        (Some(_), None) => Some("the planted fault was not noticed".to_owned()),
+    };
+    let (mark, name) = (if failure.is_some() { "FAILED " } else { "" }, &job.name);
+    let fault = job.fault.map_or(String::new(), |fault| format!("  {fault:?}"));
+    let executions = executions.load(Ordering::Relaxed);
+    let (bound, seconds) = (job.bound, start.elapsed().as_secs_f64());
+    let line = format!("{mark}{name:<64} {bound:>5} {executions:>12} {seconds:>8.1}{fault}");
+    Report { line, is_control: job.fault.is_some(), executions, failure }
+}
+
+/// Everything that loom would read from the environment is set here.
+fn check(job: &Job, executions: Arc<AtomicUsize>) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = match job.bound {
+        Bound::None => None,
+        Bound::Preemptions(most) => Some(most),
+    };
+    builder.max_branches = BRANCHES_MAX;
+    // A cap that is reached would end the exploration with success: there is none, and loom never
+    // looks for one. Time is limited below, where running out of it is a failure.
+    builder.max_permutations = None;
+    builder.max_duration = None;
+    builder.checkpoint_interval = usize::MAX;
+    builder.checkpoint_file = None;
+    builder.expect_explicit_explore = false;
+    builder.location = false;
+    builder.log = false;
+    let (scenario, fault, start) = (Arc::clone(&job.scenario), job.fault, Instant::now());
+    builder.check(move || {
+        let count = executions.fetch_add(1, Ordering::Relaxed);
+        let late = count.is_multiple_of(1000) && start.elapsed() > TIME_MAX;
+        assert!(!late, "truncated after {count} executions");
+        control::plant(fault);
+        control::fail_spuriously(0);
+        control::use_rounds(3);
+        scenario();
+        control::plant(None);
+    });
+}
+
+fn summarise(reports: &[Report], took: Duration) -> bool {
+    let controls = reports.iter().filter(|report| report.is_control).count();
+    let executions: usize = reports.iter().map(|report| report.executions).sum();
+    let failed: Vec<_> =
+        reports.iter().filter_map(|report| Some((report, report.failure.as_ref()?))).collect();
+    for (report, failure) in &failed {
+        say(&format!("{}\n    {failure}", report.line));
+    }
+    say(&format!(
+        "total: {} models and {controls} controls, {executions} executions, {:.0} s, {} failed",
+        reports.len() - controls,
+        took.as_secs_f64(),
+        failed.len(),
+    ));
+    failed.is_empty() && !reports.is_empty()
+}
+
+fn say(line: &str) {
+    // Nobody left to tell if this fails.
+    let _ = writeln!(io::stdout().lock(), "{line}");
+}
+
+thread_local! {
+    static IS_CONTROL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A control's panic is what it is there for. Another's is told in a line: a trace would name loom's
+/// scheduler, on a small stack.
+fn hush_controls() {
+    panic::set_hook(Box::new(|info| {
+        if !IS_CONTROL.get() {
+            let _ = writeln!(io::stderr(), "{info}");
+        }
+    }));
+}

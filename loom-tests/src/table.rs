@@ -1,0 +1,94 @@
+//! Keyed limits of a few cells, and keys whose shards a model chooses.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use tollgate::{KeyedLimiter, ManualClock, Policy, control};
+
+/// A key that says where it goes: the shard that is looked at first, and the tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The first shard's number.
+    pub first: u32,
+    /// What it is told apart by. Never 0.
+    pub tag: u32,
+}
+
+/// The keyed limiter of the models.
+pub type Table = KeyedLimiter<Key, Fixed>;
+
+/// A hash without a seed: places a [`Key`] by its first half, or tells it apart by its second.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed {
+    places_in: Option<u32>,
+}
+
+/// Collects the two halves of a [`Key`].
+#[derive(Clone, Copy, Debug)]
+pub struct Halves {
+    places_in: Option<u32>,
+    halves: u64,
+}
+
+impl BuildHasher for Fixed {
+    type Hasher = Halves;
+
+    fn build_hasher(&self) -> Halves {
+        Halves { places_in: self.places_in, halves: 0 }
+    }
+}
+
+impl Hasher for Halves {
+    fn finish(&self) -> u64 {
+        match self.places_in {
+            // The smallest hash of the shard: the table takes the high half of hash * shards.
+            Some(shards) => {
+                (self.halves >> 32).wrapping_mul((1 << 32) / u64::from(shards) + 1) << 32
+            }
+            // Odd, so a bijection: unequal tags stay unequal in the high bits, which make the tag.
+            None => (self.halves & u64::from(u32::MAX)).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        }
+    }
+
+    fn write_u32(&mut self, half: u32) {
+        self.halves = (self.halves << 32) | u64::from(half);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.halves = self.halves.wrapping_mul(31).wrapping_add(u64::from(byte));
+        }
+    }
+}
+
+/// An empty table of 1 to 3 shards with 1 to 3 cells each, whose floors stand at 0.
+///
+/// # Panics
+/// If the policy does not fit.
+#[must_use]
+pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
+    control::use_cells(cells);
+    let capacity = match shards {
+        1 => 1,
+        2 => 2,
+        _ => 4,
+    };
+    let hashers = [Some(shards), None].map(|places_in| Fixed { places_in });
+    let policy: Policy = policy.parse().expect("a policy");
+    Arc::new(Table::with_hashers(policy, capacity, ManualClock::new(), hashers).expect("a table"))
+}
+
+/// The `nth` key, from 1, that is looked for in these two shards, in this order.
+///
+/// # Panics
+/// If there are no such shards.
+#[must_use]
+pub fn key_in(table: &Table, shards: [usize; 2], nth: usize) -> Key {
+    let first = u32::try_from(shards[0]).expect("a shard");
+    let planted = control::fault();
+    control::plant(None); // it is not the fault's business where a model puts its keys
+    let keys = (1..10_000).map(|tag| Key { first, tag });
+    let key = keys.filter(|key| table.shards_of(key) == shards).nth(nth - 1);
+    control::plant(planted);
+    key.expect("such shards")
+}

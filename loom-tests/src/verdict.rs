@@ -1,0 +1,174 @@
+//! The verdict on one execution: was what the threads were told right?
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::thread;
+
+use tollgate::control;
+use tollgate_oracle::{Algorithm, Oracle, Verdict};
+
+use crate::race::{Ask, Call, Limit};
+use crate::table::{Key, Table};
+
+/// What [`assert_explained`] says of an execution that is wrong.
+pub const UNEXPLAINED: &str = "no order of the requests explains the answers";
+/// What [`assert_intervals`] says of too many admissions.
+pub const ABOVE_BOUND: &str = "admitted above the bound";
+/// What [`assert_bound`] says of too much that is left.
+pub const LOST_CHARGE: &str = "a charge was lost";
+/// What the core says of an opening that makes a key live twice.
+pub const TWO_LIVE: &str = "live cells carry one key";
+/// What [`assert_no_claims`] says of a claim that outlived its install.
+pub const LEFT_CLAIM: &str = "a claim was left behind";
+/// What a model says of a request that was denied for no reason.
+pub const REFUSED: &str = "refused without a reason";
+
+/// What each thread was told, the setup first, and what was left.
+type Told = (Vec<Vec<Call>>, u64);
+
+thread_local! {
+    static EXPLAINED: RefCell<HashMap<Told, bool>> = RefCell::default();
+}
+
+/// Linearizability, checked by brute force: some order of all calls, each thread's own in its order,
+/// makes the exact reference model give the same answers and leaves the same units. Both ways: nothing
+/// too much admitted, nothing denied without a reason, no charge lost.
+///
+/// # Panics
+/// If there is no such order.
+pub fn assert_explained(
+    limit: &impl Limit,
+    algorithm: Algorithm,
+    setup: &[Call],
+    calls: &[Vec<Call>],
+    last: Ask,
+) {
+    control::plant(None); // the question is what the race has left behind
+    let left = limit.look(last).remaining();
+    let mut told = vec![setup.to_vec()];
+    told.extend_from_slice(calls);
+    let outcome = (told, left);
+    let known = EXPLAINED.with_borrow(|known| known.get(&outcome).copied());
+    let explained = known.unwrap_or_else(|| {
+        let (told, left) = &outcome;
+        // The stack of a model's thread is small.
+        let explained = thread::scope(|scope| {
+            scope.spawn(|| is_explained(algorithm, &told[0], &told[1..], last, *left)).join()
+        });
+        explained.expect("the reference model does not panic")
+    });
+    assert!(explained, "{UNEXPLAINED}: {outcome:?}");
+    EXPLAINED.with_borrow_mut(|known| known.insert(outcome, true));
+}
+
+fn is_explained(
+    algorithm: Algorithm,
+    setup: &[Call],
+    calls: &[Vec<Call>],
+    last: Ask,
+    left: u64,
+) -> bool {
+    let mut oracle = Oracle::new(algorithm);
+    setup.iter().all(|&call| agrees(&mut oracle, call))
+        && some_order(&oracle, &mut vec![0; calls.len()], calls, &|end: &Oracle| {
+            end.remaining(ns(last.now_ms)) == left
+        })
+}
+
+/// Tries every interleaving of the calls that are left, from the oracle's state on.
+fn some_order(
+    oracle: &Oracle,
+    done: &mut Vec<usize>,
+    calls: &[Vec<Call>],
+    is_right: &impl Fn(&Oracle) -> bool,
+) -> bool {
+    let mut finished = true;
+    for thread in 0..calls.len() {
+        let Some(&call) = calls[thread].get(done[thread]) else { continue };
+        finished = false;
+        let mut next = oracle.clone();
+        if agrees(&mut next, call) {
+            done[thread] += 1;
+            if some_order(&next, done, calls, is_right) {
+                return true;
+            }
+            done[thread] -= 1;
+        }
+    }
+    finished && is_right(oracle)
+}
+
+fn agrees(oracle: &mut Oracle, call: Call) -> bool {
+    let verdict = oracle.check(ns(call.ask.now_ms), call.ask.cost);
+    (verdict == Verdict::Allowed) == call.allowed
+}
+
+/// GCRA at one unit per second, one key's view: [`assert_intervals`], and afterwards no more is left
+/// than these admissions allow.
+///
+/// # Panics
+/// If not.
+pub fn assert_bound(table: &Table, burst: u64, key: Key, calls: &[&[Call]]) {
+    assert_intervals(burst, key, calls);
+    let admitted = admitted(key, calls);
+    // The instant at which all that was admitted will have drained, at the earliest.
+    let drained =
+        admitted.iter().map(|ask| ask.now_ms + 1000 * units(&admitted, ask.now_ms, u64::MAX));
+    let (Some(drained_ms), Some(now_ms)) =
+        (drained.max(), admitted.iter().map(|ask| ask.now_ms).max())
+    else {
+        return;
+    };
+    let most = (burst * 1000).saturating_sub(drained_ms.saturating_sub(now_ms)) / 1000;
+    control::plant(None); // the question is what the race has left behind
+    let left = table.look(Ask { key, cost: 1, now_ms }).remaining();
+    assert!(left <= most, "{LOST_CHARGE}: {left} left of {most}, {admitted:?}");
+}
+
+/// For every interval of the callers' own nows, the units of a key admitted in it are at most `burst`
+/// and one for each of its seconds.
+///
+/// # Panics
+/// If not.
+pub fn assert_intervals(burst: u64, key: Key, calls: &[&[Call]]) {
+    let admitted = admitted(key, calls);
+    for from in admitted.iter().map(|ask| ask.now_ms) {
+        for to in admitted.iter().map(|ask| ask.now_ms).filter(|&to| from <= to) {
+            let most = burst + (to - from) / 1000;
+            let units = units(&admitted, from, to);
+            assert!(units <= most, "{ABOVE_BOUND}: {from}..={to} ms, {admitted:?}");
+        }
+    }
+}
+
+fn admitted(key: Key, calls: &[&[Call]]) -> Vec<Ask> {
+    let calls = calls.iter().flat_map(|calls| calls.iter());
+    calls.filter(|call| call.allowed && call.ask.key == key).map(|call| call.ask).collect()
+}
+
+fn units(admitted: &[Ask], from: u64, to: u64) -> u64 {
+    let inside = admitted.iter().filter(|ask| from <= ask.now_ms && ask.now_ms <= to);
+    inside.map(|ask| ask.cost).sum()
+}
+
+/// No install that has ended left its claim behind: for threads that have all ended.
+///
+/// # Panics
+/// If one did.
+pub fn assert_no_claims(table: &Table) {
+    assert_eq!(table.claims(), 0, "{LEFT_CLAIM}");
+}
+
+/// Every one of these calls was admitted.
+///
+/// # Panics
+/// If one was not.
+pub fn assert_admitted<'a>(calls: impl IntoIterator<Item = &'a Call>) {
+    for call in calls {
+        assert!(call.allowed, "{REFUSED}: {call:?}");
+    }
+}
+
+fn ns(now_ms: u64) -> u64 {
+    now_ms * 1_000_000
+}

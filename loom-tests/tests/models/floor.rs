@@ -1,0 +1,147 @@
+//! Floors that advance while others charge, install, sweep and come late.
+//!
+//! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows;
+//! afterwards no key has more left than its admissions allow; an idle key is admitted.
+//!
+//! Times: an epoch is 84 s here and a word's time wraps at 256 s. So a check at 110 s moves a floor
+//! that stands at 0, and a word of 110 s dated by that old floor reads as long expired; a word of 10 s
+//! that nobody swept reads as busy at 211 s.
+//!
+//! Enough, because a reader can meet an advance at four places only: before its first header, between
+//! header and words, between words and second header, and after; two threads reach them all. A second
+//! advance, or a second reader, is the composition's business.
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, Table, key_in, table};
+use loom_tests::verdict::{
+    ABOVE_BOUND, LOST_CHARGE, REFUSED, assert_admitted, assert_bound, assert_no_claims,
+};
+use tollgate::Timestamp;
+use tollgate::control::Fault;
+
+const BEFORE_MS: u64 = 10_000;
+const AFTER_MS: u64 = 110_000;
+const SILENCE_MS: u64 = 211_000;
+
+fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
+    Ask { key, cost, now_ms }
+}
+
+/// One shard, some cells, two keys; the first has spent its burst of 1 before.
+fn shard(cells: usize) -> (std::sync::Arc<Table>, [Key; 2]) {
+    let table = table("gcra 1/s burst 1", 1, cells);
+    let keys = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
+    (table, keys)
+}
+
+/// 2 threads ask for one live key: one before the floor moves, one at a time that moves it.
+fn charge() {
+    let (table, [key, _]) = shard(2);
+    let setup = ask_all(&*table, &[ask(key, 1, BEFORE_MS)]);
+    let calls = race(&table, vec![vec![ask(key, 1, BEFORE_MS)], vec![ask(key, 1, AFTER_MS)]]);
+    assert_bound(&table, 1, key, &[&setup, &calls.concat()]);
+    assert_no_claims(&table);
+}
+
+/// 2 threads: one's clock runs forward over the floor and back, the other's is behind all the time.
+fn backward() {
+    let (table, [key, _]) = shard(2);
+    let there_and_back = [AFTER_MS, BEFORE_MS, AFTER_MS].map(|now_ms| ask(key, 1, now_ms));
+    let calls = race(&table, vec![vec![ask(key, 1, BEFORE_MS)], there_and_back.to_vec()]);
+    assert_bound(&table, 1, key, &[&calls.concat()]);
+    assert_no_claims(&table);
+}
+
+/// 2 threads move the floor, each for a newcomer of its own: one's sweep meets the other's new word.
+fn sweeps() {
+    let (table, [key, other]) = shard(2);
+    let lists = vec![vec![ask(other, 1, 100_000)], vec![ask(key, 1, AFTER_MS)]];
+    let calls = race(&table, lists).concat();
+    for key in [key, other] {
+        assert_bound(&table, 1, key, &[&calls]);
+    }
+    assert_no_claims(&table);
+}
+
+/// 2 threads and one cell: a newcomer looks at the cell before the floor moves, another moves it.
+fn install() {
+    let (table, [key, other]) = shard(1);
+    let lists = vec![vec![ask(other, 1, BEFORE_MS)], vec![ask(key, 1, AFTER_MS)]];
+    let calls = race(&table, lists).concat();
+    for key in [key, other] {
+        assert_bound(&table, 1, key, &[&calls]);
+    }
+    assert_no_claims(&table);
+}
+
+/// 2 threads after a long silence: the key that was there, and another. Both are idle: both are admitted,
+/// or were in each other's way, and that is counted.
+fn silence() {
+    let (table, [key, other]) = shard(2);
+    assert_admitted(&ask_all(&*table, &[ask(key, 1, BEFORE_MS)]));
+    let lists = vec![vec![ask(key, 1, SILENCE_MS)], vec![ask(other, 1, SILENCE_MS)]];
+    let calls = race(&table, lists).concat();
+    let denied = calls.iter().filter(|call| !call.allowed).count() as u64;
+    let contended = table.stats_at(Timestamp::from_millis(SILENCE_MS)).contended;
+    assert!(denied <= contended, "{REFUSED}: {calls:?}");
+    for key in [key, other] {
+        assert_bound(&table, 1, key, &[&calls]);
+    }
+}
+
+/// 2 threads, header and install and reclaim in one: each asks for the same new key, then one asks again
+/// far later, which moves the floors, while the other brings in a key that wants the cell.
+fn composition() {
+    let table = table("gcra 1/s burst 1", 2, 1);
+    let [key, other] = [1, 2].map(|nth| key_in(&table, [0, 1], nth));
+    let calls = race(
+        &table,
+        vec![
+            vec![ask(key, 1, BEFORE_MS), ask(key, 1, AFTER_MS)],
+            vec![ask(key, 1, BEFORE_MS), ask(other, 1, 20_000)],
+        ],
+    )
+    .concat();
+    for key in [key, other] {
+        assert_bound(&table, 1, key, &[&calls]);
+    }
+    assert_no_claims(&table);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::Preemptions;
+    vec![
+        Model::new("charge_across_a_floor", Preemptions(3), charge)
+            .control(
+                "header_only_before_words_is_caught",
+                Fault::HeaderOnlyBeforeWords,
+                ABOVE_BOUND,
+            )
+            .control("relaxed_words_is_caught", Fault::RelaxedWords, ABOVE_BOUND)
+            .control("decoding_against_now_is_caught", Fault::DecodeAgainstNow, LOST_CHARGE),
+        Model::new("backward_across_a_floor", Preemptions(3), backward).control(
+            "backward_decoding_against_now_is_caught",
+            Fault::DecodeAgainstNow,
+            ABOVE_BOUND,
+        ),
+        Model::new("sweeps_across_a_floor", Preemptions(3), sweeps).control(
+            "sweep_with_stale_header_is_caught",
+            Fault::SweepWithStaleHeader,
+            LOST_CHARGE,
+        ),
+        Model::new("install_across_a_floor", Preemptions(3), install).control(
+            "survey_with_stale_header_is_caught",
+            Fault::SurveyWithStaleHeader,
+            LOST_CHARGE,
+        ),
+        Model::new("long_silence", Preemptions(3), silence)
+            .control("publishing_without_a_sweep_is_caught", Fault::PublishWithoutSweep, REFUSED)
+            .control("jumping_over_live_words_is_caught", Fault::JumpOverLiveWords, REFUSED),
+        Model::new("header_install_reclaim", Preemptions(2), composition).control(
+            "composed_own_clock_is_caught",
+            Fault::ForgetByOwnClock,
+            ABOVE_BOUND,
+        ),
+    ]
+}

@@ -1,0 +1,186 @@
+//! Newcomers: a key that is not there, asked for by several threads at once.
+//!
+//! Properties, in every model: at every moment at most one live cell carries a key (the core asserts it
+//! under loom after each opening, on the newest words); no key is admitted above its bound, counted over
+//! the callers' own nows; afterwards no key has more left than its admissions allow; no claim is left.
+//!
+//! Enough, because an install meets others of its key only through the cells of its two shards and
+//! their headers: two cells in one shard and one in each of two are the smallest tables in which two
+//! openers can choose unlike cells, and three threads the fewest in which a stalled opener is overtaken
+//! by one and imitated by another.
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, Table, key_in, table};
+use loom_tests::verdict::{
+    ABOVE_BOUND, LEFT_CLAIM, LOST_CHARGE, REFUSED, TWO_LIVE, assert_admitted, assert_bound,
+    assert_intervals, assert_no_claims,
+};
+use tollgate::Timestamp;
+use tollgate::control::{self, Fault};
+
+fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
+    Ask { key, cost, now_ms }
+}
+
+/// Threads that ask for one new key at one instant, so many times each, in a shard of so many cells.
+fn same_key(asks: &[usize], burst: u64, cells: usize) {
+    let table = table(&format!("gcra 1/s burst {burst}"), 1, cells);
+    let key = key_in(&table, [0, 0], 1);
+    let lists: Vec<_> = asks.iter().map(|&asks| vec![ask(key, 1, 5_000); asks]).collect();
+    let calls = race(&table, lists).concat();
+    assert_bound(&table, burst, key, &[&calls]);
+    assert_no_claims(&table);
+    // Threads that re-claim each other's claims may use up their rounds: then they are denied, counted.
+    let admitted = calls.iter().filter(|call| call.allowed).count() as u64;
+    let contended = table.stats_at(Timestamp::from_secs(5)).contended;
+    let told = format!("{contended} contended, {calls:?}");
+    assert!(admitted + contended >= burst.min(calls.len() as u64), "{REFUSED}: {told}");
+}
+
+/// Threads that ask for one new key and do not agree on where it can go: the cell of its first shard
+/// holds a key that is idle for those who come last. One cell in each of two shards. A lost round ends
+/// an install if `once`.
+fn unlike_cells(nows_ms: &[u64], once: bool) {
+    if once {
+        control::use_rounds(1);
+    }
+    let table = table("gcra 1/s burst 4", 2, 1);
+    let key = key_in(&table, [0, 1], 1);
+    let old = key_in(&table, [0, 1], 2);
+    assert_admitted(&ask_all(&*table, &[ask(old, 2, 10_000)]));
+    let calls = race(&table, nows_ms.iter().map(|&now_ms| vec![ask(key, 1, now_ms)]).collect());
+    assert_bound(&table, 4, key, &[&calls.concat()]);
+    assert_no_claims(&table);
+}
+
+/// 2 threads with a key each, one free cell: one gets it, the other is told that the shard is full.
+fn last_free_cell() {
+    let table = table("gcra 1/s burst 1", 1, 2);
+    let [old, one, other] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
+    let setup = ask_all(&*table, &[ask(old, 1, 5_000)]);
+    let calls = race(&table, vec![vec![ask(one, 1, 5_000)], vec![ask(other, 1, 5_000)]]).concat();
+    for key in [old, one, other] {
+        assert_bound(&table, 1, key, &[&setup, &calls]);
+    }
+    assert_no_claims(&table);
+    let admitted = calls.iter().filter(|call| call.allowed).count();
+    assert!(admitted <= 1, "{ABOVE_BOUND}: one cell, two keys: {calls:?}");
+    assert!(admitted >= 1, "{REFUSED}: {calls:?}");
+    assert_eq!(table.stats_at(Timestamp::from_secs(5)).live, 2, "{LOST_CHARGE}");
+}
+
+/// 2 threads: a newcomer to a full shard, and the keys that fill it. None of them is evicted.
+fn full_set() {
+    let table = table("gcra 1/s burst 2", 1, 2);
+    let [one, other, new] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
+    let setup = ask_all(&*table, &[ask(one, 1, 5_000), ask(other, 2, 5_000)]);
+    let calls = race(
+        &table,
+        vec![
+            vec![ask(new, 1, 5_000), ask(new, 1, 5_500)],
+            vec![ask(one, 1, 5_000), ask(other, 1, 5_000), ask(one, 1, 5_500)],
+        ],
+    );
+    assert!(calls[0].iter().all(|call| !call.allowed), "{ABOVE_BOUND}: evicted: {calls:?}");
+    for key in [one, other] {
+        assert_bound(&table, 2, key, &[&setup, &calls.concat()]);
+    }
+    assert_no_claims(&table);
+}
+
+/// 2 threads with unlike keys of one tag whose first shards are each other's second: they are one key to
+/// the table. The cell of the one is taken for good, that of the other until now.
+fn equal_tags() {
+    let table = table("gcra 1/s burst 4", 3, 1);
+    let one = key_in(&table, [0, 1], 1);
+    let other = Key { first: 1, ..one };
+    let [busy, idle] = [0, 1].map(|shard| Key { first: shard, tag: alone_in(&table, shard) });
+    let setup = [ask(busy, 4, 10_000), ask(idle, 1, 10_000), ask(other, 4, 10_000)];
+    let setup = ask_all(&*table, &setup);
+    let calls = race(&table, vec![vec![ask(other, 3, 12_000)], vec![ask(one, 1, 12_000)]]).concat();
+    for key in [one, other] {
+        assert_intervals(4, key, &[&setup, &calls]);
+    }
+    assert_no_claims(&table);
+}
+
+/// The tag of a key that has no other shard than this one. 3 shards.
+fn alone_in(table: &Table, shard: u32) -> u32 {
+    let index = usize::try_from(shard).expect("a shard");
+    key_in(table, [index, index], 1).tag
+}
+
+/// 2 threads ask for one new key far behind a floor that others have moved: one of them also for
+/// another key, late, whose install ends in a denial after its claim. Two cells beside the one that
+/// moved the floor.
+fn denied_newcomer() {
+    let table = table("gcra 1/s burst 1", 1, 3);
+    let [old, late, key] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
+    let now_ms = 1_000_000;
+    assert_admitted(&ask_all(&*table, &[ask(old, 1, now_ms)]));
+    let lists = vec![vec![ask(late, 1, 1_000), ask(key, 1, now_ms)], vec![ask(key, 1, now_ms)]];
+    let calls = race(&table, lists).concat();
+    assert!(!calls[0].allowed, "{ABOVE_BOUND}: below the floor");
+    assert_bound(&table, 1, key, &[&calls]);
+    assert_no_claims(&table);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    vec![
+        Model::new("same_key_by_two", Preemptions(3), || same_key(&[1, 1], 1, 2)).control(
+            "opening_over_a_lost_claim_is_caught",
+            Fault::OpenWithoutExactWord,
+            ABOVE_BOUND,
+        ),
+        Model::new("same_key_in_the_last_cell", Preemptions(3), || same_key(&[1, 1], 2, 1))
+            .control("own_word_for_strangers_is_caught", Fault::OwnWordForStrangers, REFUSED),
+        Model::new("same_key_again", Preemptions(3), || same_key(&[1, 2], 2, 2)).control(
+            "an_unwritten_charge_is_caught",
+            Fault::FailureTakenForSuccess,
+            ABOVE_BOUND,
+        ),
+        Model::new("stalled_claim_is_helped", Preemptions(3), || same_key(&[1, 1], 1, 1)).control(
+            "opening_a_claim_that_was_helped_is_caught",
+            Fault::OpenWithoutExactWord,
+            ABOVE_BOUND,
+        ),
+        Model::new("same_key_by_three", Preemptions(1), || {
+            control::use_rounds(1);
+            same_key(&[1, 1, 1], 2, 2);
+        })
+        .control("a_third_charge_is_caught", Fault::FailureTakenForSuccess, ABOVE_BOUND),
+        Model::new("unlike_cells_by_two", Preemptions(3), || {
+            unlike_cells(&[10_000, 13_000], false);
+        })
+        .control("no_verify_is_caught", Fault::NoVerify, TWO_LIVE)
+        .control("no_fence_is_caught", Fault::NoFence, TWO_LIVE)
+        .control("verify_ignores_live_is_caught", Fault::VerifyIgnoresLive, TWO_LIVE)
+        .control("verify_ignores_lower_is_caught", Fault::VerifyIgnoresLower, TWO_LIVE)
+        .control("verify_ignores_higher_is_caught", Fault::VerifyIgnoresHigher, TWO_LIVE),
+        Model::new("unlike_cells_by_three", Preemptions(2), || {
+            unlike_cells(&[13_000, 10_000, 10_000], true);
+        })
+        .control("equal_nonces_is_caught", Fault::EqualNonces, TWO_LIVE)
+        .control("help_without_reclaim_is_caught", Fault::HelpWithoutReclaim, TWO_LIVE),
+        Model::new("last_free_cell", Whole, last_free_cell).control(
+            "a_cell_taken_twice_is_caught",
+            Fault::ReclaimWithoutExactWord,
+            ABOVE_BOUND,
+        ),
+        Model::new("full_set", Whole, full_set).control(
+            "a_busy_key_evicted_is_caught",
+            Fault::EvictLive,
+            ABOVE_BOUND,
+        ),
+        Model::new("equal_tags", Preemptions(3), equal_tags).control(
+            "overlapping_shard_pairs_is_caught",
+            Fault::OverlappingShardPairs,
+            ABOVE_BOUND,
+        ),
+        Model::new("denied_newcomer", Preemptions(3), denied_newcomer)
+            .control("no_fence_after_a_denial_is_caught", Fault::NoFence, TWO_LIVE)
+            .control("give_back_forgotten_is_caught", Fault::GiveBackForgotten, LEFT_CLAIM),
+    ]
+}

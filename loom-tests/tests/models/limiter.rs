@@ -1,0 +1,121 @@
+//! The un-keyed limiter under GCRA: one word, one compare-and-swap loop.
+//!
+//! Property, in every model: the answers, and what is left after all threads have ended, are those of
+//! the exact reference model for some order of the requests. That is the whole contract: nothing too
+//! much, nothing too little, no charge lost.
+//!
+//! Enough, because a request's loop depends on other threads only through the word that it finds: with
+//! two threads every charge can come between any other's load and compare-and-swap, and with a second
+//! request each, also after it has lost once. Three threads add that a thread loses twice.
+
+use std::sync::Arc;
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::Key;
+use loom_tests::verdict::{UNEXPLAINED, assert_explained};
+use tollgate::control::Fault;
+use tollgate::{Limiter, ManualClock, Policy};
+use tollgate_oracle::Algorithm;
+
+pub(crate) fn ask(cost: u64, now_ms: u64) -> Ask {
+    Ask { key: Key::default(), cost, now_ms }
+}
+
+/// One unit per second.
+fn gcra(burst: u64) -> (Arc<Limiter>, Algorithm) {
+    let policy: Policy = format!("gcra 1/s burst {burst}").parse().expect("a policy");
+    (Arc::new(Limiter::with_clock(policy, ManualClock::new())), gcra_algorithm(burst))
+}
+
+/// The reference model's.
+pub(crate) fn gcra_algorithm(burst: u64) -> Algorithm {
+    Algorithm::Gcra { count: 1, period_ns: 1_000_000_000, burst, tick: None }
+}
+
+/// The lists race for a fresh limiter that has already answered `setup`.
+fn races(burst: u64, setup: &[Ask], lists: Vec<Vec<Ask>>) {
+    let (limiter, algorithm) = gcra(burst);
+    let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
+    let setup = ask_all(&*limiter, setup);
+    let calls = race(&limiter, lists);
+    assert_explained(&*limiter, algorithm, &setup, &calls, ask(1, last_ms));
+}
+
+/// 2 threads x 2 checks at one instant.
+pub(crate) fn two_threads_twice(burst: u64) {
+    races(burst, &[], vec![vec![ask(1, 5_000); 2]; 2]);
+}
+
+/// 3 threads x 1 check at one instant.
+fn three_threads_once(burst: u64) {
+    races(burst, &[], vec![vec![ask(1, 5_000)]; 3]);
+}
+
+/// 2 threads, costs 2 and 1 and 1 against a burst of 3: what fits depends on who comes first.
+fn unequal_costs() {
+    races(3, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000), ask(1, 5_000)]]);
+}
+
+/// 2 threads, one of them a second late: it must not set the word back to its own time.
+fn stale_now() {
+    races(2, &[ask(1, 5_000)], vec![vec![ask(1, 5_000); 2], vec![ask(1, 6_000); 2]]);
+}
+
+/// 2 threads whose clocks step back between two checks, past the time of the other's.
+fn backward_now() {
+    let there_and_back = vec![ask(1, 9_000), ask(1, 7_000)];
+    races(2, &[ask(2, 5_000)], vec![there_and_back.clone(), there_and_back]);
+}
+
+/// 2 threads meet at the instant that one unit has come back.
+fn one_unit_comes_back() {
+    races(1, &[ask(1, 5_000)], vec![vec![ask(1, 5_999), ask(1, 6_000)], vec![ask(1, 6_000)]]);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    use Fault::{FailureTakenForSuccess, PlainStoreForCas};
+    vec![
+        Model::new("two_threads_twice_burst_1", Whole, || two_threads_twice(1)).control(
+            "two_threads_twice_burst_1_is_caught",
+            PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("two_threads_twice_burst_2", Whole, || two_threads_twice(2)).control(
+            "two_threads_twice_burst_2_is_caught",
+            FailureTakenForSuccess,
+            UNEXPLAINED,
+        ),
+        Model::new("three_threads_once_burst_1", Preemptions(3), || three_threads_once(1)).control(
+            "three_threads_once_burst_1_is_caught",
+            PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("three_threads_once_burst_2", Preemptions(3), || three_threads_once(2)).control(
+            "three_threads_once_burst_2_is_caught",
+            FailureTakenForSuccess,
+            UNEXPLAINED,
+        ),
+        Model::new("unequal_costs", Whole, unequal_costs).control(
+            "unequal_costs_is_caught",
+            PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("stale_now", Whole, stale_now).control(
+            "stale_now_is_caught",
+            PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("backward_now", Whole, backward_now).control(
+            "backward_now_is_caught",
+            PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("one_unit_comes_back", Whole, one_unit_comes_back).control(
+            "one_unit_comes_back_is_caught",
+            FailureTakenForSuccess,
+            UNEXPLAINED,
+        ),
+    ]
+}

@@ -1,0 +1,34 @@
+//! The models of Tollgate's core: `RUSTFLAGS="--cfg loom" cargo test -p loom-tests --release`.
+//!
+//! Each is a few threads that race through the public API for a limit of a few cells, with what must
+//! hold afterwards (and, where the core asserts it under loom, at each step). Each has at least one
+//! control, `..._is_caught`: the same threads with a bug planted, which the model must notice.
+
+#[cfg(loom)]
+mod floor;
+#[cfg(loom)]
+mod install;
+#[cfg(loom)]
+mod limiter;
+#[cfg(loom)]
+mod reclaim;
+#[cfg(loom)]
+mod weak;
+#[cfg(loom)]
+mod windows;
+
+#[cfg(loom)]
+fn main() -> std::process::ExitCode {
+    let suite = loom_tests::suite::Suite::default()
+        .subject("limiter", limiter::models())
+        .subject("windows", windows::models())
+        .subject("install", install::models())
+        .subject("reclaim", reclaim::models())
+        .subject("floor", floor::models())
+        .subject("weak", weak::models());
+    let passed = suite.run(std::env::args().skip(1));
+    if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
+}
+
+#[cfg(not(loom))]
+fn main() {}

@@ -1,0 +1,100 @@
+//! Idle keys: their cells are taken over, by callers whose clocks need not agree, while they return.
+//!
+//! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows;
+//! afterwards no key has more left than its admissions allow; at every moment at most one live cell
+//! carries a key; no claim is left.
+//!
+//! Enough, because a reclaim touches one word and leaves one trace, the floor below which it forgot:
+//! what can go wrong is a charge that comes between its load and its compare-and-swap, or a key that
+//! returns from an earlier time in its other shard. Both are here, with one cell in each of two shards,
+//! so that the returning key has exactly one other place to go.
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, key_in, table};
+use loom_tests::verdict::{
+    ABOVE_BOUND, LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims,
+};
+use tollgate::control::{self, Fault};
+
+fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
+    Ask { key, cost, now_ms }
+}
+
+/// A key that has spent its burst of 2 at 10 s, and another; then each thread asks for one of them:
+/// (whether for the key that was there, cost, now).
+fn returns(lists: &[&[(bool, u64, u64)]]) {
+    let table = table("gcra 1/s burst 2", 2, 1);
+    let [key, other] = [1, 2].map(|nth| key_in(&table, [0, 1], nth));
+    let setup = ask_all(&*table, &[ask(key, 2, 10_000)]);
+    assert_admitted(&setup);
+    let to_ask = |&(is_key, cost, now_ms): &(bool, u64, u64)| {
+        ask(if is_key { key } else { other }, cost, now_ms)
+    };
+    let lists = lists.iter().map(|list| list.iter().map(to_ask).collect()).collect();
+    let calls = race(&table, lists).concat();
+    for key in [key, other] {
+        assert_bound(&table, 2, key, &[&setup, &calls]);
+    }
+    assert_no_claims(&table);
+}
+
+/// 2 threads: one takes the idle cell at 20 s, the other, at 10 s still, asks for the key that it held.
+fn late_return() {
+    returns(&[&[(true, 1, 10_000)], &[(false, 1, 20_000)]]);
+}
+
+/// 2 threads: as before, but the late one asks twice, and could have had one unit from the old word.
+fn late_return_with_a_unit() {
+    returns(&[&[(true, 1, 11_000), (true, 1, 11_000)], &[(false, 2, 20_000)]]);
+}
+
+/// 2 threads: one charges the idle word while the other takes its cell.
+fn charge() {
+    returns(&[&[(true, 2, 20_000)], &[(false, 2, 20_000)]]);
+}
+
+/// 2 threads: the newcomer comes once more, when its cell may have been lost to the key's return.
+fn charge_twice() {
+    returns(&[&[(true, 1, 20_000), (true, 1, 20_000)], &[(false, 1, 20_000), (false, 1, 20_000)]]);
+}
+
+/// 3 threads: a late return, a return in time, and a newcomer that wants the cell of both. A lost round
+/// ends an install.
+fn returns_and_a_newcomer() {
+    control::use_rounds(1);
+    returns(&[&[(true, 2, 10_000)], &[(true, 2, 20_000)], &[(false, 2, 20_000)]]);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    vec![
+        Model::new("late_return", Whole, late_return)
+            .control("forgetting_by_own_clock_is_caught", Fault::ForgetByOwnClock, LOST_CHARGE)
+            .control("floor_left_out_of_base_is_caught", Fault::FloorLeftOutOfBase, ABOVE_BOUND)
+            .control("one_floor_left_out_is_caught", Fault::OneFloorLeftOut, ABOVE_BOUND)
+            .control("late_tested_at_floor_is_caught", Fault::LateTestedAtFloor, ABOVE_BOUND),
+        Model::new("late_return_with_a_unit", Preemptions(3), late_return_with_a_unit).control(
+            "late_unit_tested_at_floor_is_caught",
+            Fault::LateTestedAtFloor,
+            ABOVE_BOUND,
+        ),
+        Model::new("charge_of_an_idle_key", Whole, charge)
+            .control(
+                "reclaim_without_exact_word_is_caught",
+                Fault::ReclaimWithoutExactWord,
+                LOST_CHARGE,
+            )
+            .control("charge_over_a_reclaim_is_caught", Fault::PlainStoreForCas, LOST_CHARGE),
+        Model::new("charge_twice_of_an_idle_key", Preemptions(3), charge_twice).control(
+            "an_unwritten_charge_of_an_idle_key_is_caught",
+            Fault::FailureTakenForSuccess,
+            LOST_CHARGE,
+        ),
+        Model::new("returns_and_a_newcomer", Preemptions(1), returns_and_a_newcomer).control(
+            "returns_forgotten_by_own_clock_is_caught",
+            Fault::ForgetByOwnClock,
+            ABOVE_BOUND,
+        ),
+    ]
+}

@@ -1,0 +1,47 @@
+//! Weak compare-and-swaps that fail for no reason, which hardware may and loom never does.
+//!
+//! Property: a spurious failure changes no answer and loses no charge: the answers, and what is left,
+//! are the exact reference model's for some order of the requests. 2 threads x 2 checks; the first three
+//! weak compare-and-swaps of each execution fail by a mask, one model per mask in 0..2^3. All weak ones
+//! there are: the un-keyed loop, and the keyed one with the key in place.
+//!
+//! Enough, because a loop carries nothing from one turn to the next but the word that it found.
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{key_in, table};
+use loom_tests::verdict::{UNEXPLAINED, assert_admitted, assert_explained};
+use tollgate::control::{Fault, fail_spuriously};
+
+use crate::limiter::{gcra_algorithm, two_threads_twice};
+
+fn unkeyed(mask: u32) {
+    fail_spuriously(mask);
+    two_threads_twice(3);
+}
+
+fn keyed(mask: u32) {
+    let table = table("gcra 1/s burst 4", 1, 1);
+    let key = key_in(&table, [0, 0], 1);
+    let one = Ask { key, cost: 1, now_ms: 5_000 };
+    let setup = ask_all(&*table, &[one]);
+    assert_admitted(&setup);
+    fail_spuriously(mask);
+    let calls = race(&table, vec![vec![one; 2]; 2]);
+    assert_explained(&*table, gcra_algorithm(4), &setup, &calls, one);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    let model = |name: &str, mask: u32, scenario: fn(u32)| {
+        let name = format!("{name}_mask_{mask:03b}");
+        let control = format!("{name}_is_caught");
+        Model::new(name, Bound::None, move || scenario(mask)).control(
+            control,
+            Fault::FailureTakenForSuccess,
+            UNEXPLAINED,
+        )
+    };
+    let unkeyed = (0..8).map(|mask| model("unkeyed", mask, unkeyed));
+    let keyed = (0..8).map(|mask| model("keyed", mask, keyed));
+    unkeyed.chain(keyed).collect()
+}

@@ -1,0 +1,151 @@
+//! The un-keyed limiter under windows: the turn of a window is part of the charge.
+//!
+//! Property: as for GCRA (see `limiter`), the answers and the remainder are the exact reference model's
+//! for some order of the requests. So a window turns once, each charge counts in one window, and a late
+//! request is placed in the window in force.
+//!
+//! Enough, because a turn has no step of its own: it is computed by whoever charges first in the new
+//! window, and its compare-and-swap carries it. Two threads race for it; three add one that comes with
+//! the old window's time while two turn it.
+
+use std::sync::Arc;
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::verdict::{UNEXPLAINED, assert_explained};
+use tollgate::control::Fault;
+use tollgate::{Limiter, ManualClock, Policy};
+use tollgate_oracle::{Algorithm, Rounding};
+
+use crate::limiter::ask;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// An algorithm with windows of a second.
+#[derive(Clone, Copy)]
+enum Window {
+    Fixed,
+    FromFirst,
+    Sliding,
+    Segmented,
+}
+
+impl Window {
+    fn limiter(self, limit: u64) -> (Arc<Limiter>, Algorithm) {
+        let window_ns = SECOND_NS;
+        let (text, algorithm) = match self {
+            Self::Fixed => {
+                (format!("fixed-window {limit}/s"), Algorithm::FixedWindow { limit, window_ns })
+            }
+            Self::FromFirst => (
+                format!("fixed-window {limit}/s from-first"),
+                Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns: 1 },
+            ),
+            Self::Sliding => (
+                format!("sliding-window {limit}/s"),
+                Algorithm::SlidingWindow { limit, window_ns, rounding: Rounding::Exact },
+            ),
+            Self::Segmented => (
+                format!("segmented-window {limit}/s x2"),
+                Algorithm::SegmentedWindow { limit, window_ns, segments: 2 },
+            ),
+        };
+        let policy: Policy = text.parse().expect("a policy");
+        (Arc::new(Limiter::with_clock(policy, ManualClock::new())), algorithm)
+    }
+}
+
+fn races(window: Window, setup: &[Ask], lists: Vec<Vec<Ask>>) {
+    let (limiter, algorithm) = window.limiter(2);
+    let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
+    let setup = ask_all(&*limiter, setup);
+    let calls = race(&limiter, lists);
+    assert_explained(&*limiter, algorithm, &setup, &calls, ask(1, last_ms));
+}
+
+/// 2 threads: one charges at the end of a window and again after its end, the other turns it.
+fn turn(window: Window) {
+    races(window, &[ask(1, 5_100)], vec![vec![ask(1, 5_900), ask(1, 6_200)], vec![ask(1, 6_200)]]);
+}
+
+/// 3 threads: two turn the window, one still lives in the old one.
+fn turn_by_three(window: Window) {
+    races(
+        window,
+        &[ask(1, 5_100)],
+        vec![vec![ask(1, 5_900)], vec![ask(1, 6_200)], vec![ask(1, 6_600)]],
+    );
+}
+
+/// 2 threads: one leaps over whole windows, the other comes late for them, twice.
+fn skipped(window: Window) {
+    races(
+        window,
+        &[ask(2, 5_100)],
+        vec![vec![ask(1, 6_900), ask(1, 7_900)], vec![ask(1, 9_100), ask(1, 8_200)]],
+    );
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    use Fault::{FailureTakenForSuccess as Failure, PlainStoreForCas as Store};
+    use Window::{Fixed, FromFirst, Segmented, Sliding};
+    let three = Preemptions(3);
+    vec![
+        Model::new("fixed_turn", Whole, || turn(Fixed)).control(
+            "fixed_turn_is_caught",
+            Store,
+            UNEXPLAINED,
+        ),
+        Model::new("from_first_turn", Whole, || turn(FromFirst)).control(
+            "from_first_turn_is_caught",
+            Store,
+            UNEXPLAINED,
+        ),
+        Model::new("sliding_turn", Whole, || turn(Sliding)).control(
+            "sliding_turn_is_caught",
+            Store,
+            UNEXPLAINED,
+        ),
+        Model::new("segmented_turn", Whole, || turn(Segmented)).control(
+            "segmented_turn_is_caught",
+            Store,
+            UNEXPLAINED,
+        ),
+        Model::new("fixed_turn_by_three", three, || turn_by_three(Fixed)).control(
+            "fixed_turn_by_three_is_caught",
+            Failure,
+            UNEXPLAINED,
+        ),
+        Model::new("from_first_turn_by_three", three, || turn_by_three(FromFirst)).control(
+            "from_first_turn_by_three_is_caught",
+            Failure,
+            UNEXPLAINED,
+        ),
+        Model::new("sliding_turn_by_three", three, || turn_by_three(Sliding)).control(
+            "sliding_turn_by_three_is_caught",
+            Failure,
+            UNEXPLAINED,
+        ),
+        Model::new("segmented_turn_by_three", three, || turn_by_three(Segmented)).control(
+            "segmented_turn_by_three_is_caught",
+            Failure,
+            UNEXPLAINED,
+        ),
+        Model::new("fixed_skipped", Whole, || skipped(Fixed)).control(
+            "fixed_skipped_is_caught",
+            Store,
+            UNEXPLAINED,
+        ),
+        Model::new("sliding_skipped", Whole, || skipped(Sliding)).control(
+            "sliding_skipped_is_caught",
+            Store,
+            UNEXPLAINED,
+        ),
+        Model::new("segmented_skipped", Whole, || skipped(Segmented)).control(
+            "segmented_skipped_is_caught",
+            Store,
+            UNEXPLAINED,
+        ),
+    ]
+}

@@ -1,0 +1,49 @@
+//! What the models of `loom-tests` ask of a table: how its words stand now, in modification order.
+//!
+//! Nothing in here is a step of a model: the newest words are read as no thread could read them.
+
+use std::hash::{BuildHasher, Hash};
+
+use super::KeyedLimiter;
+use super::hash::Identity;
+use super::install::pair;
+use super::layout::{Kind, Layout};
+use super::shard::cells;
+use super::table::Table;
+
+impl Table {
+    /// Asked right after an opening, and openings are all that could make a second live cell: so what
+    /// holds here holds at every moment.
+    pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
+        let live = pair(identity.first, second)
+            .flat_map(|index| self.newest(index))
+            .filter(|&word| self.layout.is_live(word, identity.tag))
+            .count();
+        assert!(live <= 1, "{live} live cells carry one key");
+    }
+
+    fn newest(&self, index: usize) -> impl Iterator<Item = u64> {
+        cells().map(move |cell| self.shard(index).newest(cell))
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// The two shards of a key, which may be one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shards_of(&self, key: &K) -> [usize; 2] {
+        let shards = self.table.shards();
+        let identity = self.hashers.identity(key, shards, self.table.layout.tag_bits);
+        [identity.first, self.hashers.second(identity, shards)]
+    }
+
+    /// The claims that stand in the table.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn claims(&self) -> usize {
+        (0..self.table.shards())
+            .flat_map(|index| self.table.newest(index))
+            .filter(|&word| Layout::kind(word) == Kind::Claim)
+            .count()
+    }
+}
