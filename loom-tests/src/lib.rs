@@ -1,6 +1,6 @@
-//! What the models of Tollgate's core are made of: threads that race for a limit ([`race`]), the
-//! verdict on what they were told ([`verdict`]), and a suite that runs models under loom and, for each,
-//! a control that must fail ([`suite`]).
+//! What the models of Tollgate's core are made of: threads that race for a limit (`race`), the
+//! verdict on what they were told (`verdict`), and a suite that runs models under loom and, for each,
+//! a control that must fail (`suite`).
 //!
 //! The models are in `tests/models`. Without `--cfg loom` this crate is empty.
 //!
@@ -11,7 +11,7 @@
 //!   that takes too long or branches too often is a failure, not a success.
 //! * Loom turns two accesses round only if nothing else came between them at that word. A thread that
 //!   only reads a word, and is scheduled before one that reads and then writes it, may never be tried
-//!   after it. Hence the controls; and in a [`race`] the list that writes most comes last, since that is
+//!   after it. Hence the controls; and in a `race` the list that writes most comes last, since that is
 //!   the thread that loom runs first.
 //! * Loom does not explore load buffering, shows a load only the last seven stores, treats accesses that
 //!   are `SeqCst` as acquire and release (the core has none, only a fence) and never lets a weak
