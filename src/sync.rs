@@ -57,8 +57,12 @@ pub enum Fault {
     EvictLive,
     /// A new key starts at its own now, also below a floor.
     FloorLeftOutOfBase,
-    /// A new key heeds the floor of its second shard only.
+    /// A new key heeds the floor of the shard that it goes to only.
     OneFloorLeftOut,
+    /// A new key's floors are read before its claim stands.
+    FloorsBeforeClaim,
+    /// An opener reads its floor without a trace, so that a newer one may be published past its word.
+    FloorReadUnmarked,
     /// A late newcomer is tested at the floor, not at its own now.
     LateTestedAtFloor,
     /// A word is dated by a header that was read before it.
@@ -71,6 +75,8 @@ pub enum Fault {
     SweepWithStaleHeader,
     /// A newcomer judges words written under a newer floor by the older one.
     SurveyWithStaleHeader,
+    /// A sweep leaves claims standing: they may be opened below any number of newer floors.
+    SweepSparesClaims,
     /// A floor is published over cells that nobody has looked at.
     PublishWithoutSweep,
     /// A floor goes straight to its goal, also over live words.
@@ -101,6 +107,15 @@ pub(crate) mod scale {
     pub(crate) const fn rounds(most: usize) -> usize {
         most
     }
+
+    pub(crate) const fn count_apart() -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
+    pub(crate) const fn marks_floors() -> bool {
+        true
+    }
 }
 #[cfg(loom)]
 pub(crate) use control::scale;
@@ -118,6 +133,8 @@ pub mod control {
         static SPURIOUS: Cell<u32> = const { Cell::new(0) };
         static CELLS: Cell<usize> = const { Cell::new(2) };
         static ROUNDS: Cell<usize> = const { Cell::new(3) };
+        static APART: Cell<Option<u64>> = const { Cell::new(None) };
+        static MARKS: Cell<bool> = const { Cell::new(true) };
     }
 
     /// Plants a fault, or takes it away.
@@ -156,7 +173,32 @@ pub mod control {
         ROUNDS.set(rounds);
     }
 
+    /// Whether claims are counted apart from the headers, where loom does not see it.
+    ///
+    /// The count orders nothing, it only has to differ. In a header it gives every other load of that
+    /// header one more value to explore, all with the same floor: a model that does without explores
+    /// more threads.
+    pub fn count_apart(apart: bool) {
+        APART.set(apart.then_some(0));
+    }
+
+    /// Whether an opener's reading of its floor leaves a trace in the header. A model of threads that
+    /// all stay within an epoch can do without, for the same reason.
+    pub fn mark_floors(mark: bool) {
+        MARKS.set(mark);
+    }
+
     pub(crate) mod scale {
+        pub(crate) fn count_apart() -> Option<u64> {
+            let count = super::APART.get();
+            super::APART.set(count.map(|count| count + 1));
+            count
+        }
+
+        pub(crate) fn marks_floors() -> bool {
+            super::MARKS.get()
+        }
+
         pub(crate) fn cells(most: usize) -> usize {
             super::CELLS.get().min(most)
         }

@@ -1,5 +1,6 @@
 //! [`race`]: threads that ask one limit, each its own questions in their order.
 
+use std::cell::Cell;
 use std::panic;
 use std::sync::Arc;
 
@@ -61,9 +62,40 @@ pub fn ask_all(limit: &impl Limit, asks: &[Ask]) -> Vec<Call> {
     asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
 }
 
-/// Asks from one thread per list; the last list is the calling thread's own. Returns, after all have
-/// ended, what each was told.
+/// The order in which a race's threads are started. Loom runs the last one first and may skip a few
+/// orders of a thread that only reads: so every model is explored in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As the model lists them.
+    Listed,
+    /// From the last list to the first.
+    Reversed,
+}
+
+thread_local! {
+    static ORDER: Cell<Order> = const { Cell::new(Order::Listed) };
+    static IS_SAME_REVERSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets the order of the races that this thread of the system models.
+pub fn start_in(order: Order) {
+    ORDER.set(order);
+}
+
+/// Whether the last race's lists read the same from the last to the first.
+#[must_use]
+pub fn is_same_reversed() -> bool {
+    IS_SAME_REVERSED.get()
+}
+
+/// Asks from one thread per list; one list is the calling thread's own. Returns, after all have ended,
+/// what each was told.
 pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>> {
+    IS_SAME_REVERSED.set(lists.iter().eq(lists.iter().rev()));
+    let reversed = ORDER.get() == Order::Reversed;
+    if reversed {
+        lists.reverse();
+    }
     let own = lists.pop().unwrap_or_default();
     let others: Vec<_> = lists
         .into_iter()
@@ -79,5 +111,8 @@ pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>
     });
     let mut calls: Vec<_> = joined.collect();
     calls.push(own);
+    if reversed {
+        calls.reverse();
+    }
     calls
 }

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use loom::model::Builder;
 use tollgate::control::{self, Fault};
 
-/// An exploration that takes longer fails: the models are chosen so that they end.
+use crate::race::{self, Order};
+
+/// An exploration that takes longer fails: the models are chosen so that they end. Not with `--bound`.
 const TIME_MAX: Duration = Duration::from_secs(480);
 
 /// Branch points of one execution. Loom panics beyond.
@@ -102,6 +104,7 @@ struct Job {
     scenario: Scenario,
     fault: Option<Fault>,
     message: Option<&'static str>,
+    time_max: Duration,
 }
 
 /// What an exploration came to.
@@ -127,10 +130,22 @@ impl Suite {
     }
 
     /// Runs what the command line chooses, as `cargo test` would: names or parts of names, `--exact`,
-    /// `--list`, `--test-threads N`. Says whether everything passed.
+    /// `--list`, `--test-threads N`; and `--bound N` or `--bound none` for the models instead of their
+    /// own, however long that takes. Says whether everything passed.
     pub fn run(self, arguments: impl Iterator<Item = String>) -> bool {
-        let choice = Choice::parse(arguments);
-        let jobs: Vec<Job> = self.into_jobs().into_iter().filter(|job| choice.has(job)).collect();
+        let choice = match Choice::parse(arguments) {
+            Ok(choice) => choice,
+            Err(complaint) => {
+                say(&complaint);
+                return false;
+            }
+        };
+        let mut jobs = self.into_jobs();
+        jobs.retain(|job| choice.has(job));
+        for job in jobs.iter_mut().filter(|job| job.fault.is_none()) {
+            job.bound = choice.bound.unwrap_or(job.bound);
+            job.time_max = choice.bound.map_or(job.time_max, |_| Duration::MAX);
+        }
         if choice.list {
             for job in &jobs {
                 say(&format!("{}: test", job.name));
@@ -153,10 +168,10 @@ impl Suite {
                 assert!(name.ends_with("_is_caught"), "a control's name says so: {name}");
                 let (fault, message) = (Some(fault), Some(message));
                 let (name, scenario) = (format!("{subject}::{name}"), Arc::clone(&scenario));
-                jobs.push(Job { name, bound, scenario, fault, message });
+                jobs.push(Job { name, bound, scenario, fault, message, time_max: TIME_MAX });
             }
-            let name = format!("{subject}::{name}");
-            jobs.push(Job { name, bound, scenario, fault: None, message: None });
+            let (name, fault, message) = (format!("{subject}::{name}"), None, None);
+            jobs.push(Job { name, bound, scenario, fault, message, time_max: TIME_MAX });
         }
         jobs
     }
@@ -168,24 +183,34 @@ struct Choice {
     exact: bool,
     list: bool,
     workers: usize,
+    bound: Option<Bound>,
 }
 
 impl Choice {
-    fn parse(mut arguments: impl Iterator<Item = String>) -> Self {
-        let mut choice = Self { parts: Vec::new(), exact: false, list: false, workers: WORKERS };
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let (parts, workers) = (Vec::new(), WORKERS);
+        let mut choice = Self { parts, exact: false, list: false, workers, bound: None };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--exact" => choice.exact = true,
                 "--list" => choice.list = true,
                 "--test-threads" => {
                     let count = arguments.next().and_then(|count| count.parse().ok());
-                    choice.workers = count.unwrap_or(WORKERS).max(1);
+                    choice.workers = count.filter(|&count| count > 0).ok_or("--test-threads N")?;
+                }
+                "--bound" => {
+                    let most = arguments.next().unwrap_or_default();
+                    choice.bound = Some(match most.parse() {
+                        Ok(most) => Bound::Preemptions(most),
+                        Err(_) if most == "none" => Bound::None,
+                        Err(_) => return Err(format!("--bound N or --bound none, not {most:?}")),
+                    });
                 }
                 flag if flag.starts_with('-') => {} // libtest's, of no meaning here
                 _ => choice.parts.push(argument),
             }
         }
-        choice
+        Ok(choice)
     }
 
     fn has(&self, job: &Job) -> bool {
@@ -221,7 +246,13 @@ fn explore(job: &Job) -> Report {
     let outcome = thread::scope(|scope| {
         let explored = scope.spawn(|| {
             IS_CONTROL.set(job.fault.is_some());
-            panic::catch_unwind(AssertUnwindSafe(|| check(job, Arc::clone(&executions))))
+            panic::catch_unwind(AssertUnwindSafe(|| {
+                check(job, Order::Listed, start, &executions);
+                // A control is found in one order, and a race of equals has but one.
+                if job.fault.is_none() && !race::is_same_reversed() {
+                    check(job, Order::Reversed, start, &executions);
+                }
+            }))
         });
         explored.join().unwrap_or_else(Err)
     });
@@ -245,7 +276,7 @@ fn explore(job: &Job) -> Report {
 }
 
 /// Everything that loom would read from the environment is set here.
-fn check(job: &Job, executions: Arc<AtomicUsize>) {
+fn check(job: &Job, order: Order, start: Instant, executions: &Arc<AtomicUsize>) {
     let mut builder = Builder::new();
     builder.preemption_bound = match job.bound {
         Bound::None => None,
@@ -261,14 +292,18 @@ fn check(job: &Job, executions: Arc<AtomicUsize>) {
     builder.expect_explicit_explore = false;
     builder.location = false;
     builder.log = false;
-    let (scenario, fault, start) = (Arc::clone(&job.scenario), job.fault, Instant::now());
+    race::start_in(order);
+    let (scenario, fault, time_max) = (Arc::clone(&job.scenario), job.fault, job.time_max);
+    let executions = Arc::clone(executions);
     builder.check(move || {
         let count = executions.fetch_add(1, Ordering::Relaxed);
-        let late = count.is_multiple_of(1000) && start.elapsed() > TIME_MAX;
+        let late = count.is_multiple_of(1000) && start.elapsed() > time_max;
         assert!(!late, "truncated after {count} executions");
         control::plant(fault);
         control::fail_spuriously(0);
         control::use_rounds(3);
+        control::count_apart(false);
+        control::mark_floors(true);
         scenario();
         control::plant(None);
     });

@@ -18,8 +18,9 @@ use super::table::Table;
 /// own now. A matter of precision, not of safety.
 pub(super) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
-/// How often a disturbed advance starts again before it leaves the floor to whoever disturbs it.
-const TRIES: usize = if cfg!(loom) { 3 } else { 8 };
+/// Rounds of an advance: a few steps past what lives, and as many again if others disturb it. Then it
+/// leaves the floor to whoever disturbs it.
+const ROUNDS: usize = if cfg!(loom) { 4 } else { 12 };
 
 impl Table {
     /// Moves a shard's floor up to what `now` allows: by at most one epoch at a time while live words
@@ -28,19 +29,16 @@ impl Table {
     #[inline(never)]
     pub(super) fn advance(&self, index: usize, now_ns: u64) {
         let goal = floor_at(now_ns);
-        let mut disturbed = 0;
-        while disturbed < TRIES {
+        for _ in 0..ROUNDS {
             let header = self.shard(index).header();
             if goal <= header.floor() {
                 return;
             }
-            let published = self.sweep(index, header).is_some_and(|live| {
-                let furthest = header.floor().saturating_add(self.layout.epoch);
-                let live = live && !planted(Fault::JumpOverLiveWords);
-                let floor = if live { goal.min(furthest) } else { goal };
-                self.shard(index).publish(header, floor)
-            });
-            disturbed += usize::from(!published);
+            let Some(live) = self.sweep(index, header) else { continue };
+            let furthest = header.floor().saturating_add(self.layout.epoch);
+            let live = live && !planted(Fault::JumpOverLiveWords);
+            // Whether it succeeds or not: look again.
+            self.shard(index).publish(header, if live { goal.min(furthest) } else { goal });
         }
     }
 
@@ -59,6 +57,7 @@ impl Table {
             let word = shard.load(cell);
             let idle = match Layout::kind(word) {
                 Kind::Vacant => continue,
+                Kind::Claim if planted(Fault::SweepSparesClaims) => continue,
                 Kind::Claim => true,
                 Kind::Live => {
                     // Read after the word: a word written under a newer floor must not be judged by

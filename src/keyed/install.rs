@@ -21,7 +21,7 @@ use crate::sync::{Fault, Ordering, fence, planted, scale};
 use super::floor::{LAG_NS, first_instant_of_floor, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::cells;
+use super::shard::{Header, cells};
 use super::table::{Ask, Outcome, Table};
 
 /// A claim is lost only to an install of the same tag or to a sweep; three in a row are rare.
@@ -92,25 +92,32 @@ enum Round {
     Decided(Outcome),
     /// The claim is held and verified: nobody else can open this key.
     Verified(Seen),
-    /// Somebody was in the way: look again.
+    /// Somebody was in the way: search and survey again.
     Lost,
     /// A floor has to advance first, of this shard.
     Advance(usize),
 }
 
 impl Table {
-    /// Decides for a key that was found in neither of its shards.
+    /// Decides for a key that the caller has just found in neither of its shards.
     #[cold]
     #[inline(never)]
     pub(super) fn install(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Outcome {
+        let Identity { first, tag } = identity;
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
         while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
             if lost >= EAGER_ROUNDS {
                 backoff.spin();
             }
+            let early = planted(Fault::FloorsBeforeClaim).then(|| self.headers(first, second));
             let round = match self.claim(identity, second, ask) {
-                Round::Verified(claimed) => self.open(identity, second, claimed, ask),
+                // Only now: whoever forgot this key did so below a floor that was published before,
+                // and who sees the cell gone sees that floor.
+                Round::Verified(claimed) => {
+                    let headers = early.unwrap_or_else(|| self.enter(first, second, claimed));
+                    self.open(identity, second, claimed, headers, ask)
+                }
                 other => other,
             };
             match round {
@@ -121,19 +128,17 @@ impl Table {
                     advances += 1;
                 }
             }
+            if let Some(outcome) = pair(first, second).find_map(|index| self.hit(index, tag, ask)) {
+                return outcome;
+            }
         }
-        self.tallies.contended(identity.first);
+        self.tallies.contended(first);
         no_cell(ask.now_ns.saturating_add(LAG_NS), ask)
     }
 
-    /// Looks for the key and for a cell, claims the cell, and verifies that no other stands in the way.
+    /// Looks for a cell, claims it, and verifies that no other install stands in the way.
     fn claim(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Round {
         let Identity { first, tag } = identity;
-        for index in pair(first, second) {
-            if let Some(outcome) = self.hit(index, tag, ask) {
-                return Round::Decided(outcome);
-            }
-        }
         if ask.cost > self.kernel().limit() {
             return Round::Decided(self.newcomer(first, second, ask));
         }
@@ -207,12 +212,19 @@ impl Table {
         Round::Verified(mine)
     }
 
-    /// Reads the floors, decides, and turns the claim into a live word.
-    fn open(&self, identity: Identity, second: usize, mine: Seen, ask: &mut Ask<'_>) -> Round {
-        // Only now: whoever forgot this key did so below a floor that was published before, and who
-        // sees the cell gone sees that floor.
-        let base_ns = self.base_ns(identity.first, second, ask);
-        let near = self.is_near(self.shard(mine.shard).header(), base_ns);
+    /// Decides, from the later of now and both floors on, and turns the claim into a live word. The
+    /// header of its own shard comes first.
+    #[cfg_attr(not(loom), expect(unused_variables, reason = "`second` is for the models' witness"))]
+    fn open(
+        &self,
+        identity: Identity,
+        second: usize,
+        mine: Seen,
+        headers: [Header; 2],
+        ask: &mut Ask<'_>,
+    ) -> Round {
+        let base_ns = base_ns(headers, ask);
+        let near = self.is_near(headers[0], base_ns);
         if !near && !planted(Fault::FloorLeftOutOfBase) {
             self.give_back(mine);
             let reach = floor_at(ask.now_ns).saturating_add(self.layout.epoch);
@@ -244,22 +256,14 @@ impl Table {
         Round::Decided(Outcome { verdict: Verdict::Allowed, held: next, at_ns: base_ns })
     }
 
-    /// The instant that a new key starts at: now, or the floor of either shard if that is later.
-    fn base_ns(&self, first: usize, second: usize, ask: &mut Ask<'_>) -> u64 {
-        let floors = [first, second].map(|index| self.shard(index).header().floor_ns());
-        let floor_ns = if planted(Fault::FloorLeftOutOfBase) {
-            0
-        } else if planted(Fault::OneFloorLeftOut) {
-            floors[1]
-        } else {
-            floors[0].max(floors[1])
-        };
-        if floor_ns > ask.now_ns
-            && let Some(clock) = ask.clock.take()
-        {
-            ask.now_ns = ask.now_ns.max(clock.now().as_nanos());
-        }
-        floor_ns.max(ask.now_ns)
+    fn headers(&self, first: usize, second: usize) -> [Header; 2] {
+        [first, second].map(|index| self.shard(index).header())
+    }
+
+    /// Reads the floors for a verified claim: that of its own shard, then that of the other.
+    fn enter(&self, first: usize, second: usize, mine: Seen) -> [Header; 2] {
+        let other = if mine.shard == first { second } else { first };
+        [self.shard(mine.shard).enter(), self.shard(other).header()]
     }
 
     /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine.
@@ -271,7 +275,7 @@ impl Table {
 
     /// The answer to a question about a key that is not there, or to a cost that never fits.
     fn newcomer(&self, first: usize, second: usize, ask: &mut Ask<'_>) -> Outcome {
-        let at_ns = self.base_ns(first, second, ask);
+        let at_ns = base_ns(self.headers(first, second), ask);
         let late = self.kernel().lateness(ask.now_ns, at_ns);
         let moment = self.kernel().moment(at_ns);
         let verdict = match self.kernel().step(Held::IDLE, moment, late, ask.cost) {
@@ -353,6 +357,24 @@ impl Table {
 /// The denial of a newcomer for which there is no cell before `free_ns`.
 fn no_cell(free_ns: u64, ask: &Ask<'_>) -> Outcome {
     Outcome { verdict: Verdict::Full, held: Held::IDLE, at_ns: free_ns.max(ask.now_ns) }
+}
+
+/// The instant that a new key starts at: now, or the floor of either shard if that is later.
+fn base_ns(headers: [Header; 2], ask: &mut Ask<'_>) -> u64 {
+    let floors = headers.map(Header::floor_ns);
+    let floor_ns = if planted(Fault::FloorLeftOutOfBase) {
+        0
+    } else if planted(Fault::OneFloorLeftOut) {
+        floors[0]
+    } else {
+        floors[0].max(floors[1])
+    };
+    if floor_ns > ask.now_ns
+        && let Some(clock) = ask.clock.take()
+    {
+        ask.now_ns = ask.now_ns.max(clock.now().as_nanos());
+    }
+    floor_ns.max(ask.now_ns)
 }
 
 /// The shards of a key, each once.

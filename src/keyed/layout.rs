@@ -145,7 +145,7 @@ impl Layout {
         let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 3;
         let epoch_ns = u128::from(epoch_units) * demand.unit_ns.0 / demand.unit_ns.1;
         // One less, since an instant is compared with the floor in whole granules.
-        let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?.min((1 << 44) - 1);
+        let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?;
         let tag_bits = 63_u32.checked_sub(demand.count_bits + time_bits)?;
         Some(Self {
             kernel: demand.kernel,
@@ -153,10 +153,10 @@ impl Layout {
             time_bits: u8::try_from(time_bits).ok()?,
             state_bits: u8::try_from(demand.count_bits + time_bits).ok()?,
             time_mask: (1 << time_bits) - 1,
-            tag_bits: u8::try_from(tag_bits).ok().filter(|&bits| bits > 0)?,
+            tag_bits: u8::try_from(tag_bits).ok()?,
             back: 2 * epoch_units + demand.before + 2,
             epoch_units,
-            epoch: u64::try_from(epoch).ok()?,
+            epoch: u64::try_from(epoch).unwrap_or(u64::MAX),
         })
     }
 
@@ -284,5 +284,61 @@ impl Demand {
             ahead: 2 * gcra.burst_ticks(),
             time_bits_min,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(policy: &str) -> Layout {
+        Layout::plan(&policy.parse().expect("a policy")).expect("a layout")
+    }
+
+    const POLICIES: [&str; 8] = [
+        "gcra 10/m burst 10",
+        "gcra 1000000/s burst 1000",
+        "fixed-window 100/m",
+        "fixed-window 100/m from-first",
+        "sliding-window 100/m",
+        "sliding-window 60/h strict",
+        "segmented-window 20/m x4",
+        "segmented-window 100/m x6",
+    ];
+
+    #[test]
+    fn a_word_read_near_its_floor_names_one_instant() {
+        for layout in POLICIES.map(layout) {
+            let epoch = layout.epoch_units;
+            for unit in [3 * epoch, 1 << 40, (1 << 40) + epoch] {
+                let moment = Moment { unit, into_ns: 0 };
+                for (ahead, behind) in
+                    [(0, 0), (1, 0), (epoch, 0), (0, 1), (0, epoch), (0, 2 * epoch)]
+                {
+                    let held = Held { ahead, behind, counts: 0 };
+                    let word = layout.live(7, held, moment);
+                    assert_eq!(layout.unpack(word, moment), held, "{layout:?}");
+                    assert!(layout.is_live(word, 7) && !layout.is_live(word, 6));
+                    assert_eq!(Layout::kind(word), Kind::Live);
+                    assert!(!layout.is_claim_of(word, 7));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_tells_its_tag_and_its_nonce() {
+        for layout in POLICIES.map(layout) {
+            let state = layout.state_bits();
+            let claim = layout.claim(5, 3);
+            assert_eq!(claim, 1 << 63 | 5 << state | 3);
+            assert_eq!(Layout::kind(claim), Kind::Claim);
+            assert!(layout.is_claim_of(claim, 5));
+            assert!(!layout.is_claim_of(claim, 4) && !layout.is_claim_of(claim & !CLAIM, 5));
+            assert!(!layout.is_live(claim, 5));
+            // A nonce is cut to the state's width, whatever else is in the counter.
+            assert_eq!(layout.claim(5, u64::MAX), 1 << 63 | 5 << state | ((1 << state) - 1));
+        }
+        assert_eq!(Layout::kind(0), Kind::Vacant);
     }
 }

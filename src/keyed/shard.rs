@@ -8,7 +8,9 @@
 //!   *after* the word: who reads a word has, by that edge, a floor at least as new as its writer's;
 //! * the header is also loaded before the words; equal floors on both sides mean that no word was read
 //!   under a floor that was replaced meanwhile (which would only cause false denials);
-//! * a floor is published with `Release`, after the sweep under its predecessor.
+//! * a floor is published with `Release`, after the sweep under its predecessor;
+//! * a floor that a new word is to be dated by is read by a write (`enter`), so that the word and the next
+//!   floor cannot miss each other.
 
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
@@ -83,10 +85,26 @@ impl Shard {
 
     /// A number for a claim that no other claim in this shard carries until the counter has turned.
     pub(super) fn take_nonce(&self) -> u64 {
+        if let Some(count) = scale::count_apart() {
+            return if planted(Fault::EqualNonces) { 7 } else { count };
+        }
         // Relaxed: all that is asked of it is that no two threads get the same number, which one
-        // location's modification order gives. It also makes any publication under way fail.
+        // location's modification order gives.
         let header = Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::Relaxed));
         if planted(Fault::EqualNonces) { 7 } else { header.nonce() }
+    }
+
+    /// Reads the floor that a new word will be dated by. For who holds a claim in this shard.
+    pub(super) fn enter(&self) -> Header {
+        // A write, although only the floor is wanted, so that no floor can be published past a word that
+        // is about to be opened under its predecessor. If the write comes after the sweeper's load of
+        // the header, the publication fails. If before, the sweep sees the claim, and vacates it, or
+        // what followed it, and judges it: Release pairs with the Acquire of `header`, and the writes
+        // in between, all of them read-modify-writes, carry that on. Acquire as in `header`.
+        if planted(Fault::FloorReadUnmarked) || !scale::marks_floors() {
+            return self.header();
+        }
+        Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::AcqRel))
     }
 
     /// The newest word of a cell, as no thread of a model sees it: for assertions.
@@ -114,7 +132,7 @@ impl Shard {
 ///
 /// | field | who changes it |
 /// |---|---|
-/// | install counter | each claim adds one; the overflow falls off |
+/// | install counter | each claim adds one, and each opening; the overflow falls off |
 /// | spill deadline | nobody yet: the place of the spill tier's mark |
 /// | floor | who has swept the shard under the old one; it never falls |
 ///
@@ -174,6 +192,9 @@ mod tests {
         let shard = Shard::new(5);
         let seen = shard.header();
         shard.take_nonce();
+        assert!(!shard.publish(seen, 6));
+        let seen = shard.header();
+        assert_eq!(shard.enter(), seen);
         assert!(!shard.publish(seen, 6));
         assert!(shard.publish(shard.header(), 6));
         assert_eq!(shard.header().floor(), 6);

@@ -18,7 +18,7 @@ use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, REFUSED, assert_admitted, assert_bound, assert_no_claims,
 };
 use tollgate::Timestamp;
-use tollgate::control::Fault;
+use tollgate::control::{self, Fault};
 
 const BEFORE_MS: u64 = 10_000;
 const AFTER_MS: u64 = 110_000;
@@ -30,6 +30,8 @@ fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
 
 /// One shard, some cells, two keys; the first has spent its burst of 1 before.
 fn shard(cells: usize) -> (std::sync::Arc<Table>, [Key; 2]) {
+    control::count_apart(true);
+    control::mark_floors(false);
     let table = table("gcra 1/s burst 1", 1, cells);
     let keys = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
     (table, keys)
@@ -90,19 +92,47 @@ fn silence() {
     }
 }
 
-/// 2 threads, header and install and reclaim in one: each asks for the same new key, then one asks again
-/// far later, which moves the floors, while the other brings in a key that wants the cell.
+/// 2 threads: a newcomer that stalls with its claim standing, and one that moves the floor twice, since a
+/// key that has spent its burst is live at the first. A word of the newcomer's old time would be dated by
+/// the last floor, and from a little later read as busy. Its key is idle then: it is admitted.
+fn stalled_claim() {
+    control::use_rounds(1);
+    let (table, [busy, key]) = shard(2);
+    control::mark_floors(true);
+    let other = key_in(&table, [0, 0], 3);
+    let setup = ask_all(&*table, &[ask(busy, 1, BEFORE_MS)]);
+    let calls = race(&table, vec![vec![ask(key, 1, BEFORE_MS)], vec![ask(other, 1, SILENCE_MS)]]);
+    for key in [busy, key, other] {
+        assert_bound(&table, 1, key, &[&setup, &calls.concat()]);
+    }
+    assert_no_claims(&table);
+    assert_admitted(&ask_all(&*table, &[ask(key, 1, 240_000)]));
+}
+
+/// 2 threads: a newcomer, and one that finds nothing alive and takes the floor far ahead at once. A word of
+/// the newcomer's old time would be dated by that floor. Its key is idle then: it is admitted.
+fn jump() {
+    control::use_rounds(1);
+    let (table, [key, other]) = shard(1);
+    control::mark_floors(true);
+    let lists = vec![vec![ask(key, 1, BEFORE_MS)], vec![ask(other, 1, SILENCE_MS)]];
+    let calls = race(&table, lists).concat();
+    for key in [key, other] {
+        assert_bound(&table, 1, key, &[&calls]);
+    }
+    assert_no_claims(&table);
+    assert_admitted(&ask_all(&*table, &[ask(key, 1, 240_000)]));
+}
+
+/// 2 threads, header and install and reclaim in one: both ask for one new key, then one of them brings in
+/// another, far later, for which the floors move and the first key's cell is taken.
 fn composition() {
+    control::use_rounds(1);
+    control::count_apart(true);
     let table = table("gcra 1/s burst 1", 2, 1);
     let [key, other] = [1, 2].map(|nth| key_in(&table, [0, 1], nth));
-    let calls = race(
-        &table,
-        vec![
-            vec![ask(key, 1, BEFORE_MS), ask(key, 1, AFTER_MS)],
-            vec![ask(key, 1, BEFORE_MS), ask(other, 1, 20_000)],
-        ],
-    )
-    .concat();
+    let (early, late) = (ask(key, 1, BEFORE_MS), ask(other, 1, AFTER_MS));
+    let calls = race(&table, vec![vec![early], vec![early, late]]).concat();
     for key in [key, other] {
         assert_bound(&table, 1, key, &[&calls]);
     }
@@ -130,7 +160,7 @@ pub(crate) fn models() -> Vec<Model> {
             Fault::SweepWithStaleHeader,
             LOST_CHARGE,
         ),
-        Model::new("install_across_a_floor", Preemptions(3), install).control(
+        Model::new("install_across_a_floor", Bound::None, install).control(
             "survey_with_stale_header_is_caught",
             Fault::SurveyWithStaleHeader,
             LOST_CHARGE,
@@ -138,9 +168,19 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("long_silence", Preemptions(3), silence)
             .control("publishing_without_a_sweep_is_caught", Fault::PublishWithoutSweep, REFUSED)
             .control("jumping_over_live_words_is_caught", Fault::JumpOverLiveWords, REFUSED),
-        Model::new("header_install_reclaim", Preemptions(2), composition).control(
-            "composed_own_clock_is_caught",
-            Fault::ForgetByOwnClock,
+        Model::new("stalled_claim_across_floors", Preemptions(3), stalled_claim).control(
+            "a_sweep_that_spares_claims_is_caught",
+            Fault::SweepSparesClaims,
+            REFUSED,
+        ),
+        Model::new("jump_past_a_newcomer", Preemptions(3), jump).control(
+            "a_floor_read_unmarked_is_caught",
+            Fault::FloorReadUnmarked,
+            REFUSED,
+        ),
+        Model::new("header_install_reclaim", Preemptions(3), composition).control(
+            "composed_floors_before_the_claim_is_caught",
+            Fault::FloorsBeforeClaim,
             ABOVE_BOUND,
         ),
     ]
