@@ -99,6 +99,20 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_beyond_the_clock_is_not_taken_for_something_near() {
+        // Just below a tick a nanosecond, so that the factor is just below 2^64.
+        let scale = TickScale::new(999_999_999, 1_000_000_000, 0);
+        let room = 128 - u32::from(scale.shift);
+        let last = 1_u128 << (room - 1);
+        let at_ns = scale.first_ns(last);
+        assert!(at_ns < u64::MAX);
+        assert!(scale.ticks(at_ns) >= last && scale.ticks(at_ns - 1) < last);
+        assert_eq!(scale.first_ns(last << 1), u64::MAX);
+        assert_eq!(scale.first_ns((last << 1) + 1), u64::MAX);
+        assert_eq!(scale.first_ns(u128::MAX), u64::MAX);
+    }
+
+    #[test]
     fn first_ns_is_the_exact_inverse() {
         let scale = TickScale::new(7, 1_000_000_000, 12);
         for ticks in [1, 2, 4095, 4096, 28_672, 123_456_789, 1 << 45] {

@@ -25,7 +25,7 @@ impl FixedWindow {
 
     #[inline]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        Moment { unit: at_ns / self.window_ns, into_ns: at_ns % self.window_ns }
+        Moment { unit: at_ns / self.window_ns, into_ns: 0 }
     }
 
     #[inline]

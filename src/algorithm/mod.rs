@@ -65,7 +65,7 @@ impl Held {
 pub(crate) struct Moment {
     /// Whole units passed, low 64 bits.
     pub(crate) unit: u64,
-    /// Nanoseconds into that unit. 0 for GCRA, whose ticks are not divided further.
+    /// Nanoseconds into that unit, for the algorithms that look into it; 0 for the others.
     pub(crate) into_ns: u64,
 }
 
@@ -108,11 +108,11 @@ impl Kernel {
         each!(self, algorithm => algorithm.moment(at_ns))
     }
 
-    /// Whole units from one instant to a later one; cut at `u64::MAX`.
+    /// Whole units from one instant to a later one; cut at `u64::MAX`. None to an earlier one.
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.passed(from_ns, to_ns),
-            _ => self.moment(to_ns).unit - self.moment(from_ns).unit,
+            _ => self.moment(to_ns).unit.saturating_sub(self.moment(from_ns).unit),
         }
     }
 
@@ -121,7 +121,7 @@ impl Kernel {
     /// GCRA tests against the caller's own now; windows place a late request in the window of `at`.
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
-            Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
+            Self::Gcra(gcra) => gcra.passed(now_ns, at_ns),
             _ => 0,
         }
     }
@@ -200,4 +200,25 @@ pub(crate) const fn bits_for(largest: u64) -> u8 {
 /// Start of the window (segment, quantum) that lies `ahead` of the one that holds `at`.
 pub(crate) fn window_start_ns(at_ns: u64, window_ns: u64, ahead: u64) -> u64 {
     (at_ns / window_ns).saturating_add(ahead).saturating_mul(window_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_passed_is_counted_beyond_64_bits_and_cut_there() {
+        let kernel = Kernel::Gcra(Gcra::new(1_000_000_000, 1_000_000_000, 1, 12));
+        // 4,096 ticks a nanosecond: the low 64 bits wrap every 52 days.
+        let wrap_ns = 1 << 52;
+        assert_eq!(kernel.passed(wrap_ns - 1, wrap_ns + 1), 8_192);
+        assert_eq!(kernel.passed(0, wrap_ns), u64::MAX);
+        assert_eq!(kernel.passed(0, wrap_ns - 1), u64::MAX - 4_095);
+        assert_eq!(kernel.passed(1, 0), 0);
+        assert_eq!(kernel.lateness(5, 6), 4_096);
+        assert_eq!(kernel.lateness(6, 5), 0);
+        let window = Kernel::FixedWindow(FixedWindow::new(1, 10));
+        assert_eq!((window.passed(9, 31), window.passed(31, 9)), (3, 0));
+        assert_eq!(window.lateness(9, 31), 0);
+    }
 }

@@ -42,7 +42,7 @@ impl SegmentedWindow {
 
     #[inline]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        Moment { unit: at_ns / self.segment_ns, into_ns: at_ns % self.segment_ns }
+        Moment { unit: at_ns / self.segment_ns, into_ns: 0 }
     }
 
     #[inline]
@@ -105,17 +105,17 @@ impl SegmentedWindow {
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let ring = self.turn(held);
         let mut used = self.sum(ring);
-        for passed in 0..=self.segments {
+        let start_ns = |passed: u8| {
+            let ahead = held.ahead.saturating_add(u64::from(passed));
+            window_start_ns(at_ns, self.segment_ns, ahead)
+        };
+        for passed in 0..self.segments {
             if used <= self.limit - cost {
-                let ahead = held.ahead.saturating_add(u64::from(passed));
-                let start_ns = window_start_ns(at_ns, self.segment_ns, ahead);
-                return if passed == 0 { at_ns } else { start_ns };
+                return if passed == 0 { at_ns } else { start_ns(passed) };
             }
-            if passed < self.segments {
-                used -= self.count(ring, self.segments - 1 - passed);
-            }
+            used -= self.count(ring, self.segments - 1 - passed);
         }
-        u64::MAX // not reached: after n segments nothing is used, and cost <= limit
+        start_ns(self.segments) // nothing is used any more, and cost <= limit
     }
 
     /// Idle is: the whole limit would be admitted.

@@ -122,7 +122,7 @@ impl SlidingWindow {
     }
 
     /// When a previous count is low enough to leave room for `spare` further units: nanoseconds into
-    /// its successor, or `None` if not before that ends.
+    /// its successor, at most all of it; or `None` if it counts in full until that ends.
     fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {
         if previous == 0 || previous <= spare {
             return Some(0);
@@ -133,7 +133,7 @@ impl SlidingWindow {
         // previous * (W - e) <= allowance, for the least e. The quotient is at most W.
         let covered = self.allowance(spare) / u128::from(previous);
         let covered = u64::try_from(covered).unwrap_or(u64::MAX).min(self.window_ns);
-        (covered > 0).then(|| self.window_ns - covered)
+        Some(self.window_ns - covered)
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
