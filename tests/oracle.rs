@@ -9,16 +9,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::model::{LATEST_NS, finest_quantum_ns, finest_tick, model, verdict};
+use common::model::{LATEST_NS, duration, finest_quantum_ns, finest_tick, model, verdict};
 use proptest::prelude::*;
-use tollgate::{
-    Algorithm, Decision, KeyedLimiter, ManualClock, Meter, Policy, Quota, Timestamp, Word,
-};
-use tollgate_oracle::BigUint;
-
-fn duration(ns: &BigUint) -> Duration {
-    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-}
+use tollgate::{Algorithm, Decision, Meter, Policy, Quota, Timestamp, Word};
 
 /// Every quota that a test might meet: short and long periods, small and large counts.
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -116,54 +109,6 @@ proptest! {
             if now + reset < Timestamp::from_nanos(LATEST_NS) {
                 prop_assert_eq!(decision.reset_after(), reset, "{} at {}", policy, now_ns);
             }
-        }
-    }
-
-    /// Many keys in a small table, with time that goes forward by nanoseconds and by whole epochs:
-    /// a key that finds a cell is decided as if it had a word of its own.
-    #[test]
-    fn the_table_answers_as_a_model_per_key_does(
-        count in 1_u64..1_000,
-        burst in 1_u64..5_000,
-        algorithm in 0..8_usize,
-        period_ns in prop_oneof![Just(1_000_000_000_u64), Just(60_000_000_000), 50_000_000_u64..100_000_000_000],
-        requests in prop::collection::vec((0_u64..12, prop_oneof![0_u64..2_000, 0_u64..30_000_000], 0_u64..6), 1..300),
-    ) {
-        let quota = Quota::per(count, Duration::from_nanos(period_ns));
-        let policy = match algorithm {
-            0 | 1 => Policy::from(quota.burst(burst)),
-            2 => Policy::new(Algorithm::FixedWindow, quota).unwrap(),
-            3 => Policy::new(Algorithm::SlidingWindow, quota).unwrap(),
-            4 => Policy::new(Algorithm::SlidingWindowRoundDown, quota).unwrap(),
-            5 => Policy::new(Algorithm::FixedWindowFromFirst, quota).unwrap(),
-            6 => {
-                let quota = Quota::per(count % 60 + 1, Duration::from_nanos(period_ns / 4 * 4));
-                Policy::new(Algorithm::SegmentedWindow { segments: 4 }, quota).unwrap()
-            }
-            _ => Policy::new(Algorithm::SlidingWindowStrict, quota).unwrap(),
-        };
-        let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
-        // Such quotas count in ticks of 2^-12 units, and starts in 65,536ths of a window or finer.
-        let quantum_ns = 10_u64.pow((period_ns >> 16).ilog10());
-        let mut models: Vec<_> = (0..12).map(|_| model(policy, 12, quantum_ns)).collect();
-        let limit = models[0].limit();
-        let mut now_ns = 0_u64;
-        for (key, step, cost) in requests {
-            now_ns += period_ns / 1_000 * step;
-            let cost = cost * limit / 5;
-            let decision = table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
-            let model = &mut models[usize::try_from(key).unwrap()];
-            if let Decision::Denied(denial) = decision && denial.is_table_full() {
-                prop_assert!(model.is_idle(now_ns), "a live key lost its cell");
-                continue;
-            }
-            prop_assert_eq!(verdict(&decision), model.check(now_ns, cost), "{} at {}", policy, now_ns);
-            prop_assert_eq!(decision.remaining(), model.remaining(now_ns));
-            if let Decision::Denied(denial) = decision {
-                let expected = model.retry_after(now_ns, cost).map(|ns| duration(&ns));
-                prop_assert_eq!(denial.retry_after(), expected, "{} at {}", policy, now_ns);
-            }
-            prop_assert_eq!(decision.reset_after(), duration(&model.reset_after(now_ns)));
         }
     }
 

@@ -60,13 +60,19 @@ fn a_far_time_from_one_caller_spreads_to_nobody_else() {
 
 #[test]
 fn who_only_looks_moves_no_time() {
-    let table = table("1/m", 100);
+    let clock = ManualClock::new();
+    let table = KeyedLimiter::with_clock(policy("1/m"), 100, clock.clone()).unwrap();
     let hour = Timestamp::from_secs(3_600);
     assert!(table.check_at(&1, 1, Timestamp::default()).is_allowed());
     for key in 0..100 {
         assert!(table.peek_at(&key, 1, hour).is_allowed());
         assert!(table.check_at(&key, 0, hour).is_allowed());
         assert!(!table.check_at(&key, 99, hour).is_allowed());
+    }
+    clock.set(hour);
+    for key in 0..100 {
+        assert!(table.check(&key, 0).is_allowed());
+        assert!(table.peek(&key, 1).is_allowed());
     }
     assert!(!table.check_at(&1, 1, Timestamp::default()).is_allowed());
     for key in 2..50 {

@@ -62,3 +62,21 @@ fn quotas_are_constants() {
 fn a_limiter_has_its_cache_lines_to_itself() {
     assert!(align_of::<Limiter>() >= 64);
 }
+
+#[test]
+fn what_is_printed_for_debugging_says_something() {
+    assert_eq!(format!("{:?}", Word::from_bits(0xAB)), "Word(0x00000000000000ab)");
+    let table = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, ManualClock::new());
+    let told = format!("{:?}", table.expect("it fits"));
+    assert!(told.starts_with("KeyedLimiter { capacity: 5, bytes: "), "{told}");
+    assert!(told.ends_with("clock: Clock(manual), .. }"), "{told}");
+}
+
+#[test]
+fn a_table_tells_the_time_that_it_decides_at() {
+    let clock = ManualClock::new();
+    let table = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, clock.clone());
+    let table = table.expect("it fits");
+    clock.set(Timestamp::from_millis(1_234));
+    assert_eq!(table.now(), Timestamp::from_millis(1_234));
+}

@@ -1,5 +1,7 @@
 //! The reference model of a policy, told how finely a word counts time by the documented rules.
 
+use std::time::Duration;
+
 use tollgate::{Algorithm, Decision, Policy, Quota};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
 
@@ -54,4 +56,9 @@ pub fn verdict(decision: &Decision) -> Verdict {
         Decision::Denied(denial) if denial.is_never() => Verdict::Never,
         Decision::Denied(_) => Verdict::Denied,
     }
+}
+
+/// A wait of the model's, cut at what a clock can tell.
+pub fn duration(ns: &BigUint) -> Duration {
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }

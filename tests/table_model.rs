@@ -1,0 +1,182 @@
+//! The keyed table as a state machine against one model per key.
+//!
+//! Inserts, charges, peeks, time that goes on by a little and by many wraps, steps back, reclaims and
+//! full sets: a table of a few cells and a dozen keys, driven through its public API.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::model::{duration, model, verdict};
+use proptest::prelude::*;
+use tollgate::{
+    Algorithm, Decision, KeyedLimiter, ManualClock, Policy, PolicyError, Quota, Timestamp,
+};
+use tollgate_oracle::{Oracle, Verdict};
+
+const KEYS: usize = 12;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Time goes on by so many thousandths of a period.
+    On(u64),
+    /// The next request alone carries a time so many thousandths of a period back.
+    Back(u64),
+    /// A key asks for so many fifths of the limit.
+    Check { key: usize, fifths: u64 },
+    /// A key looks whether it would get so many fifths of the limit.
+    Peek { key: usize, fifths: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let on = prop_oneof![0_u64..2_000, 0_u64..200_000, 0_u64..30_000_000].prop_map(Step::On);
+    let back = prop_oneof![0_u64..2_000, 0_u64..200_000].prop_map(Step::Back);
+    let check = (0..KEYS, 0_u64..=6).prop_map(|(key, fifths)| Step::Check { key, fifths });
+    let peek = (0..KEYS, 0_u64..=6).prop_map(|(key, fifths)| Step::Peek { key, fifths });
+    prop::collection::vec(prop_oneof![6 => on, 1 => back, 10 => check, 2 => peek], 1..250)
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let period_ns =
+        prop_oneof![Just(1_000_000_000_u64), Just(60_000_000_000), 50_000_000_u64..100_000_000_000];
+    (1_u64..1_000, 1_u64..5_000, 0..10_usize, period_ns).prop_filter_map(
+        "does not fit a keyed word",
+        |(count, burst, algorithm, period_ns)| {
+            let quota =
+                |count, parts| Quota::per(count, Duration::from_nanos(period_ns / parts * parts));
+            let segmented = |count, segments: u8| {
+                Policy::new(Algorithm::SegmentedWindow { segments }, quota(count, segments.into()))
+            };
+            let algorithm = match algorithm {
+                0 | 1 => return Some(Policy::from(quota(count, 1).burst(burst))),
+                2 => Algorithm::FixedWindow,
+                3 => Algorithm::SlidingWindow,
+                4 => Algorithm::SlidingWindowRoundDown,
+                5 => Algorithm::FixedWindowFromFirst,
+                6 => Algorithm::SlidingWindowStrict,
+                // Side by side in the word; as one number; and where that is what fits.
+                7 => return fitting(segmented(count % 60 + 1, 4)),
+                8 => return fitting(segmented(count % 200 + 1, 6)),
+                _ => return fitting(segmented(count % 20 + 1, 10)),
+            };
+            fitting(Policy::new(algorithm, quota(count, 1)))
+        },
+    )
+}
+
+fn fitting(policy: Result<Policy, PolicyError>) -> Option<Policy> {
+    let policy = policy.ok()?;
+    KeyedLimiter::<usize>::with_clock(policy, 4, ManualClock::new()).is_ok().then_some(policy)
+}
+
+/// One key's model, and whether the table is bound to give its exact answers.
+///
+/// Not after a key may have been forgotten and has come back late: it then starts at a floor that
+/// nobody is told. Until all of that must be over, GCRA may be told less, never more; windows count
+/// such requests in the window that holds the floor.
+struct Expected {
+    model: Oracle,
+    inexact_until_ns: Option<u64>,
+}
+
+struct Machine {
+    policy: Policy,
+    table: KeyedLimiter<usize>,
+    fresh: Oracle,
+    expected: Vec<Expected>,
+    /// After so long without a request every key is idle.
+    horizon_ns: u64,
+    latest_ns: u64,
+    back_ns: u64,
+}
+
+impl Machine {
+    fn new(policy: Policy) -> Self {
+        let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
+        let period_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap();
+        // Such quotas count in ticks of 2^-12 units, and starts in 65,536ths of a window or finer.
+        let quantum_ns = 10_u64.pow((period_ns >> 16).ilog10());
+        let fresh = model(policy, 12, quantum_ns);
+        let mut spent = fresh.clone();
+        spent.check(0, spent.limit());
+        let drained_ns = u64::try_from(spent.reset_after(0)).unwrap();
+        let horizon_ns = drained_ns.max(2 * period_ns) + 2_000_000;
+        let expected = (0..KEYS).map(|_| Expected { model: fresh.clone(), inexact_until_ns: None });
+        let expected = expected.collect();
+        Self { policy, table, expected, horizon_ns, fresh, latest_ns: 0, back_ns: 0 }
+    }
+
+    fn run(&mut self, step: Step) -> Result<(), TestCaseError> {
+        let thousandth_ns = u64::try_from(self.policy.quota().period().as_nanos()).unwrap() / 1_000;
+        match step {
+            Step::On(thousandths) => self.latest_ns += thousandth_ns * thousandths,
+            Step::Back(thousandths) => self.back_ns = thousandth_ns * thousandths,
+            Step::Check { key, fifths } => self.ask(key, fifths, true)?,
+            Step::Peek { key, fifths } => self.ask(key, fifths, false)?,
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, key: usize, fifths: u64, charge: bool) -> Result<(), TestCaseError> {
+        let now_ns = self.latest_ns.saturating_sub(std::mem::take(&mut self.back_ns));
+        let now = Timestamp::from_nanos(now_ns);
+        let Expected { model, inexact_until_ns } = &mut self.expected[key];
+        if inexact_until_ns.is_some_and(|until_ns| until_ns < now_ns) {
+            (*model, *inexact_until_ns) = (self.fresh.clone(), None);
+        }
+        let cost = fifths * model.limit() / 5;
+        let decision = if charge {
+            self.table.check_at(&key, cost, now)
+        } else {
+            self.table.peek_at(&key, cost, now)
+        };
+        let may_be_forgotten = model.is_idle(self.latest_ns);
+        let late = now_ns < self.latest_ns && may_be_forgotten;
+        if late || inexact_until_ns.is_some() {
+            *inexact_until_ns = Some(self.latest_ns + self.horizon_ns);
+        }
+        let exact = inexact_until_ns.is_none();
+        let told =
+            format!("{} key {key} cost {cost} at {now_ns} of {}", self.policy, self.latest_ns);
+        if let Decision::Denied(denial) = decision
+            && denial.is_table_full()
+        {
+            prop_assert!(may_be_forgotten || !exact, "a live key lost its cell: {told}");
+            return Ok(());
+        }
+        let before = model.clone();
+        let expected = if charge { model.check(now_ns, cost) } else { model.peek(now_ns, cost) };
+        if !exact {
+            if self.policy.algorithm() == Algorithm::Gcra {
+                prop_assert!(!decision.is_allowed() || expected == Verdict::Allowed, "{told}");
+                if !decision.is_allowed() {
+                    *model = before; // denied for its floor: nothing is charged
+                }
+                prop_assert!(decision.remaining() <= model.remaining(now_ns), "{told}");
+            }
+            return Ok(());
+        }
+        prop_assert_eq!(verdict(&decision), expected, "{}", told);
+        prop_assert_eq!(decision.remaining(), model.remaining(now_ns), "{}", told);
+        prop_assert_eq!(decision.reset_after(), duration(&model.reset_after(now_ns)), "{}", told);
+        if let Decision::Denied(denial) = decision {
+            let wait = model.retry_after(now_ns, cost).map(|ns| duration(&ns));
+            prop_assert_eq!(denial.retry_after(), wait, "{}", told);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_table_answers_as_a_model_per_key_does(policy in policies(), steps in steps()) {
+        let mut machine = Machine::new(policy);
+        for step in steps {
+            machine.run(step)?;
+        }
+    }
+}
