@@ -81,6 +81,19 @@ fn who_only_looks_moves_no_time() {
 }
 
 #[test]
+fn live_are_the_keys_that_are_not_idle_to_the_tick() {
+    let table = table("1/s burst 1", 100);
+    assert_eq!(table.stats_at(Timestamp::default()).live, 0);
+    for key in 0..5 {
+        assert!(table.check_at(&key, 1, Timestamp::from_secs(key)).is_allowed());
+    }
+    // Key n is idle from n + 1 seconds on.
+    for (millis, live) in [(0, 5), (999, 5), (1_000, 4), (4_000, 1), (4_999, 1), (5_000, 0)] {
+        assert_eq!(table.stats_at(Timestamp::from_millis(millis)).live, live, "at {millis} ms");
+    }
+}
+
+#[test]
 fn a_look_far_ahead_sees_what_will_have_drained() {
     let table = table("10/m burst 10", 100);
     assert!(table.check_at(&1, 10, Timestamp::default()).is_allowed());

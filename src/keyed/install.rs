@@ -18,10 +18,11 @@ use crate::algorithm::Held;
 use crate::decision::Verdict;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 
-use super::floor::{LAG_NS, first_instant_of_floor, floor_at};
+use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::{Header, cells};
+use super::survey::{Choice, Seen, choose, pair};
 use super::table::{Ask, Outcome, Table};
 
 /// A claim is lost only to an install of the same tag or to a sweep; three in a row are rare.
@@ -33,59 +34,6 @@ const EAGER_ROUNDS: usize = 3;
 /// How often an install advances a floor before it gives up: each of its two shards once for now to be
 /// near, once for a cell, and as often again if others disturb it.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
-
-/// While the first shard holds fewer live cells than this, a new key goes there; then into the emptier
-/// of the two. Simulated: keeps 4 of 5 keys in their first shard, and fewer than 1 in 100,000 homeless
-/// at the design load ("first unless full" leaves 8 in 1,000 at 70 %).
-const FIRST_SHARD_SHARE: usize = 4;
-
-/// A word as it was read, and where.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    shard: usize,
-    cell: usize,
-    word: u64,
-}
-
-impl Seen {
-    /// All threads order cells alike, by their number in the whole table.
-    fn position(&self) -> (usize, usize) {
-        (self.shard, self.cell)
-    }
-}
-
-/// What one shard offers a new key.
-#[derive(Debug)]
-struct Offer {
-    shard: usize,
-    /// A claim of the key's own tag.
-    own_claim: Option<Seen>,
-    vacant: Option<Seen>,
-    /// A live word that is idle at the published floor.
-    idle: Option<Seen>,
-    /// Whether some live word would be idle at a floor that now allows.
-    idle_soon: bool,
-    /// Cells that hold claims, or words that are live at the floor that now allows.
-    taken: usize,
-}
-
-impl Offer {
-    /// A cell to claim, or the advance that would free one, or nothing.
-    fn best(&self) -> Option<Choice> {
-        match self.vacant.or(self.idle) {
-            Some(free) => Some(Choice::Claim(free)),
-            None => self.idle_soon.then_some(Choice::Advance(self.shard)),
-        }
-    }
-}
-
-/// What to do for a cell.
-#[derive(Clone, Copy, Debug)]
-enum Choice {
-    Claim(Seen),
-    /// The shard whose floor has to advance first.
-    Advance(usize),
-}
 
 /// How a round went.
 enum Round {
@@ -154,17 +102,8 @@ impl Table {
             }
             Some(_) if !ask.charge => Round::Decided(self.newcomer(first, second, ask)),
             Some(Choice::Advance(index)) => Round::Advance(index),
-            Some(Choice::Claim(victim)) if self.is_behind(victim.shard, ask.now_ns) => {
-                Round::Advance(victim.shard)
-            }
             Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),
         }
-    }
-
-    /// Whether a shard's floor lies so far below an instant that nothing may be written there at it.
-    fn is_behind(&self, index: usize, instant_ns: u64) -> bool {
-        let header = self.shard(index).header();
-        header.floor_ns() < instant_ns && !self.is_near(header, instant_ns)
     }
 
     fn claim_and_verify(&self, identity: Identity, second: usize, victim: Seen) -> Round {
@@ -284,74 +223,6 @@ impl Table {
         };
         Outcome { verdict, held: Held::IDLE, at_ns }
     }
-
-    /// What a shard offers a new key, or `None` if it was changed meanwhile.
-    fn survey(&self, index: usize, tag: u64, ask: &Ask<'_>) -> Option<Offer> {
-        let shard = self.shard(index);
-        let header = shard.header();
-        let floor_ns = header.floor_ns();
-        let at_floor = self.kernel().moment(floor_ns);
-        let goal_ns = (floor_at(ask.now_ns) << GRANULE_BITS).max(floor_ns);
-        let at_goal = self.kernel().moment(goal_ns);
-        let passed = self.kernel().passed(floor_ns, goal_ns);
-        let mut offer = Offer {
-            shard: index,
-            own_claim: None,
-            vacant: None,
-            idle: None,
-            idle_soon: false,
-            taken: 0,
-        };
-        for cell in cells() {
-            let word = shard.load(cell);
-            let seen = Seen { shard: index, cell, word };
-            match Layout::kind(word) {
-                Kind::Vacant => offer.vacant = offer.vacant.or(Some(seen)),
-                Kind::Claim => {
-                    offer.taken += 1;
-                    if self.layout.is_claim_of(word, tag) {
-                        offer.own_claim = offer.own_claim.or(Some(seen));
-                    }
-                }
-                // Installed since it was not found: not a stranger's cell, but the key's own.
-                Kind::Live
-                    if self.layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers) =>
-                {
-                    return None;
-                }
-                Kind::Live => {
-                    let held = self.layout.unpack(word, at_floor);
-                    if self.kernel().is_idle(held, at_floor) || planted(Fault::EvictLive) {
-                        offer.idle = offer.idle.or(Some(seen));
-                    } else if self.kernel().is_idle(held.seen_later(passed), at_goal) {
-                        offer.idle_soon = true;
-                        if planted(Fault::ForgetByOwnClock) {
-                            offer.idle = offer.idle.or(Some(seen));
-                        }
-                    } else {
-                        offer.taken += 1;
-                    }
-                }
-            }
-        }
-        // After the words, and equal: so each word was judged by the floor it is dated by.
-        let stale = shard.header().floor() != header.floor();
-        (!stale || planted(Fault::SurveyWithStaleHeader)).then_some(offer)
-    }
-
-    /// When the first cell of the two shards can be taken over, if nothing else happens. A hint: what
-    /// changes meanwhile is not looked at again.
-    fn first_free_ns(&self, first: usize, second: usize, ask: &Ask<'_>) -> u64 {
-        let idle_ns = pair(first, second).flat_map(|index| {
-            let shard = self.shard(index);
-            let floor_ns = shard.header().floor_ns();
-            let moment = self.kernel().moment(floor_ns);
-            let live = cells().map(|cell| shard.load(cell));
-            live.filter(|&word| Layout::kind(word) == Kind::Live)
-                .map(move |word| self.kernel().idle_ns(self.layout.unpack(word, moment), floor_ns))
-        });
-        first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
-    }
 }
 
 /// The denial of a newcomer for which there is no cell before `free_ns`.
@@ -377,21 +248,24 @@ fn base_ns(headers: [Header; 2], ask: &mut Ask<'_>) -> u64 {
     floor_ns.max(ask.now_ns)
 }
 
-/// The shards of a key, each once.
-pub(super) fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
-    std::iter::once(first).chain((second != first).then_some(second))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ManualClock, Timestamp};
 
-/// Where a new key should go: to an unfinished install of the same tag, else to the first shard while
-/// it has few live keys, else to the emptier of the two.
-fn choose(here: &Offer, there: &Offer) -> Option<Choice> {
-    let claims = [here.own_claim, there.own_claim];
-    if let Some(claim) = claims.into_iter().flatten().min_by_key(Seen::position) {
-        return Some(Choice::Claim(claim));
-    }
-    if here.taken < FIRST_SHARD_SHARE || here.taken <= there.taken {
-        here.best().or_else(|| there.best())
-    } else {
-        there.best().or_else(|| here.best())
+    #[test]
+    fn the_clock_is_read_again_only_if_a_floor_is_ahead() {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_nanos(9 << GRANULE_BITS));
+        let clock = clock.into();
+        for (floors, base, read_again) in
+            [([7, 0], 9, true), ([0, 12], 12, true), ([5, 4], 5, false)]
+        {
+            let now_ns = 5 << GRANULE_BITS;
+            let mut ask = Ask { now_ns, cost: 1, charge: true, clock: Some(&clock) };
+            assert_eq!(base_ns(floors.map(Header::first), &mut ask), base << GRANULE_BITS);
+            assert_eq!(ask.clock.is_none(), read_again, "{floors:?}");
+            assert_eq!(ask.now_ns, (if read_again { 9 } else { 5 }) << GRANULE_BITS);
+        }
     }
 }

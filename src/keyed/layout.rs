@@ -306,6 +306,29 @@ mod tests {
         "segmented-window 100/m x6",
     ];
 
+    /// Worked out apart from this code: time bits, tag bits, epoch in granules.
+    #[test]
+    fn the_layouts_of_these_policies_are_known() {
+        let known = [
+            ("gcra 10/m burst 10", 19, 44, 205_988),
+            ("gcra 1000000/s burst 1000", 31, 32, 165),
+            ("gcra 100/s burst 1000000", 31, 32, 20_308_836),
+            ("gcra 1/30d burst 100000", 31, 32, 699_205_074_101_685),
+            ("fixed-window 100/m", 7, 49, 2_231_596),
+            ("fixed-window 1000000/s", 8, 35, 78_200),
+            ("fixed-window 10/d", 10, 49, 27_850_341_795),
+            ("fixed-window 100/m from-first", 22, 34, 114_258),
+            ("fixed-window 1000/5s from-first", 21, 32, 5_076),
+            ("sliding-window 100/m", 5, 44, 400_542),
+            ("segmented-window 20/m x4", 5, 38, 85_829),
+        ];
+        for (policy, time_bits, tag_bits, epoch) in known {
+            let layout = layout(policy);
+            let found = (layout.time_bits, layout.tag_bits, layout.epoch);
+            assert_eq!(found, (time_bits, tag_bits, epoch), "{policy}");
+        }
+    }
+
     #[test]
     fn a_word_read_near_its_floor_names_one_instant() {
         for layout in POLICIES.map(layout) {

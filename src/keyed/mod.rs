@@ -7,6 +7,7 @@ mod layout;
 mod prefetch;
 mod shard;
 mod stats;
+mod survey;
 mod table;
 mod tally;
 #[cfg(loom)]

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hash};
 
 use super::KeyedLimiter;
 use super::hash::Identity;
-use super::install::pair;
 use super::layout::{Kind, Layout};
 use super::shard::cells;
+use super::survey::pair;
 use super::table::Table;
 
 impl Table {
