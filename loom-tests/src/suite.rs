@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ impl Suite {
     }
 
     /// Runs what the command line chooses, as `cargo test` would: names or parts of names, `--exact`,
-    /// `--list`, `--test-threads N`; and `--bound N` or `--bound none` for the models instead of their
+    /// `--list`, `--test-threads N`; `--fail-fast`, to start no more after a failure; and `--bound N` or `--bound none` for the models instead of their
     /// own, however long that takes. Says whether everything passed.
     pub fn run(self, arguments: impl Iterator<Item = String>) -> bool {
         let choice = match Choice::parse(arguments) {
@@ -155,7 +155,7 @@ impl Suite {
         hush_controls();
         let start = Instant::now();
         say(&format!("{:<64} {:>5} {:>12} {:>8}", "model", "bound", "executions", "seconds"));
-        let reports = explore_all(jobs, choice.workers);
+        let reports = explore_all(jobs, choice.workers, choice.fail_fast);
         summarise(&reports, start.elapsed())
     }
 
@@ -182,6 +182,7 @@ struct Choice {
     parts: Vec<String>,
     exact: bool,
     list: bool,
+    fail_fast: bool,
     workers: usize,
     bound: Option<Bound>,
 }
@@ -189,11 +190,13 @@ struct Choice {
 impl Choice {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let (parts, workers) = (Vec::new(), WORKERS);
-        let mut choice = Self { parts, exact: false, list: false, workers, bound: None };
+        let (exact, list, fail_fast, bound) = (false, false, false, None);
+        let mut choice = Self { parts, exact, list, fail_fast, workers, bound };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--exact" => choice.exact = true,
                 "--list" => choice.list = true,
+                "--fail-fast" => choice.fail_fast = true,
                 "--test-threads" => {
                     let count = arguments.next().and_then(|count| count.parse().ok());
                     choice.workers = count.filter(|&count| count > 0).ok_or("--test-threads N")?;
@@ -221,16 +224,21 @@ impl Choice {
     }
 }
 
-fn explore_all(jobs: Vec<Job>, workers: usize) -> Vec<Report> {
+fn explore_all(jobs: Vec<Job>, workers: usize, fail_fast: bool) -> Vec<Report> {
     let queue = Mutex::new(jobs.into_iter());
     let reports = Mutex::new(Vec::new());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let failed = AtomicBool::new(false);
+    let next = || {
+        let enough = fail_fast && failed.load(Ordering::Relaxed);
+        queue.lock().unwrap_or_else(PoisonError::into_inner).next().filter(|_| !enough)
+    };
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(job) = next() {
                     let report = explore(&job);
                     say(&report.line);
+                    failed.fetch_or(report.failure.is_some(), Ordering::Relaxed);
                     reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
                 }
             });
