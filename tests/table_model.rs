@@ -94,11 +94,16 @@ struct Machine {
 
 impl Machine {
     fn new(policy: Policy) -> Self {
+        Self::against(policy, policy)
+    }
+
+    /// A table of one policy, expected to answer by another of the same period.
+    fn against(policy: Policy, expected: Policy) -> Self {
         let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
         let period_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap();
         // Such quotas count in ticks of 2^-12 units, and starts in 65,536ths of a window or finer.
         let quantum_ns = 10_u64.pow((period_ns >> 16).ilog10());
-        let fresh = model(policy, 12, quantum_ns);
+        let fresh = model(expected, 12, quantum_ns);
         let mut spent = fresh.clone();
         spent.check(0, spent.limit());
         let drained_ns = u64::try_from(spent.reset_after(0)).unwrap();
@@ -178,5 +183,19 @@ proptest! {
         for step in steps {
             machine.run(step)?;
         }
+    }
+}
+
+#[test]
+fn a_model_of_one_unit_more_is_caught() {
+    for [policy, other] in [
+        ["gcra 10/s burst 10", "gcra 10/s burst 11"],
+        ["fixed-window 10/s", "fixed-window 11/s"],
+        ["sliding-window 10/s strict", "sliding-window 11/s strict"],
+        ["segmented-window 100/m x6", "segmented-window 101/m x6"],
+    ] {
+        let mut machine = Machine::against(common::policy(policy), common::policy(other));
+        let peek = machine.run(Step::Peek { key: 1, fifths: 1 });
+        assert!(peek.is_err(), "{policy}");
     }
 }

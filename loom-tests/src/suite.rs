@@ -130,8 +130,9 @@ impl Suite {
     }
 
     /// Runs what the command line chooses, as `cargo test` would: names or parts of names, `--exact`,
-    /// `--list`, `--test-threads N`; `--fail-fast`, to start no more after a failure; and `--bound N` or `--bound none` for the models instead of their
-    /// own, however long that takes. Says whether everything passed.
+    /// `--list`, `--test-threads N`; `--fail-fast`, to start no more after a failure; and `--bound N` or
+    /// `--bound none` for the models instead of their own, however long that takes. Says whether
+    /// everything passed.
     pub fn run(self, arguments: impl Iterator<Item = String>) -> bool {
         let choice = match Choice::parse(arguments) {
             Ok(choice) => choice,

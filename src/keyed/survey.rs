@@ -206,6 +206,19 @@ mod tests {
     }
 
     #[test]
+    fn claims_count_as_taken() {
+        let policy = "gcra 1/s burst 1".parse().expect("a policy");
+        let layout = Layout::plan(&policy).expect("a layout");
+        let table = Table::new(layout, 1, 10).expect("a table");
+        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, clock: None };
+        for cell in 0..3 {
+            let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
+            assert_eq!(offer.taken, cell);
+            assert!(table.shard(0).replace(cell, 0, layout.claim(7, 1)));
+        }
+    }
+
+    #[test]
     fn an_unfinished_install_of_the_key_is_taken_up_the_lowest_first() {
         let claim = |shard, cell| Some(Seen { shard, cell, word: 1 });
         let here = Offer { own_claim: claim(3, 5), ..offer(3, 1) };

@@ -28,10 +28,10 @@ fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
     Ask { key, cost, now_ms }
 }
 
-/// One shard, some cells, two keys; the first has spent its burst of 1 before.
+/// One shard, some cells, two keys. A caller gives up after one lost round, as after the last of many.
 fn shard(cells: usize) -> (std::sync::Arc<Table>, [Key; 2]) {
     control::count_apart(true);
-    control::mark_floors(false);
+    control::use_rounds(1);
     let table = table("gcra 1/s burst 1", 1, cells);
     let keys = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
     (table, keys)
@@ -96,9 +96,7 @@ fn silence() {
 /// key that has spent its burst is live at the first. A word of the newcomer's old time would be dated by
 /// the last floor, and from a little later read as busy. Its key is idle then: it is admitted.
 fn stalled_claim() {
-    control::use_rounds(1);
     let (table, [busy, key]) = shard(2);
-    control::mark_floors(true);
     let other = key_in(&table, [0, 0], 3);
     let setup = ask_all(&*table, &[ask(busy, 1, BEFORE_MS)]);
     let calls = race(&table, vec![vec![ask(key, 1, BEFORE_MS)], vec![ask(other, 1, SILENCE_MS)]]);
@@ -112,9 +110,7 @@ fn stalled_claim() {
 /// 2 threads: a newcomer, and one that finds nothing alive and takes the floor far ahead at once. A word of
 /// the newcomer's old time would be dated by that floor. Its key is idle then: it is admitted.
 fn jump() {
-    control::use_rounds(1);
     let (table, [key, other]) = shard(1);
-    control::mark_floors(true);
     let lists = vec![vec![ask(key, 1, BEFORE_MS)], vec![ask(other, 1, SILENCE_MS)]];
     let calls = race(&table, lists).concat();
     for key in [key, other] {
