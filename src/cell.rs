@@ -6,11 +6,12 @@
 //! of all admissions form one chain. A denial is decided on a value the word really had. The price is a
 //! non-guarantee that [`Permit`](crate::Permit) states: a decision orders no other memory.
 
+use crate::algorithm::{Decides, Kernel};
 use crate::clock::Timestamp;
 use crate::decision::Decision;
-use crate::meter::Meter;
+use crate::meter::{Meter, Step};
 use crate::sync::{AtomicU64, Ordering};
-use crate::word::Word;
+use crate::word::{Fields, Word};
 
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
@@ -28,23 +29,39 @@ impl Cell {
     }
 
     /// Decides and charges.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
+        // Each arm makes its own decision of its step: joined before, both would go through memory.
+        match &meter.kernel {
+            Kernel::Gcra(gcra) => {
+                self.charge(gcra, Fields::TIME_ALONE, now, cost).decision(meter.kernel)
+            }
+            _ => self.charge_window(meter, now, cost).decision(meter.kernel),
+        }
+    }
+
+    #[inline(never)]
+    fn charge_window(&self, meter: &Meter, now: Timestamp, cost: u64) -> Step {
+        self.charge(&meter.kernel, meter.fields, now, cost)
+    }
+
+    #[inline(always)]
+    fn charge(&self, algorithm: &impl Decides, fields: Fields, now: Timestamp, cost: u64) -> Step {
         let mut word = self.load();
         loop {
-            let (decision, next) = meter.check(word, now, cost);
-            if next == word {
-                return decision; // denied, or a cost of 0: nothing to write
+            let step = Step::of(algorithm, fields, word, now, cost);
+            if step.word == word {
+                return step; // denied, or a cost of 0: nothing to write
             }
             // Relaxed on both sides: see the header. A failure means that another thread's charge came
             // first (or a spurious failure of the weak form): look again. Lock-free: somebody charged.
             match self.0.compare_exchange_weak(
                 word.to_bits(),
-                next.to_bits(),
+                step.word.to_bits(),
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return decision,
+                Ok(_) => return step,
                 Err(found) => word = Word::from_bits(found),
             }
         }

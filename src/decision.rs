@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel};
 
 /// The answer to one request.
 ///

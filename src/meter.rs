@@ -1,6 +1,6 @@
 //! [`Meter`]: a policy compiled to arithmetic on one [`Word`].
 
-use crate::algorithm::Kernel;
+use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, Verdict, View};
 use crate::policy::Policy;
@@ -26,8 +26,8 @@ use crate::word::{Fields, Word};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meter {
-    kernel: Kernel,
-    fields: Fields,
+    pub(crate) kernel: Kernel,
+    pub(crate) fields: Fields,
 }
 
 impl Meter {
@@ -69,19 +69,8 @@ impl Meter {
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
-        // Past the latest time the clock stands still, so that no time can outgrow its word.
-        let now_ns = now.as_nanos().min(LATEST_NS);
-        let moment = self.kernel.moment(now_ns);
-        let held = self.fields.unpack(word, moment);
-        let view = View { kernel: self.kernel, held, at_ns: now_ns, now_ns, cost };
-        match self.kernel.step(held, moment, 0, cost) {
-            Some(next) if cost > 0 => (
-                Decision::new(Verdict::Allowed, View { held: next, ..view }),
-                self.fields.pack(next, moment),
-            ),
-            Some(_) => (Decision::new(Verdict::Allowed, view), word),
-            None => (Decision::new(Verdict::Denied, view), word),
-        }
+        let step = Step::of(&self.kernel, self.fields, word, now, cost);
+        (step.decision(self.kernel), step.word)
     }
 
     /// Decides without charging: would a request of `cost` units be admitted at `now`?
@@ -95,13 +84,60 @@ impl Meter {
     /// ```
     #[inline]
     pub fn peek(&self, word: Word, now: Timestamp, cost: u64) -> Decision {
+        Step::of(&self.kernel, self.fields, word, now, cost).asked().decision(self.kernel)
+    }
+}
+
+/// How a request went on a whole word.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    verdict: Verdict,
+    /// What the word held, and what it holds afterwards.
+    before: Held,
+    held: Held,
+    /// The word afterwards.
+    pub(crate) word: Word,
+    now_ns: u64,
+    cost: u64,
+}
+
+impl Step {
+    /// The one function behind every decision on a whole word.
+    #[inline(always)]
+    pub(crate) fn of(
+        algorithm: &impl Decides,
+        fields: Fields,
+        word: Word,
+        now: Timestamp,
+        cost: u64,
+    ) -> Self {
+        // Past the latest time the clock stands still, so that no time can outgrow its word.
         let now_ns = now.as_nanos().min(LATEST_NS);
-        let moment = self.kernel.moment(now_ns);
-        let held = self.fields.unpack(word, moment);
-        let view = View { kernel: self.kernel, held, at_ns: now_ns, now_ns, cost };
-        match self.kernel.step(held, moment, 0, cost) {
-            Some(_) => Decision::new(Verdict::Allowed, view),
-            None => Decision::new(Verdict::Denied, view),
+        let moment = algorithm.moment(now_ns);
+        let held = fields.unpack(word, moment);
+        let denied = Self { verdict: Verdict::Denied, before: held, held, word, now_ns, cost };
+        match algorithm.step(held, moment, 0, cost) {
+            Some(_) if cost == 0 => Self { verdict: Verdict::Allowed, ..denied },
+            Some(next) => Self {
+                verdict: Verdict::Allowed,
+                held: next,
+                word: fields.pack(next, moment),
+                ..denied
+            },
+            None => denied,
         }
+    }
+
+    /// The same request, only asked for: nothing is charged.
+    #[inline(always)]
+    pub(crate) fn asked(self) -> Self {
+        Self { held: self.before, ..self }
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(self, kernel: Kernel) -> Decision {
+        let Self { verdict, held, now_ns, cost, .. } = self;
+        let view = View { kernel, held, at_ns: now_ns, now_ns, cost };
+        Decision::new(verdict, view)
     }
 }

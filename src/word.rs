@@ -71,6 +71,9 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
+    /// GCRA's: no counts.
+    pub(crate) const TIME_ALONE: Self = Self { count_bits: 0 };
+
     #[inline]
     pub(crate) fn unpack(self, word: Word, moment: Moment) -> Held {
         let time = word.0 >> self.count_bits;

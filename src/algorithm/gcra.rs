@@ -15,7 +15,7 @@
 //! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
 //! a reading may be rounded.
 
-use super::{Held, Moment};
+use super::{Decides, Held, Moment};
 use crate::ticks::TickScale;
 
 /// GCRA at one quota and one tick.
@@ -23,7 +23,8 @@ use crate::ticks::TickScale;
 pub(crate) struct Gcra {
     scale: TickScale,
     burst_ticks: u64,
-    unit_bits: u8,
+    /// A power of two.
+    unit_ticks: u64,
 }
 
 impl Gcra {
@@ -32,18 +33,13 @@ impl Gcra {
         Self {
             scale: TickScale::new(count, period_ns, unit_bits),
             burst_ticks: burst << unit_bits,
-            unit_bits,
+            unit_ticks: 1 << unit_bits,
         }
     }
 
     #[inline]
-    pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        Moment { unit: self.scale.ticks_low(at_ns), into_ns: 0 }
-    }
-
-    #[inline]
     pub(super) fn limit(&self) -> u64 {
-        self.burst_ticks >> self.unit_bits
+        self.burst_ticks >> self.unit_ticks.ilog2()
     }
 
     pub(crate) fn burst_ticks(&self) -> u64 {
@@ -55,26 +51,12 @@ impl Gcra {
         u64::try_from(passed).unwrap_or(u64::MAX)
     }
 
-    /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not.
-    #[inline]
-    pub(super) fn step(&self, held: Held, late: u64, cost: u64) -> Option<Held> {
-        if cost > self.limit() {
-            return None; // and below, the shift cannot lose bits
-        }
-        let cost_ticks = cost << self.unit_bits;
-        if held.ahead.saturating_add(late) > self.burst_ticks - cost_ticks {
-            return None;
-        }
-        // At most burst_ticks, which is below 2^63.
-        Some(Held { ahead: held.ahead + cost_ticks, ..Held::IDLE })
-    }
-
     pub(super) fn remaining(&self, held: Held, late: u64) -> u64 {
-        self.burst_ticks.saturating_sub(held.ahead.saturating_add(late)) >> self.unit_bits
+        self.burst_ticks.saturating_sub(held.ahead.saturating_add(late)) >> self.unit_ticks.ilog2()
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
-        let room = self.burst_ticks - (cost << self.unit_bits);
+        let room = self.burst_ticks - cost * self.unit_ticks;
         self.scale.first_ns(self.tat(held, at_ns).saturating_sub(u128::from(room)))
     }
 
@@ -90,24 +72,44 @@ impl Gcra {
     }
 }
 
+impl Decides for Gcra {
+    const COUNTS: bool = false;
+
+    #[inline(always)]
+    fn moment(&self, at_ns: u64) -> Moment {
+        Moment { unit: self.scale.ticks_low(at_ns), into_ns: 0 }
+    }
+
+    /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not.
+    #[inline(always)]
+    fn step(&self, held: Held, _: Moment, late: u64, cost: u64) -> Option<Held> {
+        // Neither exists for a cost above the burst.
+        let cost_ticks = cost.checked_mul(self.unit_ticks)?;
+        let room = self.burst_ticks.checked_sub(cost_ticks)?;
+        if held.ahead.saturating_add(late) > room {
+            return None;
+        }
+        // At most the burst in ticks, which is below 2^63.
+        Some(Held { ahead: held.ahead + cost_ticks, ..Held::IDLE })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The decisions of GCRA(interval 10, `tolerance`) in nanoseconds: a bucket of 10 + tolerance, in
-    /// ticks rounded up. Only multiples of the interval have a policy text.
+    /// The decisions of GCRA(interval 10, `tolerance`) in nanoseconds: a unit drains in each, a request
+    /// costs 10, and the burst is 10 + tolerance.
     fn decisions(tolerance: u64, arrivals: &[u64]) -> String {
-        let unit_bits = 12;
-        let burst_ticks = ((10 + tolerance) << unit_bits).div_ceil(10);
-        let gcra = Gcra { burst_ticks, ..Gcra::new(1, 10, 1, unit_bits) };
+        let gcra = Gcra::new(1, 1, 10 + tolerance, 12);
         let mut tat = 0_u64;
         arrivals
             .iter()
             .map(|&now_ns| {
-                let now = gcra.moment(now_ns).unit;
-                let held = Held { ahead: tat.saturating_sub(now), ..Held::IDLE };
-                let Some(next) = gcra.step(held, 0, 1) else { return 'D' };
-                tat = now + next.ahead;
+                let moment = gcra.moment(now_ns);
+                let held = Held { ahead: tat.saturating_sub(moment.unit), ..Held::IDLE };
+                let Some(next) = gcra.step(held, moment, 0, 10) else { return 'D' };
+                tat = moment.unit + next.ahead;
                 'A'
             })
             .collect()

@@ -92,22 +92,44 @@ macro_rules! each {
     };
 }
 
-impl Kernel {
-    /// The same instant in this algorithm's unit.
-    #[inline]
-    pub(crate) fn moment(&self, at_ns: u64) -> Moment {
-        // GCRA inline, the others by a call: small enough to be inlined into a caller's loop.
-        match self {
-            Self::Gcra(gcra) => gcra.moment(at_ns),
-            other => other.window_moment(at_ns),
-        }
-    }
+/// What the path of a decision asks of an algorithm. Of [`Gcra`] itself where that is the policy, so that
+/// the compiler lays the path out for it alone; of the [`Kernel`] for all others.
+pub(crate) trait Decides {
+    /// Whether its words hold counts besides the time.
+    const COUNTS: bool;
 
-    #[inline(never)]
-    fn window_moment(&self, at_ns: u64) -> Moment {
+    /// The same instant in this algorithm's unit.
+    fn moment(&self, at_ns: u64) -> Moment;
+
+    /// Decides one request: what the word holds afterwards, or `None` if it is denied.
+    ///
+    /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a question: the answer
+    /// may be `Some`, and must not be written.
+    fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held>;
+}
+
+impl Decides for Kernel {
+    const COUNTS: bool = true;
+
+    fn moment(&self, at_ns: u64) -> Moment {
         each!(self, algorithm => algorithm.moment(at_ns))
     }
 
+    fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
+        if cost > self.limit() {
+            return None;
+        }
+        match self {
+            Self::Gcra(gcra) => gcra.step(held, moment, late, cost),
+            Self::FixedWindow(window) => window.step(held, cost),
+            Self::FromFirst(window) => window.step(held, moment, cost),
+            Self::SlidingWindow(window) => window.step(held, moment, cost),
+            Self::SegmentedWindow(window) => window.step(held, cost),
+        }
+    }
+}
+
+impl Kernel {
     /// Whole units from one instant to a later one; cut at `u64::MAX`. None to an earlier one.
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
@@ -124,32 +146,6 @@ impl Kernel {
             // A shortcut: asked for every answer, and nearly always 0.
             Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
             _ => 0,
-        }
-    }
-
-    /// Decides one request: what the word holds afterwards, or `None` if it is denied.
-    ///
-    /// `late` is [`Self::lateness`], 0 for a request on time. A cost of 0 is a question: the answer
-    /// may be `Some`, and must not be written.
-    #[inline]
-    pub(crate) fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
-        match self {
-            Self::Gcra(gcra) => gcra.step(held, late, cost),
-            other => other.window_step(held, moment, cost),
-        }
-    }
-
-    #[inline(never)]
-    fn window_step(&self, held: Held, moment: Moment, cost: u64) -> Option<Held> {
-        if cost > self.limit() {
-            return None;
-        }
-        match self {
-            Self::Gcra(gcra) => gcra.step(held, 0, cost),
-            Self::FixedWindow(window) => window.step(held, cost),
-            Self::FromFirst(window) => window.step(held, moment, cost),
-            Self::SlidingWindow(window) => window.step(held, moment, cost),
-            Self::SegmentedWindow(window) => window.step(held, cost),
         }
     }
 

@@ -8,6 +8,7 @@
 //! An advance first sweeps under the old floor and then publishes the new one: so while a floor stands,
 //! a whole sweep under its predecessor is over.
 
+use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
 
 use super::layout::{GRANULE_BITS, Kind, Layout};
@@ -66,7 +67,7 @@ impl Table {
                     if stale && !planted(Fault::SweepWithStaleHeader) {
                         return None;
                     }
-                    self.kernel().is_idle(self.layout.unpack(word, moment), moment)
+                    self.kernel().is_idle(self.layout.unpack(word, self.kernel(), moment), moment)
                 }
             };
             if !idle {

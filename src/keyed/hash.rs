@@ -12,7 +12,7 @@ use crate::sync::{Fault, planted};
 pub(super) struct Identity {
     /// The shard that is looked at first.
     pub(super) first: usize,
-    /// Never 0, so that a live word is never 0.
+    /// As it stands in a live word, the state's bits 0. Never 0 itself, so that a live word is never 0.
     pub(super) tag: u64,
 }
 
@@ -36,10 +36,11 @@ impl<S: BuildHasher> Hashers<S> {
         &self,
         key: &K,
         shards: usize,
-        tag_bits: u8,
+        words_per_tag: u64,
     ) -> Identity {
-        let tag = self.tag.hash_one(key) >> (u64::BITS - u32::from(tag_bits));
-        Identity { first: scale(self.place.hash_one(key), shards), tag: tag.max(1) }
+        // The hash's top bits, one to the right: the topmost of a live word is 0.
+        let tag = (self.tag.hash_one(key) >> 1) & words_per_tag.wrapping_neg();
+        Identity { first: scale(self.place.hash_one(key), shards), tag: tag.max(words_per_tag) }
     }
 
     /// The other shard of a key: `g(tag) - first` modulo the number of shards, which maps the second
@@ -73,7 +74,7 @@ mod tests {
         let hashers = Hashers::new(seeds(1), seeds(11));
         for shards in [1, 2, 3, 4, 1000, 219_781] {
             for key in 0_u64..1000 {
-                let one = hashers.identity(&key, shards, 30);
+                let one = hashers.identity(&key, shards, 1 << 33);
                 let other = Identity { first: hashers.second(one, shards), ..one };
                 assert!(one.first < shards && other.first < shards);
                 assert_eq!(hashers.second(other, shards), one.first);
@@ -108,9 +109,9 @@ mod tests {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
         let hashers = Hashers::new(seeds(21), seeds(31));
         for (name, key) in PATTERNS {
-            let identities = || (0..1 << 18).map(|n| hashers.identity(&key(n), 1024, 32));
-            let low = |tag: u64| usize::try_from(tag % 1024).expect("small");
-            let high = |tag: u64| usize::try_from(tag >> 22).expect("small");
+            let identities = || (0..1 << 18).map(|n| hashers.identity(&key(n), 1024, 1 << 31));
+            let low = |tag: u64| usize::try_from((tag >> 31) % 1024).expect("small");
+            let high = |tag: u64| usize::try_from(tag >> 53).expect("small");
             assert!(is_even(identities().map(|identity| identity.first)), "{name}: shards");
             assert!(
                 is_even(identities().map(|identity| low(identity.tag))),

@@ -14,7 +14,7 @@
 
 use crossbeam_utils::Backoff;
 
-use crate::algorithm::Held;
+use crate::algorithm::{Decides, Held};
 use crate::decision::Verdict;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 
@@ -183,7 +183,7 @@ impl Table {
             let outcome = Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns };
             return Round::Decided(outcome);
         };
-        let live = self.layout.live(identity.tag, next, moment);
+        let live = self.layout.live(identity.tag, next, self.kernel(), moment);
         let shard = self.shard(mine.shard);
         let claim =
             if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };

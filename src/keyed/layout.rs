@@ -18,7 +18,7 @@
 //!
 //! That is at most 3E + before + ahead wide, which fits in the field; so the low bits name one instant.
 
-use crate::algorithm::{Held, Kernel, Moment, bits_for};
+use crate::algorithm::{Decides, Held, Kernel, Moment, bits_for};
 use crate::error::BuildError;
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
@@ -61,6 +61,8 @@ pub(super) struct Layout {
     state_bits: u8,
     pub(super) tag_bits: u8,
     time_mask: u64,
+    /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
+    pub(super) words_per_tag: u64,
     back: u64,
     /// E, in the algorithm's unit. At least half of the longest that a word can stay live, so that an
     /// advance past everything that lives takes a handful of steps.
@@ -153,6 +155,7 @@ impl Layout {
             time_bits: u8::try_from(time_bits).ok()?,
             state_bits: u8::try_from(demand.count_bits + time_bits).ok()?,
             time_mask: (1 << time_bits) - 1,
+            words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
             back: 2 * epoch_units + demand.before + 2,
             epoch_units,
@@ -166,16 +169,16 @@ impl Layout {
         u32::from(self.state_bits)
     }
 
-    /// Whether `word` is live and carries `tag`.
-    #[inline]
+    /// Whether `word` is live and carries `tag`, which is given as it stands in a word.
+    #[inline(always)]
     pub(super) fn is_live(&self, word: u64, tag: u64) -> bool {
-        word >> self.state_bits() == tag
+        word.wrapping_sub(tag) < self.words_per_tag
     }
 
     /// Whether `word` is a claim that carries `tag`.
     #[inline]
     pub(super) fn is_claim_of(&self, word: u64, tag: u64) -> bool {
-        word & CLAIM != 0 && (word & !CLAIM) >> self.state_bits() == tag
+        word & CLAIM != 0 && self.is_live(word & !CLAIM, tag)
     }
 
     /// What kind of word this is, whoever's it is.
@@ -188,26 +191,39 @@ impl Layout {
     }
 
     pub(super) fn claim(&self, tag: u64, nonce: u64) -> u64 {
-        CLAIM | (tag << self.state_bits()) | (nonce & ((1 << self.state_bits()) - 1))
+        CLAIM | tag | (nonce & (self.words_per_tag - 1))
     }
 
-    #[inline]
-    pub(super) fn live(&self, tag: u64, held: Held, moment: Moment) -> u64 {
+    /// The live word of `tag` that holds `held`, seen from `moment`. The algorithm is this layout's.
+    #[inline(always)]
+    pub(super) fn live(
+        &self,
+        tag: u64,
+        held: Held,
+        algorithm: &impl Decides,
+        moment: Moment,
+    ) -> u64 {
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
-        let time = time & self.time_mask;
-        (tag << self.state_bits()) | (time << self.count_bits) | held.counts
+        tag | ((time & self.time_mask) << self.count_bits(algorithm)) | held.counts
     }
 
     /// What a live word holds, seen from an instant in [F, F + E] of its shard's floor.
-    #[inline]
-    pub(super) fn unpack(&self, word: u64, moment: Moment) -> Held {
+    #[inline(always)]
+    pub(super) fn unpack(&self, word: u64, algorithm: &impl Decides, moment: Moment) -> Held {
+        let count_bits = self.count_bits(algorithm);
         let earliest = moment.unit.wrapping_sub(self.back);
-        let since = (word >> self.count_bits).wrapping_sub(earliest) & self.time_mask;
+        let since = (word >> count_bits).wrapping_sub(earliest) & self.time_mask;
         Held {
             ahead: since.saturating_sub(self.back),
             behind: self.back.saturating_sub(since),
-            counts: word & ((1 << self.count_bits) - 1),
+            counts: word & ((1 << count_bits) - 1),
         }
+    }
+
+    /// 0 at compile time where the algorithm is known to keep no counts.
+    #[inline(always)]
+    fn count_bits<A: Decides>(&self, _: &A) -> u8 {
+        if A::COUNTS { self.count_bits } else { 0 }
     }
 }
 
@@ -339,11 +355,12 @@ mod tests {
                     [(0, 0), (1, 0), (epoch, 0), (0, 1), (0, epoch), (0, 2 * epoch)]
                 {
                     let held = Held { ahead, behind, counts: 0 };
-                    let word = layout.live(7, held, moment);
-                    assert_eq!(layout.unpack(word, moment), held, "{layout:?}");
-                    assert!(layout.is_live(word, 7) && !layout.is_live(word, 6));
+                    let [six, seven] = [6, 7].map(|tag| tag << layout.state_bits());
+                    let word = layout.live(seven, held, &layout.kernel, moment);
+                    assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{layout:?}");
+                    assert!(layout.is_live(word, seven) && !layout.is_live(word, six));
                     assert_eq!(Layout::kind(word), Kind::Live);
-                    assert!(!layout.is_claim_of(word, 7));
+                    assert!(!layout.is_claim_of(word, seven));
                 }
             }
         }
@@ -353,14 +370,15 @@ mod tests {
     fn a_claim_tells_its_tag_and_its_nonce() {
         for layout in POLICIES.map(layout) {
             let state = layout.state_bits();
-            let claim = layout.claim(5, 3);
+            let [four, five] = [4, 5].map(|tag| tag << state);
+            let claim = layout.claim(five, 3);
             assert_eq!(claim, 1 << 63 | 5 << state | 3);
             assert_eq!(Layout::kind(claim), Kind::Claim);
-            assert!(layout.is_claim_of(claim, 5));
-            assert!(!layout.is_claim_of(claim, 4) && !layout.is_claim_of(claim & !CLAIM, 5));
-            assert!(!layout.is_live(claim, 5));
+            assert!(layout.is_claim_of(claim, five));
+            assert!(!layout.is_claim_of(claim, four) && !layout.is_claim_of(claim & !CLAIM, five));
+            assert!(!layout.is_live(claim, five));
             // A nonce is cut to the state's width, whatever else is in the counter.
-            assert_eq!(layout.claim(5, u64::MAX), 1 << 63 | 5 << state | ((1 << state) - 1));
+            assert_eq!(layout.claim(five, u64::MAX), 1 << 63 | 5 << state | ((1 << state) - 1));
         }
         assert_eq!(Layout::kind(0), Kind::Vacant);
     }

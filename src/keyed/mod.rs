@@ -215,16 +215,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     /// Hash, fetch the line, and only then read the clock: see [`prefetch`](mod@prefetch).
-    #[inline]
+    #[inline(always)]
     fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
         let shards = self.table.shards();
-        let identity = self.hashers.identity(key, shards, self.table.layout.tag_bits);
+        let identity = self.hashers.identity(key, shards, self.table.layout.words_per_tag);
         prefetch(self.table.shard(identity.first));
         let (now, clock) = match now {
             Some(now) => (now, None),
             None => (self.clock.now(), Some(&self.clock)),
         };
-        let charge = charge && cost <= self.table.kernel().limit();
         let ask = Ask { now_ns: now.as_nanos(), cost, charge, clock };
         self.table.decide(identity, || self.hashers.second(identity, shards), ask)
     }

@@ -1,5 +1,6 @@
 //! [`Stats`]: what a table holds and what has happened to it.
 
+use crate::algorithm::Decides;
 use std::time::Duration;
 
 use super::layout::{GRANULE_BITS, Kind, Layout};
@@ -72,7 +73,7 @@ impl Table {
         let is_live = |&cell: &usize| {
             let word = shard.load(cell);
             Layout::kind(word) == Kind::Live && {
-                let held = self.layout.unpack(word, moment);
+                let held = self.layout.unpack(word, self.kernel(), moment);
                 self.kernel().idle_ns(held, floor_ns) > now_ns.max(floor_ns)
             }
         };

@@ -1,10 +1,11 @@
 //! Where a new key could go: what its two shards offer, and which is chosen.
 
+use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::cells;
+use super::shard::{cells, is_upper};
 use super::table::{Ask, Table};
 
 /// While the first shard holds fewer live cells than this, a new key goes there; then into the emptier
@@ -34,7 +35,8 @@ pub(super) struct Offer {
     /// A claim of the key's own tag.
     own_claim: Option<Seen>,
     vacant: Option<Seen>,
-    /// A live word that is idle at the published floor.
+    /// A live word that is idle at the published floor. Of several such cells one of the key's home, if
+    /// there is any: that is where it is looked for first.
     idle: Option<Seen>,
     /// Whether some live word would be idle at a floor that now allows.
     idle_soon: bool,
@@ -82,11 +84,15 @@ impl Table {
             behind: ask.now_ns >> GRANULE_BITS > header.floor().saturating_add(self.layout.epoch),
             taken: 0,
         };
+        let of_these = |found: Option<Seen>, seen| match found {
+            Some(_) if !is_upper(tag) => found,
+            _ => Some(seen),
+        };
         for cell in cells() {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
             match Layout::kind(word) {
-                Kind::Vacant => offer.vacant = offer.vacant.or(Some(seen)),
+                Kind::Vacant => offer.vacant = of_these(offer.vacant, seen),
                 Kind::Claim => {
                     offer.taken += 1;
                     if self.layout.is_claim_of(word, tag) {
@@ -100,13 +106,13 @@ impl Table {
                     return None;
                 }
                 Kind::Live => {
-                    let held = self.layout.unpack(word, at_floor);
+                    let held = self.layout.unpack(word, self.kernel(), at_floor);
                     if self.kernel().is_idle(held, at_floor) || planted(Fault::EvictLive) {
-                        offer.idle = offer.idle.or(Some(seen));
+                        offer.idle = of_these(offer.idle, seen);
                     } else if self.kernel().is_idle(held.seen_later(passed), at_goal) {
                         offer.idle_soon = true;
                         if planted(Fault::ForgetByOwnClock) {
-                            offer.idle = offer.idle.or(Some(seen));
+                            offer.idle = of_these(offer.idle, seen);
                         }
                     } else {
                         offer.taken += 1;
@@ -127,8 +133,9 @@ impl Table {
             let floor_ns = shard.header().floor_ns();
             let moment = self.kernel().moment(floor_ns);
             let live = cells().map(|cell| shard.load(cell));
-            live.filter(|&word| Layout::kind(word) == Kind::Live)
-                .map(move |word| self.kernel().idle_ns(self.layout.unpack(word, moment), floor_ns))
+            live.filter(|&word| Layout::kind(word) == Kind::Live).map(move |word| {
+                self.kernel().idle_ns(self.layout.unpack(word, self.kernel(), moment), floor_ns)
+            })
         });
         first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
     }
@@ -214,7 +221,7 @@ mod tests {
         for cell in 0..3 {
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.taken, cell);
-            assert!(table.shard(0).replace(cell, 0, layout.claim(7, 1)));
+            assert!(table.shard(0).replace(cell, 0, layout.claim(7 << layout.state_bits(), 1)));
         }
     }
 

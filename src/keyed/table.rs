@@ -1,8 +1,10 @@
 //! [`Table`]: the shards, and the path of a decision whose key is there.
 
+use std::hint::select_unpredictable;
+
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::Clock;
 use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
@@ -10,7 +12,8 @@ use crate::sync::{Fault, planted};
 
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
-use super::shard::{CELLS, Header, Shard, cells};
+use super::shard::{CELLS, Header, Row, Shard};
+use super::survey::pair;
 use super::tally::Tallies;
 
 /// Shards that share one padded unit: two where the hardware fetches lines of 64 bytes in pairs.
@@ -27,11 +30,12 @@ type Pad = CachePadded<[Shard; SHARDS_PER_PAD]>;
 const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// One request.
+#[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) now_ns: u64,
     pub(super) cost: u64,
-    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0 or one that
-    /// never fits. Who does not charge changes nothing, not even a floor.
+    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. Who does not
+    /// charge changes nothing, not even a floor; nor does who asks for more than ever fits.
     pub(super) charge: bool,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
@@ -43,6 +47,15 @@ pub(super) struct Outcome {
     pub(super) verdict: Verdict,
     pub(super) held: Held,
     pub(super) at_ns: u64,
+}
+
+/// What came of looking for a key in one shard.
+enum Hit {
+    Decided(Outcome),
+    /// The row does not hold the key.
+    Elsewhere,
+    /// It does, but its floor is not near, and the word cannot be read as it is.
+    Afar,
 }
 
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
@@ -96,76 +109,132 @@ impl Table {
     /// Decides one request: in the key's cell if it has one, else by an install.
     ///
     /// `second` names the key's other shard; it is asked only if the first does not hold the key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decide(
         &self,
         identity: Identity,
         second: impl Fn() -> usize,
-        mut ask: Ask<'_>,
+        ask: Ask<'_>,
     ) -> Decision {
-        let outcome = match self.hit(identity.first, identity.tag, &ask) {
-            Some(outcome) => outcome,
-            None => self.decide_beyond_first(identity, second(), &mut ask),
-        };
-        let Outcome { verdict, held, at_ns } = outcome;
-        let view = View { kernel: *self.kernel(), held, at_ns, now_ns: ask.now_ns, cost: ask.cost };
-        Decision::new(verdict, view)
+        // Each way makes its own decision of its outcome: joined before, both would go through memory.
+        if let Kernel::Gcra(gcra) = self.kernel() {
+            let (mut index, mut is_last) = (identity.first, false);
+            loop {
+                let home = Row::home(index, identity.tag);
+                match self.hit_by(gcra, home, identity.tag, ask, |_, _| None) {
+                    Hit::Decided(outcome) => return self.decision(outcome, ask),
+                    // One key in five lives in its second shard.
+                    Hit::Elsewhere if !is_last => (index, is_last) = (second(), true),
+                    Hit::Elsewhere | Hit::Afar => break,
+                }
+            }
+        }
+        let (outcome, ask) = self.decide_slowly(identity, second(), ask);
+        self.decision(outcome, ask)
     }
 
-    /// One key in five lives in its second shard.
+    #[inline(always)]
+    fn decision(&self, outcome: Outcome, ask: Ask<'_>) -> Decision {
+        let Outcome { verdict, held, at_ns } = outcome;
+        let Ask { now_ns, cost, .. } = ask;
+        Decision::new(verdict, View { kernel: *self.kernel(), held, at_ns, now_ns, cost })
+    }
+
+    /// For windows, for new keys, and where a floor is not near. Gives the request back, at the now that
+    /// it was decided at: its clock may have been read again.
     #[inline(never)]
-    fn decide_beyond_first(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Outcome {
-        match self.hit(second, identity.tag, ask) {
+    fn decide_slowly<'a>(
+        &self,
+        identity: Identity,
+        second: usize,
+        mut ask: Ask<'a>,
+    ) -> (Outcome, Ask<'a>) {
+        let Identity { first, tag } = identity;
+        let outcome = match pair(first, second).find_map(|index| self.hit(index, tag, &ask)) {
             Some(outcome) => outcome,
-            None => self.install(identity, second, ask),
+            None => self.install(identity, second, &mut ask),
+        };
+        (outcome, ask)
+    }
+
+    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
+    #[inline(never)]
+    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask<'_>) -> Option<Outcome> {
+        loop {
+            let afar = |header: Header, word| {
+                let advance = ask.charge
+                    && ask.cost <= self.kernel().limit()
+                    && ask.now_ns > header.floor_ns();
+                (!advance).then(|| self.unpack_afar(header, word, ask.now_ns))
+            };
+            match self.hit_by(self.kernel(), Row::whole(index), tag, *ask, afar) {
+                Hit::Decided(outcome) => return Some(outcome),
+                Hit::Elsewhere => return None,
+                Hit::Afar => self.advance(index, ask.now_ns),
+            }
         }
     }
 
-    /// Decides in the key's cell, if this shard holds it. Lock-free: each turn of the loop that does
+    /// Decides in the key's cell, if this row holds it. Lock-free: each turn of the loop that does
     /// not end it means that another thread has charged, cleared or advanced something.
-    #[inline]
-    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask<'_>) -> Option<Outcome> {
-        let shard = self.shard(index);
+    ///
+    /// `afar` reads a word whose floor is not near, if that can be done before the floor has advanced.
+    #[inline(always)]
+    fn hit_by(
+        &self,
+        algorithm: &impl Decides,
+        row: Row,
+        tag: u64,
+        ask: Ask<'_>,
+        afar: impl Fn(Header, u64) -> Option<Held>,
+    ) -> Hit {
+        let shard = self.shard(row.shard);
         loop {
             let before = shard.header();
-            let (cell, word) = self.find(shard, tag)?;
+            let Some((cell, word)) = self.find(row, tag) else { return Hit::Elsewhere };
             let header =
                 if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
             if header.floor() != before.floor() {
                 continue;
             }
-            let moment = self.kernel().moment(ask.now_ns);
+            let moment = algorithm.moment(ask.now_ns);
             let held = if self.is_near(header, ask.now_ns) || planted(Fault::DecodeAgainstNow) {
-                self.layout.unpack(word, moment)
-            } else if ask.charge && ask.now_ns > header.floor_ns() {
-                self.advance(index, ask.now_ns);
-                continue;
+                self.layout.unpack(word, algorithm, moment)
             } else {
-                self.unpack_afar(header, word, ask.now_ns)
+                let Some(held) = afar(header, word) else { return Hit::Afar };
+                held
             };
-            let outcome = |verdict, held| Some(Outcome { verdict, held, at_ns: ask.now_ns });
-            let Some(next) = self.kernel().step(held, moment, 0, ask.cost) else {
+            let outcome =
+                |verdict, held| Hit::Decided(Outcome { verdict, held, at_ns: ask.now_ns });
+            let Some(next) = algorithm.step(held, moment, 0, ask.cost) else {
                 return outcome(Verdict::Denied, held);
             };
             if !ask.charge {
                 return outcome(Verdict::Allowed, held);
             }
-            if shard.charge(cell, word, self.layout.live(tag, next, moment)) {
+            if shard.charge(cell, word, self.layout.live(tag, next, algorithm, moment)) {
                 return outcome(Verdict::Allowed, next);
             }
         }
     }
 
-    /// The live word of `tag`, and its cell.
-    #[inline]
-    fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
-        for cell in cells() {
-            let word = shard.load(cell);
-            if self.layout.is_live(word, tag) {
-                return Some((cell, word));
-            }
+    /// The live word of `tag` among the cells of a row, and its cell.
+    ///
+    /// Looks at all of them and selects: which of them holds a key cannot be foreseen, and a branch taken
+    /// wrongly costs more than the other loads, all from one line.
+    #[inline(always)]
+    fn find(&self, row: Row, tag: u64) -> Option<(usize, u64)> {
+        let Row { shard, first, count } = row;
+        let shard = self.shard(shard);
+        let words_per_tag = self.layout.words_per_tag; // once: loads that acquire may not be merged
+        let (mut found, mut held) = (count, 0);
+        for nth in (0..count).rev() {
+            let word = shard.load(first + nth);
+            let is_it = word.wrapping_sub(tag) < words_per_tag;
+            found = select_unpredictable(is_it, nth, found);
+            held = select_unpredictable(is_it, word, held);
         }
-        None
+        (found < count).then_some((first + found, held))
     }
 
     /// Whether an instant lies in [F, F + E] of a shard, where its words can be read as they are and
@@ -183,7 +252,7 @@ impl Table {
     #[inline(never)]
     fn unpack_afar(&self, header: Header, word: u64, now_ns: u64) -> Held {
         let floor_ns = header.floor_ns();
-        let held = self.layout.unpack(word, self.kernel().moment(floor_ns));
+        let held = self.layout.unpack(word, self.kernel(), self.kernel().moment(floor_ns));
         if now_ns < floor_ns {
             held.seen_earlier(self.kernel().passed(now_ns, floor_ns))
         } else {

@@ -33,7 +33,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
         let shards = self.table.shards();
-        let identity = self.hashers.identity(key, shards, self.table.layout.tag_bits);
+        let identity = self.hashers.identity(key, shards, self.table.layout.words_per_tag);
         [identity.first, self.hashers.second(identity, shards)]
     }
 
