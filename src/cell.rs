@@ -10,7 +10,7 @@ use crate::algorithm::{Decides, Kernel};
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::meter::{Meter, Step};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::word::{Fields, Word};
 
 #[derive(Debug)]
@@ -62,6 +62,28 @@ impl Cell {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return step,
+                Err(found) => word = Word::from_bits(found),
+            }
+        }
+    }
+
+    /// Gives back units that were charged at `taken` and not used.
+    pub(crate) fn give_back(&self, meter: &Meter, units: u64, taken: Timestamp, now: Timestamp) {
+        let units = if planted(Fault::ReturnTwice) { 2 * units } else { units };
+        let mut word = self.load();
+        loop {
+            let next = meter.give_back(word, units, taken, now);
+            if next == word {
+                return;
+            }
+            // Relaxed on both sides: see the header. Lock-free: who failed lost to another's charge.
+            match self.0.compare_exchange_weak(
+                word.to_bits(),
+                next.to_bits(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
                 Err(found) => word = Word::from_bits(found),
             }
         }

@@ -274,6 +274,7 @@ impl ManualClock {
     /// ```
     /// assert_eq!(tollgate::ManualClock::new().now(), tollgate::Timestamp::default());
     /// ```
+    #[inline]
     #[must_use]
     pub fn now(&self) -> Timestamp {
         // Relaxed: a time orders nothing but itself; limiters take any order of readings.

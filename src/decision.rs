@@ -114,6 +114,18 @@ impl Decision {
     }
 }
 
+impl Decision {
+    /// How much more than the cost allows the word holds: the least of several denials is the first to
+    /// be admitted. In ticks, so only for decisions under GCRA at one rate.
+    pub(crate) fn shortage(&self) -> u64 {
+        let View { kernel, held, cost, .. } = self.view();
+        match kernel {
+            Kernel::Gcra(gcra) => gcra.shortage(*held, *cost),
+            _ => 0,
+        }
+    }
+}
+
 /// How a decision went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

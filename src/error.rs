@@ -1,8 +1,9 @@
 //! Typed errors: what was refused, and what would be accepted.
 
-use std::fmt;
+use std::time::Duration;
+use std::{fmt, io};
 
-use crate::quota::write_period;
+use crate::quota::{Quota, write_period};
 
 /// Why a [`Quota`](crate::Quota) was refused.
 ///
@@ -143,7 +144,8 @@ impl From<QuotaError> for PolicyError {
     }
 }
 
-/// Why a [`KeyedLimiter`](crate::KeyedLimiter) could not be built.
+/// Why a [`KeyedLimiter`](crate::KeyedLimiter) or a [`StripedLimiter`](crate::StripedLimiter) could
+/// not be built.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -172,6 +174,20 @@ pub enum BuildError {
         /// The bits that would be left for the tag.
         tag_bits: u32,
     },
+    /// A number of stripes between which the burst cannot be divided.
+    StripeCount {
+        /// The number that was asked for.
+        stripes: usize,
+        /// The units there are to divide.
+        burst: u64,
+    },
+    /// A quota that cannot be counted at the rate of one stripe.
+    StripeRate {
+        /// The quota of all stripes together.
+        quota: Quota,
+        /// The number of stripes.
+        stripes: u64,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -189,8 +205,51 @@ impl fmt::Display for BuildError {
                 "one key's state needs {state_bits} of 63 bits, which leaves {tag_bits} to tell keys \
                  apart and 24 are needed; use a smaller burst or limit, or fewer segments",
             ),
+            Self::StripeCount { stripes, burst } => write!(
+                f,
+                "a burst of {burst} cannot be divided between {stripes} stripes; use 1 to {burst}",
+            ),
+            Self::StripeRate { quota, stripes } => write!(
+                f,
+                "the period of {quota}, {stripes} times as long, is out of range; use fewer stripes",
+            ),
         }
     }
 }
 
 impl std::error::Error for BuildError {}
+
+/// Why a [`CoarseClock`](crate::CoarseClock) could not be started.
+///
+/// ```
+/// use std::time::Duration;
+/// let error = tollgate::CoarseClock::new().start(Duration::ZERO).unwrap_err();
+/// assert_eq!(error.to_string(), "a clock cannot tick every 0ns; use up to 1s, as in 1ms");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClockError {
+    /// An interval of zero, or above a second.
+    Interval {
+        /// The interval that was asked for.
+        interval: Duration,
+    },
+    /// The system refused the thread that ticks.
+    Thread {
+        /// What the system said.
+        kind: io::ErrorKind,
+    },
+}
+
+impl fmt::Display for ClockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interval { interval } => {
+                write!(f, "a clock cannot tick every {interval:?}; use up to 1s, as in 1ms")
+            }
+            Self::Thread { kind } => write!(f, "the clock's thread could not be started: {kind}"),
+        }
+    }
+}
+
+impl std::error::Error for ClockError {}

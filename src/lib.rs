@@ -8,25 +8,31 @@ compile_error!(
 mod algorithm;
 mod cell;
 mod clock;
+mod coarse;
 mod decision;
 mod error;
 mod keyed;
+mod lease;
 mod limiter;
 mod meter;
 mod policy;
 mod quota;
+mod striped;
 mod sync;
 mod ticks;
 mod word;
 
 pub use clock::{Clock, ManualClock, Timestamp};
+pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
-pub use error::{BuildError, PolicyError, QuotaError};
+pub use error::{BuildError, ClockError, PolicyError, QuotaError};
 pub use keyed::{KeyedLimiter, Stats};
+pub use lease::Lease;
 pub use limiter::Limiter;
 pub use meter::Meter;
 pub use policy::{Algorithm, Policy};
 pub use quota::Quota;
+pub use striped::StripedLimiter;
 pub use word::Word;
 
 /// What the models of `loom-tests` set: planted faults, spurious failures, small shards.

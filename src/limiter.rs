@@ -124,4 +124,9 @@ impl Limiter {
     pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
         self.cell.peek(&self.meter, now, cost)
     }
+
+    /// Gives back units that were charged at `taken` and not used, less what has drained since.
+    pub(crate) fn give_back(&self, units: u64, taken: Timestamp, now: Timestamp) {
+        self.cell.give_back(&self.meter, units, taken, now);
+    }
 }

@@ -88,6 +88,24 @@ impl Meter {
     }
 }
 
+impl Meter {
+    /// The word after `units` that were charged at `taken` are given back at `now`, less what has
+    /// drained since: that much is no longer owed, and giving it back would forgive somebody else's debt.
+    ///
+    /// Windows give nothing back: their counts do not say when they were charged.
+    pub(crate) fn give_back(
+        &self,
+        word: Word,
+        units: u64,
+        taken: Timestamp,
+        now: Timestamp,
+    ) -> Word {
+        let Kernel::Gcra(gcra) = &self.kernel else { return word };
+        let [taken, now] = [taken, now].map(|at| gcra.moment(at.as_nanos().min(LATEST_NS)).unit);
+        Word::from_bits(gcra.give_back(word.to_bits(), units, taken, now))
+    }
+}
+
 /// How a request went on a whole word.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {

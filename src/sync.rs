@@ -85,6 +85,12 @@ pub enum Fault {
     GiveBackForgotten,
     /// The second shard does not lead back to the first.
     OverlappingShardPairs,
+    /// A striped limit denies when the thread's own stripe has too little.
+    OwnStripeOnly,
+    /// A lease gives back what was spent, too.
+    ReturnTwice,
+    /// A lease gives back what has drained meanwhile.
+    ReturnWhatDrained,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.
@@ -95,6 +101,22 @@ pub(crate) const fn planted(_: Fault) -> bool {
 }
 #[cfg(loom)]
 pub(crate) use control::planted;
+
+/// A number for this thread: threads that start one after the other get numbers one after the other.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn thread_number() -> usize {
+    use std::sync::atomic::AtomicUsize;
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        // Relaxed: all that is asked of it is that numbers differ.
+        static NUMBER: usize = STARTED.fetch_add(1, Ordering::Relaxed);
+    }
+    // A thread that is ending has no thread-locals any more: any stripe is as good.
+    NUMBER.try_with(|number| *number).unwrap_or(0)
+}
+#[cfg(loom)]
+pub(crate) use control::thread_number;
 
 /// How much of a size is used: all of it, but under loom, which explores every way to use it.
 #[cfg(not(loom))]
@@ -161,6 +183,19 @@ pub mod control {
     pub(crate) fn fails_spuriously() -> bool {
         let mask = SPURIOUS.replace(SPURIOUS.get() >> 1);
         mask & 1 == 1
+    }
+
+    loom::thread_local! {
+        static NUMBER: Cell<usize> = Cell::new(0);
+    }
+
+    /// Says what number this thread of a model has.
+    pub fn number_thread(number: usize) {
+        NUMBER.with(|own| own.set(number));
+    }
+
+    pub(crate) fn thread_number() -> usize {
+        NUMBER.with(Cell::get)
     }
 
     /// How many cells of each shard are used.

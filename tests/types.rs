@@ -4,8 +4,9 @@ use std::error::Error;
 use std::fmt::Debug;
 
 use tollgate::{
-    Algorithm, BuildError, Clock, Decision, Denial, KeyedLimiter, Limiter, ManualClock, Meter,
-    Permit, Policy, PolicyError, Quota, QuotaError, Stats, Timestamp, Word,
+    Algorithm, BuildError, Clock, ClockError, CoarseClock, Decision, Denial, KeyedLimiter, Lease,
+    Limiter, ManualClock, Meter, Permit, Policy, PolicyError, Quota, QuotaError, Stats,
+    StripedLimiter, Timestamp, Word,
 };
 
 fn shareable<T: Send + Sync + Debug + 'static>() {}
@@ -22,6 +23,9 @@ fn everything_is_send_and_sync() {
     shareable::<KeyedLimiter<str, std::hash::RandomState>>();
     shareable::<Meter>();
     shareable::<Clock>();
+    shareable::<CoarseClock>();
+    shareable::<StripedLimiter>();
+    shareable::<Lease<'static>>();
     shareable::<ManualClock>();
     shareable::<Policy>();
     shareable::<Algorithm>();
@@ -37,6 +41,7 @@ fn errors_are_errors() {
     error::<QuotaError>();
     error::<PolicyError>();
     error::<BuildError>();
+    error::<ClockError>();
     error::<Denial>();
 }
 
@@ -79,4 +84,22 @@ fn a_table_tells_the_time_that_it_decides_at() {
     let table = table.expect("it fits");
     clock.set(Timestamp::from_millis(1_234));
     assert_eq!(table.now(), Timestamp::from_millis(1_234));
+}
+
+#[test]
+fn a_coarse_clock_stands_between_ticks_and_goes_on_with_a_thread() {
+    let coarse = CoarseClock::new();
+    let clock = coarse.clock();
+    let stands = clock.now();
+    while coarse.clock().now() == stands {
+        assert_eq!(clock.now(), stands);
+        coarse.tick();
+    }
+    let coarse = coarse.start(std::time::Duration::from_millis(1)).unwrap();
+    let before = clock.now();
+    while clock.now() == before {
+        std::thread::yield_now();
+    }
+    drop(coarse);
+    assert_eq!(clock.now(), clock.now());
 }

@@ -5,7 +5,8 @@ use std::panic;
 use std::sync::Arc;
 
 use loom::thread;
-use tollgate::{Decision, KeyedLimiter, Limiter, Timestamp};
+use tollgate::control;
+use tollgate::{Decision, KeyedLimiter, Limiter, StripedLimiter, Timestamp};
 
 use crate::table::{Fixed, Key};
 
@@ -57,6 +58,16 @@ impl Limit for KeyedLimiter<Key, Fixed> {
     }
 }
 
+impl Limit for StripedLimiter {
+    fn decide(&self, ask: Ask) -> Decision {
+        self.check_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+
+    fn look(&self, ask: Ask) -> Decision {
+        self.peek_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+}
+
 /// Asks in order, and remembers.
 pub fn ask_all(limit: &impl Limit, asks: &[Ask]) -> Vec<Call> {
     asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
@@ -99,9 +110,13 @@ pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>
     let own = lists.pop().unwrap_or_default();
     let others: Vec<_> = lists
         .into_iter()
-        .map(|asks| {
+        .zip(1..)
+        .map(|(asks, number)| {
             let limit = Arc::clone(limit);
-            thread::spawn(move || ask_all(&*limit, &asks))
+            thread::spawn(move || {
+                control::number_thread(number);
+                ask_all(&*limit, &asks)
+            })
         })
         .collect();
     let own = ask_all(&**limit, &own);

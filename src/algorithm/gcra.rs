@@ -16,6 +16,7 @@
 //! a reading may be rounded.
 
 use super::{Decides, Held, Moment};
+use crate::sync::{Fault, planted};
 use crate::ticks::TickScale;
 
 /// GCRA at one quota and one tick.
@@ -53,6 +54,25 @@ impl Gcra {
 
     pub(super) fn remaining(&self, held: Held, late: u64) -> u64 {
         self.burst_ticks.saturating_sub(held.ahead.saturating_add(late)) >> self.unit_ticks.ilog2()
+    }
+
+    /// The TAT after `units` that were charged at `taken` are given back at `now`. All in ticks.
+    ///
+    /// Somebody was admitted no more than a burst before the TAT, so time has come at least so far, also
+    /// if whoever gives back read the clock long before it came to this word.
+    pub(crate) fn give_back(&self, tat: u64, units: u64, taken: u64, now: u64) -> u64 {
+        let now = now.max(tat.saturating_sub(self.burst_ticks));
+        let drained = now.saturating_sub(taken);
+        let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
+        let owed = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
+        tat.saturating_sub(owed)
+    }
+
+    /// By how many ticks the debt is too high for `cost`.
+    pub(crate) fn shortage(&self, held: Held, cost: u64) -> u64 {
+        let room =
+            cost.checked_mul(self.unit_ticks).and_then(|cost| self.burst_ticks.checked_sub(cost));
+        room.map_or(u64::MAX, |room| held.ahead.saturating_sub(room))
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {

@@ -16,6 +16,11 @@ pub(super) struct Identity {
     pub(super) tag: u64,
 }
 
+impl Identity {
+    /// Of no key: a place in an array that has not been filled yet.
+    pub(super) const NOBODY: Self = Self { first: 0, tag: 0 };
+}
+
 /// The two hashes, and the number that makes the second shard from the tag.
 #[derive(Clone, Debug)]
 pub(super) struct Hashers<S> {

@@ -4,6 +4,7 @@ mod floor;
 mod hash;
 mod install;
 mod layout;
+mod many;
 mod prefetch;
 mod shard;
 mod stats;

@@ -125,7 +125,9 @@ fn alone_in(table: &Table, shard: u32) -> u32 {
 /// moved the floor.
 fn denied_newcomer() {
     let table = cells_of("gcra 1/s burst 1", 1, 3);
-    let [old, late, key] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
+    // The home of the second is the lower half, of the others the upper: while the late key holds its
+    // claim, a new key takes the next cell.
+    let [late, old, key] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
     let now_ms = 1_000_000;
     assert_admitted(&ask_all(&*table, &[ask(old, 1, now_ms)]));
     let lists = vec![vec![ask(late, 1, 1_000), ask(key, 1, now_ms)], vec![ask(key, 1, now_ms)]];

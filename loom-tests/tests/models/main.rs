@@ -9,9 +9,13 @@ mod floor;
 #[cfg(loom)]
 mod install;
 #[cfg(loom)]
+mod lease;
+#[cfg(loom)]
 mod limiter;
 #[cfg(loom)]
 mod reclaim;
+#[cfg(loom)]
+mod striped;
 #[cfg(loom)]
 mod weak;
 #[cfg(loom)]
@@ -21,6 +25,8 @@ mod windows;
 fn main() -> std::process::ExitCode {
     let suite = loom_tests::suite::Suite::default()
         .subject("limiter", limiter::models())
+        .subject("striped", striped::models())
+        .subject("lease", lease::models())
         .subject("windows", windows::models())
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())

@@ -1,0 +1,64 @@
+//! A lease that is returned while others charge the same word.
+//!
+//! Properties: what was spent and what others were admitted is within the burst and what drained; what
+//! was not spent and has not drained is there again, to the unit.
+//!
+//! Enough, because a return is one compare-and-swap loop on the limiter's word, as a charge is: another
+//! thread's charge can come before it, after it, or between its load and its exchange.
+
+use std::sync::Arc;
+
+use loom::thread;
+use loom_tests::suite::{Bound, Model};
+use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE};
+use tollgate::control::Fault;
+use tollgate::{Limiter, ManualClock, Quota, Timestamp};
+
+const TAKEN: Timestamp = Timestamp::from_secs(5);
+
+/// One unit per second.
+fn limiter(burst: u64) -> Arc<Limiter> {
+    Arc::new(Limiter::with_clock(Quota::per_second(1).burst(burst), ManualClock::new()))
+}
+
+/// Takes 2 of 3 units, spends `spent` of them and returns the rest at `returned`, while another thread asks
+/// for single units, `asks` times, at the same time. Gives what that thread got, and what is left.
+fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
+    let limiter = limiter(3);
+    let mut lease = limiter.lease_at(2, TAKEN).expect("an unused limit");
+    let other = Arc::clone(&limiter);
+    let admitted = thread::spawn(move || {
+        (0..asks).filter(|_| other.check_at(1, returned).is_allowed()).count() as u64
+    });
+    assert!(lease.spend(spent));
+    lease.return_at(returned);
+    let admitted = admitted.join().expect("the other thread");
+    (admitted, limiter.peek_at(0, returned).remaining())
+}
+
+/// At once: spent, admitted and left make up the burst.
+fn at_once() {
+    let (admitted, left) = race(1, TAKEN, 2);
+    assert!(1 + admitted + left <= 3, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
+    assert!(1 + admitted + left >= 3, "{LOST_CHARGE}: {admitted} admitted, {left} left");
+}
+
+/// A second later one of the two units has drained, so only the other is returned.
+fn after_a_while() {
+    let (admitted, left) = race(0, TAKEN + std::time::Duration::from_secs(1), 3);
+    assert!(admitted + left <= 3, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
+    assert!(admitted + left >= 3, "{LOST_CHARGE}: {admitted} admitted, {left} left");
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    vec![
+        Model::new("returned_at_once", Bound::None, at_once)
+            .control("a_double_return_is_caught", Fault::ReturnTwice, ABOVE_BOUND)
+            .control("a_return_over_a_charge_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND),
+        Model::new("returned_after_a_while", Bound::None, after_a_while).control(
+            "a_return_of_what_drained_is_caught",
+            Fault::ReturnWhatDrained,
+            ABOVE_BOUND,
+        ),
+    ]
+}

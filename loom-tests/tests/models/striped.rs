@@ -1,0 +1,88 @@
+//! A limit split into stripes: its own first, then the others'.
+//!
+//! Properties: never more than the whole burst, whatever stripes it is taken from; and while the stripes
+//! together hold enough single units, nobody is denied.
+//!
+//! Enough, because a stripe is a `Limiter`'s word, modelled in `limiter`, and a request's visits share
+//! nothing but those words: with two stripes every visit can be first or last, with a second request a
+//! thread comes back to what others have taken. A third thread makes two strangers meet in a third's
+//! stripe.
+
+use std::sync::Arc;
+
+use loom_tests::race::{Ask, Call, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::verdict::{ABOVE_BOUND, REFUSED, assert_admitted};
+use tollgate::control::Fault;
+use tollgate::{ManualClock, Quota, StripedLimiter};
+
+use crate::limiter::ask;
+
+/// One unit per second, over all stripes.
+fn striped(burst: u64, stripes: usize) -> Arc<StripedLimiter> {
+    let quota = Quota::per_second(1).burst(burst);
+    Arc::new(StripedLimiter::with_stripes(quota, stripes, ManualClock::new()).expect("stripes"))
+}
+
+fn admitted(calls: &[Call]) -> u64 {
+    calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum()
+}
+
+/// The lists ask for single units at one instant: as many are admitted as the burst has.
+fn share(burst: u64, stripes: usize, lists: Vec<Vec<Ask>>) {
+    let limiter = striped(burst, stripes);
+    let calls = race(&limiter, lists).concat();
+    let asked = calls.len() as u64;
+    assert!(admitted(&calls) <= burst, "{ABOVE_BOUND}: {calls:?}");
+    assert!(admitted(&calls) >= burst.min(asked), "{REFUSED}: {calls:?}");
+}
+
+/// 2 threads x 2 requests, 2 stripes of 1 unit.
+fn two_by_two() {
+    share(2, 2, vec![vec![ask(1, 5_000); 2]; 2]);
+}
+
+/// 2 threads, 3 requests and 1, 2 stripes of 2 units: the third comes from the other's stripe.
+fn one_takes_more() {
+    share(4, 2, vec![vec![ask(1, 5_000); 3], vec![ask(1, 5_000)]]);
+}
+
+/// 3 threads, 4 stripes of 1 unit: two requests and one and one.
+fn three_threads() {
+    share(4, 4, vec![vec![ask(1, 5_000); 2], vec![ask(1, 5_000)], vec![ask(1, 5_000)]]);
+}
+
+/// 2 threads after a drained burst, one 2 seconds late: by then a unit is in each stripe.
+fn late() {
+    let limiter = striped(2, 2);
+    assert_admitted(&ask_all(&*limiter, &[ask(1, 1_000), ask(1, 1_000)]));
+    let lists = vec![vec![ask(1, 1_000), ask(1, 3_000)], vec![ask(1, 3_000)]];
+    let calls = race(&limiter, lists).concat();
+    assert_eq!(admitted(&calls), 2, "{ABOVE_BOUND} or {REFUSED}: {calls:?}");
+    assert!(!calls[0].allowed, "{ABOVE_BOUND}: {calls:?}");
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    vec![
+        Model::new("two_by_two", Bound::None, two_by_two).control(
+            "striped_plain_store_is_caught",
+            Fault::PlainStoreForCas,
+            ABOVE_BOUND,
+        ),
+        Model::new("one_takes_more", Bound::None, one_takes_more).control(
+            "own_stripe_only_is_caught",
+            Fault::OwnStripeOnly,
+            REFUSED,
+        ),
+        Model::new("three_threads", Bound::Preemptions(3), three_threads).control(
+            "three_in_own_stripes_only_is_caught",
+            Fault::OwnStripeOnly,
+            REFUSED,
+        ),
+        Model::new("late_in_one_stripe", Bound::None, late).control(
+            "late_in_own_stripes_only_is_caught",
+            Fault::OwnStripeOnly,
+            REFUSED,
+        ),
+    ]
+}

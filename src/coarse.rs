@@ -1,0 +1,155 @@
+//! [`CoarseClock`]: a clock that somebody else reads, so that a decision only loads a number.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::clock::{Clock, ManualClock};
+use crate::error::ClockError;
+use crate::sync::Arc;
+
+/// A clock that costs a decision one load, a thirtieth of reading the counter, and is a little late.
+///
+/// Its owner advances it: by [`tick`](CoarseClock::tick), from an event loop that goes round often
+/// enough, or by a thread that [`start`](CoarseClock::start) runs until the owner is dropped. A
+/// [`Clock`] for limiters comes only from here, so nobody has one that was never advanced; when the
+/// owner is gone, time stands still, and limiters admit what is left and then nothing.
+///
+/// What it costs in precision: a request is decided at the last tick before it. Bounds hold in the
+/// clock's own time, so over real intervals they hold for an interval that is one tick longer.
+///
+/// ```
+/// use tollgate::{CoarseClock, Limiter, Quota};
+/// let coarse = CoarseClock::new();
+/// let limiter = Limiter::with_clock(Quota::per_second(100), coarse.clock());
+/// // Once each time round the event loop:
+/// coarse.tick();
+/// assert!(limiter.check(1).is_allowed());
+/// ```
+pub struct CoarseClock {
+    ticker: Arc<Ticker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Ticker {
+    source: Clock,
+    recent: ManualClock,
+    stopped: AtomicBool,
+}
+
+impl Ticker {
+    fn tick(&self) {
+        self.recent.set(self.source.now());
+    }
+}
+
+impl CoarseClock {
+    /// A clock that stands until [`tick`](CoarseClock::tick) is called. Its origin is this call.
+    ///
+    /// ```
+    /// let coarse = tollgate::CoarseClock::new();
+    /// let clock = coarse.clock();
+    /// assert_eq!(clock.now(), clock.now());
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self::of(Clock::monotonic())
+    }
+
+    /// A coarse reading of another clock, such as [`Clock::unix`].
+    ///
+    /// ```
+    /// use tollgate::{Clock, CoarseClock, Timestamp};
+    /// let coarse = CoarseClock::of(Clock::unix());
+    /// assert!(coarse.clock().now() > Timestamp::from_secs(1_700_000_000));
+    /// ```
+    #[must_use]
+    pub fn of(source: Clock) -> Self {
+        let ticker = Ticker { source, recent: ManualClock::new(), stopped: AtomicBool::new(false) };
+        ticker.tick();
+        Self { ticker: Arc::new(ticker), thread: None }
+    }
+
+    /// Runs a thread that ticks every `interval`, until this value is dropped.
+    ///
+    /// # Errors
+    /// An interval of zero or above a second; or the system refuses the thread.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{CoarseClock, Limiter, Quota};
+    /// let coarse = CoarseClock::new().start(Duration::from_millis(1))?;
+    /// let limiter = Limiter::with_clock(Quota::per_second(100), coarse.clock());
+    /// assert!(limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::ClockError>(())
+    /// ```
+    pub fn start(mut self, interval: Duration) -> Result<Self, ClockError> {
+        if interval.is_zero() || interval > Duration::from_secs(1) {
+            return Err(ClockError::Interval { interval });
+        }
+        let ticker = Arc::clone(&self.ticker);
+        let thread = thread::Builder::new().name("tollgate-clock".to_owned()).spawn(move || {
+            // Relaxed: the flag orders nothing; `unpark` in `drop` makes the sleeper look at it.
+            while !ticker.stopped.load(Ordering::Relaxed) {
+                ticker.tick();
+                thread::park_timeout(interval);
+            }
+        });
+        self.thread = Some(thread.map_err(|error| ClockError::Thread { kind: error.kind() })?);
+        Ok(self)
+    }
+
+    /// Advances the clock to now.
+    ///
+    /// ```
+    /// let coarse = tollgate::CoarseClock::new();
+    /// let before = coarse.clock().now();
+    /// coarse.tick();
+    /// assert!(coarse.clock().now() >= before);
+    /// ```
+    pub fn tick(&self) {
+        self.ticker.tick();
+    }
+
+    /// The clock to give to limiters. All that come from one `CoarseClock` tell the same time.
+    ///
+    /// ```
+    /// use tollgate::{CoarseClock, KeyedLimiter, Quota};
+    /// let coarse = CoarseClock::new();
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(9), 1_000, coarse.clock())?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock::from(self.ticker.recent.clone())
+    }
+}
+
+impl Default for CoarseClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for CoarseClock {
+    fn drop(&mut self) {
+        self.ticker.stopped.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It cannot panic; were it to, there is nothing to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for CoarseClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CoarseClock")
+            .field("source", &self.ticker.source)
+            .field("now", &self.ticker.recent.now())
+            .field("has_thread", &self.thread.is_some())
+            .finish()
+    }
+}

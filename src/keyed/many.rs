@@ -1,0 +1,90 @@
+//! Many keys at once: the lines of a whole batch are asked for before the first of them is needed.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+
+use super::KeyedLimiter;
+use super::hash::Identity;
+use super::prefetch::prefetch;
+use super::table::Ask;
+
+/// As many lines as a core fetches at a time, and twice that, so that it is never idle.
+const BATCH: usize = 32;
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// Decides a request of `cost` units for each of `keys`, in their order, and gives every decision to
+    /// `each` with its key. The answers are those of [`check`](KeyedLimiter::check) called in that order.
+    ///
+    /// For who has several keys in hand: a proxy with a batch of requests, a request under several
+    /// limits. In tables larger than the cache a decision costs a fraction of a single one, because
+    /// their memory is fetched at the same time; the clock is read once for every 32. Allocates nothing.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(1), 1_000)?;
+    /// let mut allowed = Vec::new();
+    /// limiter.check_many(&["alice", "bob", "alice"], 1, |key, decision| {
+    ///     allowed.push((*key, decision.is_allowed()));
+    /// });
+    /// assert_eq!(allowed, [("alice", true), ("bob", true), ("alice", false)]);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check_many<Q: Borrow<K>>(&self, keys: &[Q], cost: u64, each: impl FnMut(&Q, Decision)) {
+        self.decide_many(keys, cost, None, each);
+    }
+
+    /// [`check_many`](KeyedLimiter::check_many) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(1), 1_000, ManualClock::new())?;
+    /// let mut admitted = 0;
+    /// limiter.check_many_at(&[7_u64, 8, 7], 1, Timestamp::from_secs(60), |_, decision| {
+    ///     admitted += u32::from(decision.is_allowed());
+    /// });
+    /// assert_eq!(admitted, 2);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check_many_at<Q: Borrow<K>>(
+        &self,
+        keys: &[Q],
+        cost: u64,
+        now: Timestamp,
+        each: impl FnMut(&Q, Decision),
+    ) {
+        self.decide_many(keys, cost, Some(now), each);
+    }
+
+    #[inline]
+    fn decide_many<Q: Borrow<K>>(
+        &self,
+        keys: &[Q],
+        cost: u64,
+        now: Option<Timestamp>,
+        mut each: impl FnMut(&Q, Decision),
+    ) {
+        let shards = self.table.shards();
+        let mut identities = [Identity::NOBODY; BATCH];
+        for batch in keys.chunks(BATCH) {
+            for (key, identity) in batch.iter().zip(&mut identities) {
+                *identity =
+                    self.hashers.identity(key.borrow(), shards, self.table.layout.words_per_tag);
+                prefetch(self.table.shard(identity.first));
+            }
+            let (now, clock) = match now {
+                Some(now) => (now, None),
+                None => (self.clock.now(), Some(&self.clock)),
+            };
+            for (key, &identity) in batch.iter().zip(&identities) {
+                let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, clock };
+                let second = || self.hashers.second(identity, shards);
+                each(key, self.table.decide(identity, second, ask));
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! [`Lease`]: units taken from a [`Limiter`] ahead of need, and spent without atomics.
+
+use crate::clock::Timestamp;
+use crate::decision::Denial;
+use crate::limiter::Limiter;
+
+/// Units that one thread has taken from a [`Limiter`] and spends by itself.
+///
+/// Taking them is one decision on the shared word, so is returning; spending is a subtraction. A thread
+/// that leases 32 units touches the shared line a thirty-second as often. Threads of one limiter share
+/// it fairly only as far as units that lie in leases allow: choose batches that are small beside the
+/// burst.
+///
+/// # What it guarantees
+/// In any interval of length W at most `burst + rate * W` units are admitted, and those that lay in
+/// leases when it began.
+///
+/// Unspent units are given back when the lease is dropped, less what has drained meanwhile: a lease of
+/// n units expires n emission intervals after it was taken, in the sense that nothing comes back then.
+/// Under a window policy nothing is given back: what is not spent stays charged until the window ends.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// let limiter = Limiter::new(Quota::per_hour(100));
+/// let mut lease = limiter.lease(32)?;
+/// // In the loop of one thread: takes the next 32 when these are spent.
+/// for _ in 0..50 {
+///     lease.check(1)?;
+/// }
+/// assert_eq!(lease.left(), 14);
+/// assert!(limiter.lease(37).is_err());
+/// drop(lease);
+/// assert!(limiter.lease(37).is_ok());
+/// # Ok::<(), tollgate::Denial>(())
+/// ```
+#[derive(Debug)]
+pub struct Lease<'a> {
+    limiter: &'a Limiter,
+    /// How many are taken at a time.
+    units: u64,
+    left: u64,
+    taken: Timestamp,
+    /// Whether times are those of the limiter's own clock, which a drop can read.
+    own_clock: bool,
+}
+
+impl Limiter {
+    /// Takes `units` ahead of need, all or none.
+    ///
+    /// # Errors
+    /// The denial, as [`check`](Limiter::check) would give it for so many units.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(1_000_000));
+    /// let mut lease = limiter.lease(32)?;
+    /// assert!(lease.spend(1));
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn lease(&self, units: u64) -> Result<Lease<'_>, Denial> {
+        self.take(units, self.now(), true)
+    }
+
+    /// [`lease`](Limiter::lease) at a time of the caller's. Such a lease gives back what is left only by
+    /// [`return_at`](Lease::return_at): a drop does not know the caller's time.
+    ///
+    /// # Errors
+    /// As [`lease`](Limiter::lease).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_minute(6));
+    /// let lease = limiter.lease_at(6, Timestamp::from_secs(0))?;
+    /// // One unit has drained in 10 s: 5 come back.
+    /// lease.return_at(Timestamp::from_secs(10));
+    /// assert_eq!(limiter.peek_at(1, Timestamp::from_secs(10)).remaining(), 6);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn lease_at(&self, units: u64, now: Timestamp) -> Result<Lease<'_>, Denial> {
+        self.take(units, now, false)
+    }
+
+    fn take(&self, units: u64, now: Timestamp, own_clock: bool) -> Result<Lease<'_>, Denial> {
+        self.check_at(units, now).into_result()?;
+        Ok(Lease { limiter: self, units, left: units, taken: now, own_clock })
+    }
+}
+
+impl Lease<'_> {
+    /// Spends `cost` units if so many are left, and says whether they were.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(100));
+    /// let mut lease = limiter.lease(2)?;
+    /// assert_eq!([lease.spend(1), lease.spend(2), lease.spend(1)], [true, false, true]);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[inline]
+    #[must_use = "units that were not there limit something"]
+    pub fn spend(&mut self, cost: u64) -> bool {
+        match self.left.checked_sub(cost) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Spends `cost` units. If too few are left they are returned first, and as many as before, or
+    /// `cost` if that is more, are taken anew: at the time of the limiter's clock.
+    ///
+    /// A lease taken at a time of the caller's is not for this: the two clocks may differ. It only spends
+    /// what is left, and then asks the limiter for each request.
+    ///
+    /// # Errors
+    /// The denial of the limiter, if it does not have so many. Then a smaller cost may still fit.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(3));
+    /// let mut lease = limiter.lease(2)?;
+    /// assert!(lease.check(1).is_ok() && lease.check(1).is_ok());
+    /// // Not two more, but the one that is left: the batch shrinks before anything is denied.
+    /// assert!(lease.check(1).is_ok());
+    /// assert!(lease.check(1).is_err());
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[inline]
+    pub fn check(&mut self, cost: u64) -> Result<(), Denial> {
+        if self.spend(cost) { Ok(()) } else { self.renew(cost) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn renew(&mut self, cost: u64) -> Result<(), Denial> {
+        let now = self.limiter.now();
+        if self.own_clock {
+            self.give_back(now);
+            let batch = self.units.max(cost);
+            if self.limiter.check_at(batch, now).is_allowed() {
+                (self.left, self.taken) = (batch - cost, now);
+                return Ok(());
+            }
+        }
+        self.limiter.check_at(cost, now).into_result().map(|_| ())
+    }
+
+    /// Units that are left to spend.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(100));
+    /// assert_eq!(limiter.lease(32)?.left(), 32);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Ends the lease at a time of the caller's, and gives back what is left, less what has drained.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_hour(5));
+    /// limiter.lease_at(5, Timestamp::from_secs(7))?.return_at(Timestamp::from_secs(7));
+    /// assert_eq!(limiter.peek_at(1, Timestamp::from_secs(7)).remaining(), 5);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn return_at(mut self, now: Timestamp) {
+        self.give_back(now);
+    }
+
+    /// What is given back is gone from the lease: nothing is given back twice.
+    fn give_back(&mut self, now: Timestamp) {
+        let left = std::mem::take(&mut self.left);
+        if left > 0 {
+            self.limiter.give_back(left, self.taken, now);
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if self.own_clock && self.left > 0 {
+            self.give_back(self.limiter.now());
+        }
+    }
+}

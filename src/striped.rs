@@ -1,0 +1,247 @@
+//! [`StripedLimiter`]: one limit split over cache lines, so that threads do not wait for each other's.
+
+use crossbeam_utils::CachePadded;
+
+use crate::cell::Cell;
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::error::BuildError;
+use crate::meter::Meter;
+use crate::quota::Quota;
+use crate::sync::{Fault, planted, thread_number};
+use crate::word::Word;
+
+/// One limit for many threads at once, split into stripes with a cache line each.
+///
+/// A [`Limiter`](crate::Limiter) is one word, and two cores that change one word pass its line to and
+/// fro: 70 to 150 ns a decision on common machines, whatever the code. Here each of n stripes has its
+/// share of the burst and the rate of the quota divided by n, exactly. A thread asks its own stripe
+/// first, and the others, with the same time, before it denies.
+///
+/// # What it guarantees
+/// * In any interval of length W never more than `burst + floor(rate * W)` in total, and n ticks.
+/// * A denial means that every stripe held less than the cost at that time.
+///
+/// # What it gives up
+/// * A stripe that is full overflows while another is drained: it may hold less than one bucket would.
+/// * A cost is charged to one stripe, so the largest that ever fits is the burst divided by n, rounded
+///   down ([`largest_cost`](StripedLimiter::largest_cost)).
+/// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and
+///   [`reset_after`](Decision::reset_after) are those of one stripe: after an admission the one that was
+///   charged, after a denial the one that admits first.
+///
+/// ```
+/// use tollgate::{Quota, StripedLimiter};
+/// let limiter = StripedLimiter::new(Quota::per_second(1_000_000))?;
+/// assert!(limiter.check(1).is_allowed());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct StripedLimiter {
+    stripes: Box<[CachePadded<Cell>]>,
+    /// Of the first `larger` stripes, whose burst is one unit larger than that of the others.
+    large: Meter,
+    small: Meter,
+    larger: usize,
+    largest_cost: u64,
+    clock: Clock,
+}
+
+impl StripedLimiter {
+    /// A limiter with a stripe for each thread that the machine runs at a time, or as many as the burst
+    /// has units if those are fewer, and the machine's fastest clock.
+    ///
+    /// # Errors
+    /// A quota whose period, multiplied by the number of stripes, is out of range.
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter};
+    /// let limiter = StripedLimiter::new(Quota::per_second(5))?;
+    /// assert_eq!((0..10).filter(|_| limiter.check(1).is_allowed()).count(), 5);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn new(quota: Quota) -> Result<Self, BuildError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let most = usize::try_from(quota.max_burst()).unwrap_or(usize::MAX);
+        Self::with_stripes(quota, threads.min(most), Clock::monotonic())
+    }
+
+    /// A limiter with a number of stripes and a clock of your choice. The largest cost that ever fits
+    /// is the burst divided by the number of stripes.
+    ///
+    /// # Errors
+    /// No stripe; more stripes than the burst has units; a quota whose period, multiplied by the number
+    /// of stripes, is out of range.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota, StripedLimiter};
+    /// let quota = Quota::per_second(100).burst(10);
+    /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
+    /// assert!(limiter.check(2).is_allowed());
+    /// assert!(limiter.check(3).into_result().unwrap_err().is_never());
+    /// assert!(StripedLimiter::with_stripes(quota, 11, ManualClock::new()).is_err());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn with_stripes(
+        quota: Quota,
+        stripes: usize,
+        clock: impl Into<Clock>,
+    ) -> Result<Self, BuildError> {
+        let burst = quota.max_burst();
+        let count = stripes as u64;
+        if stripes == 0 || count > burst {
+            return Err(BuildError::StripeCount { stripes, burst });
+        }
+        let meter = |burst| Self::share(quota, count, burst).map(Meter::new);
+        let (small, extra) = (burst / count, burst % count);
+        Ok(Self {
+            stripes: (0..stripes).map(|_| CachePadded::new(Cell::new())).collect(),
+            large: meter(small + u64::from(extra > 0))?,
+            small: meter(small)?,
+            larger: usize::try_from(extra).unwrap_or(stripes),
+            largest_cost: small,
+            clock: clock.into(),
+        })
+    }
+
+    /// `count` units every n periods instead of every one: no rate is rounded.
+    fn share(quota: Quota, stripes: u64, burst: u64) -> Result<Quota, BuildError> {
+        let period = u32::try_from(stripes).ok().and_then(|n| quota.period().checked_mul(n));
+        let period = period.ok_or(BuildError::StripeRate { quota, stripes })?;
+        Quota::try_per(quota.count(), period)
+            .and_then(|quota| quota.try_burst(burst))
+            .map_err(|_| BuildError::StripeRate { quota, stripes })
+    }
+
+    /// What the limiter's clock reads.
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter};
+    /// let limiter = StripedLimiter::new(Quota::per_second(5))?;
+    /// assert!(limiter.now() <= limiter.now());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Over how many cache lines the limit is split.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota, StripedLimiter};
+    /// let quota = Quota::per_second(100);
+    /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
+    /// assert_eq!(limiter.stripes(), 4);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn stripes(&self) -> usize {
+        self.stripes.len()
+    }
+
+    /// The largest cost that ever fits: one stripe's share of the burst.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota, StripedLimiter};
+    /// let quota = Quota::per_second(100).burst(10);
+    /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
+    /// assert_eq!(limiter.largest_cost(), 2);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn largest_cost(&self) -> u64 {
+        self.largest_cost
+    }
+
+    /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A cost of
+    /// 0 is a peek.
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter};
+    /// let limiter = StripedLimiter::new(Quota::per_hour(2))?;
+    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(!limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check(&self, cost: u64) -> Decision {
+        self.check_at(cost, self.clock.now())
+    }
+
+    /// [`check`](StripedLimiter::check) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota, StripedLimiter, Timestamp};
+    /// let limiter = StripedLimiter::with_stripes(Quota::per_minute(2), 2, ManualClock::new())?;
+    /// let admitted = |second| limiter.check_at(1, Timestamp::from_secs(second)).is_allowed();
+    /// assert_eq!([0, 0, 0, 60, 60, 60].map(admitted), [true, true, false, true, true, false]);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
+        let own = thread_number() % self.stripes.len();
+        if cost <= self.largest_cost {
+            let decision = self.stripes[own].check(self.meter(own), now, cost);
+            if decision.is_allowed() || planted(Fault::OwnStripeOnly) {
+                return decision;
+            }
+        }
+        self.ask_all(own, cost, |stripe, meter| stripe.check(meter, now, cost))
+    }
+
+    /// Would a request of `cost` units be admitted now? Charges nothing.
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter};
+    /// let limiter = StripedLimiter::new(Quota::per_hour(2))?;
+    /// assert!(limiter.peek(1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn peek(&self, cost: u64) -> Decision {
+        self.peek_at(cost, self.clock.now())
+    }
+
+    /// [`peek`](StripedLimiter::peek) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter, Timestamp};
+    /// let limiter = StripedLimiter::new(Quota::per_hour(2))?;
+    /// assert!(limiter.peek_at(1, Timestamp::from_secs(5)).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
+        let own = thread_number() % self.stripes.len();
+        self.ask_all(own, cost, |stripe, meter| stripe.peek(meter, now, cost))
+    }
+
+    /// Asks the stripes one after the other, this thread's first, all at the same time. Of all denials
+    /// the one with the shortest wait is the answer.
+    #[cold]
+    #[inline(never)]
+    fn ask_all(&self, own: usize, cost: u64, ask: impl Fn(&Cell, &Meter) -> Decision) -> Decision {
+        if cost > self.largest_cost {
+            // Never, in any stripe: what a smaller one answers.
+            return self.small.peek(Word::UNUSED, Timestamp::default(), cost);
+        }
+        let mut answer = ask(&self.stripes[own], self.meter(own));
+        for turn in 1..self.stripes.len() {
+            if answer.is_allowed() {
+                break;
+            }
+            let other = (own + turn) % self.stripes.len();
+            let decision = ask(&self.stripes[other], self.meter(other));
+            if decision.is_allowed() || decision.shortage() < answer.shortage() {
+                answer = decision;
+            }
+        }
+        answer
+    }
+
+    #[inline]
+    fn meter(&self, stripe: usize) -> &Meter {
+        if stripe < self.larger { &self.large } else { &self.small }
+    }
+}

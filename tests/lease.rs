@@ -1,0 +1,96 @@
+//! Leases: nothing is admitted twice, and what is not spent comes back as far as it has not drained.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::policy;
+use tollgate::{Limiter, ManualClock, Quota, Timestamp};
+
+fn limiter(quota: Quota) -> (Limiter, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::with_clock(quota, clock.clone()), clock)
+}
+
+#[test]
+fn a_lease_spends_what_it_took_and_no_more() {
+    let (limiter, _) = limiter(Quota::per_hour(10));
+    let mut lease = limiter.lease(4).unwrap();
+    assert_eq!(limiter.peek(1).remaining(), 6);
+    assert_eq!((0..10).filter(|_| lease.spend(1)).count(), 4);
+    assert_eq!((lease.left(), limiter.peek(1).remaining()), (0, 6));
+    drop(lease);
+    assert_eq!(limiter.peek(1).remaining(), 6);
+}
+
+#[test]
+fn what_drains_meanwhile_does_not_come_back() {
+    // One unit every 10 s: of 6 unspent units as much comes back as has not drained. After 15 s that is
+    // 4.5, and others could not take the half unit that was left.
+    for (after_s, left) in [(0, 6), (10, 5), (15, 5), (20, 4), (60, 0), (600, 0)] {
+        let (limiter, clock) = limiter(Quota::per_minute(6).burst(12));
+        let start = clock.now();
+        let lease = limiter.lease(6).unwrap();
+        clock.set(start + Duration::from_secs(after_s));
+        // Others have taken everything that there is.
+        let rest = limiter.peek(1).remaining();
+        assert!(limiter.check(rest).is_allowed());
+        drop(lease);
+        assert_eq!(limiter.peek(1).remaining(), left, "after {after_s} s");
+    }
+}
+
+#[test]
+fn a_return_that_comes_late_to_the_word_forgives_nobody() {
+    let (limiter, _) = limiter(Quota::per_second(1).burst(10));
+    let [taken, later] = [100, 110].map(Timestamp::from_secs);
+    let lease = limiter.lease_at(10, taken).unwrap();
+    assert!(limiter.check_at(10, later).is_allowed());
+    // The clock was read at 100 s, but the word knows that 110 s have come: all ten have drained.
+    lease.return_at(taken);
+    assert!(!limiter.check_at(1, later).is_allowed());
+}
+
+#[test]
+fn checking_renews_the_lease_and_shrinks_it_before_it_denies() {
+    let (limiter, clock) = limiter(Quota::per_hour(10));
+    let mut lease = limiter.lease(4).unwrap();
+    assert_eq!((0..20).filter(|_| lease.check(1).is_ok()).count(), 10);
+    clock.advance(Duration::from_secs(360));
+    assert!(lease.check(1).is_ok());
+    assert!(lease.check(1).is_err());
+    assert!(lease.check(11).unwrap_err().is_never());
+}
+
+#[test]
+fn a_cost_above_the_batch_is_taken_whole() {
+    let (limiter, _) = limiter(Quota::per_hour(10));
+    let mut lease = limiter.lease(2).unwrap();
+    assert!(lease.check(5).is_ok());
+    assert_eq!((lease.left(), limiter.peek(1).remaining()), (0, 5));
+}
+
+#[test]
+fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
+    let (limiter, _) = limiter(Quota::per_hour(10));
+    let at = Timestamp::from_secs(1_000);
+    drop(limiter.lease_at(4, at).unwrap());
+    assert_eq!(limiter.peek_at(1, at).remaining(), 6);
+    limiter.lease_at(4, at).unwrap().return_at(at);
+    assert_eq!(limiter.peek_at(1, at).remaining(), 6);
+    // It does not mix its time with the limiter's clock either.
+    let mut lease = limiter.lease_at(2, at).unwrap();
+    assert!(lease.check(1).is_ok() && lease.check(1).is_ok());
+    assert!(lease.check(5).is_err());
+}
+
+#[test]
+fn windows_give_nothing_back() {
+    for text in ["fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x2"] {
+        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        drop(limiter.lease(4).unwrap());
+        assert_eq!(limiter.peek(1).remaining(), 6, "{text}");
+    }
+}

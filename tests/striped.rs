@@ -1,0 +1,111 @@
+//! One limit in stripes: what it admits in total, what it refuses to be, and what it answers.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{BuildError, ManualClock, Quota, StripedLimiter, Timestamp};
+
+fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
+    StripedLimiter::with_stripes(quota, stripes, ManualClock::new()).unwrap()
+}
+
+#[test]
+fn the_whole_burst_is_there_whoever_asks() {
+    for stripes in [1, 2, 3, 7, 10] {
+        let limiter = striped(Quota::per_second(10), stripes);
+        let admitted = (0..20).filter(|_| limiter.check_at(1, Timestamp::default()).is_allowed());
+        assert_eq!(admitted.count(), 10, "{stripes} stripes");
+    }
+}
+
+#[test]
+fn threads_share_one_burst() {
+    let limiter = striped(Quota::per_hour(1_000), 4);
+    let ask =
+        || (0..1_000).filter(|_| limiter.check_at(1, Timestamp::default()).is_allowed()).count();
+    let admitted: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(admitted, 1_000);
+}
+
+#[test]
+fn the_rate_is_that_of_the_quota_and_never_rounded() {
+    // 7 a second in 3 stripes: 7 every 3 seconds each.
+    let limiter = striped(Quota::per_second(7).burst(3), 3);
+    let steps = (0..70_000_u64).map(|n| Timestamp::from_nanos(n * 10_000_000_000 / 70_000));
+    let admitted = steps.filter(|&now| limiter.check_at(1, now).is_allowed()).count();
+    // The burst, and what drains in 10 s less the last step.
+    assert_eq!(admitted, 3 + 69);
+}
+
+#[test]
+fn a_denial_waits_for_the_first_stripe_that_admits() {
+    let limiter = striped(Quota::per_second(2).burst(2), 2);
+    let start = Timestamp::from_secs(100);
+    assert!(limiter.check_at(1, start).is_allowed());
+    assert!(limiter.check_at(1, start + Duration::from_millis(400)).is_allowed());
+    // Each stripe gets its unit back a second after it was taken.
+    let now = start + Duration::from_millis(600);
+    let denial = limiter.check_at(1, now).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_millis(400)));
+    assert!(!limiter.peek_at(1, now).is_allowed());
+    assert!(limiter.check_at(1, now + Duration::from_millis(400)).is_allowed());
+}
+
+#[test]
+fn a_cost_above_one_stripes_share_never_fits() {
+    let limiter = striped(Quota::per_second(10).burst(11), 4);
+    assert_eq!(limiter.largest_cost(), 2);
+    assert!(limiter.check_at(2, Timestamp::default()).is_allowed());
+    let denial = limiter.check_at(3, Timestamp::default()).into_result().unwrap_err();
+    assert!(denial.is_never());
+    assert_eq!(denial.retry_after(), None);
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused_with_what_can() {
+    let build = |quota, stripes| StripedLimiter::with_stripes(quota, stripes, ManualClock::new());
+    for stripes in [0, 11] {
+        let error = build(Quota::per_second(10), stripes).unwrap_err();
+        assert_eq!(error, BuildError::StripeCount { stripes, burst: 10 });
+    }
+    assert_eq!(
+        build(Quota::per_second(10), 11).unwrap_err().to_string(),
+        "a burst of 10 cannot be divided between 11 stripes; use 1 to 10"
+    );
+    let slow = Quota::per(1, Duration::from_secs(200 * 365 * 86_400)).burst(8);
+    assert!(matches!(build(slow, 8), Err(BuildError::StripeRate { stripes: 8, .. })));
+}
+
+proptest! {
+    /// At any instant since the start no more than the burst and what drained; and a denial of one unit
+    /// means that no stripe has one.
+    #[test]
+    fn it_never_admits_above_one_bucket(
+        stripes in 1_usize..6,
+        burst in 6_u64..20,
+        asks in prop::collection::vec((0_u64..400, 1_u64..3), 1..60),
+    ) {
+        let limiter = striped(Quota::per_second(10).burst(burst), stripes);
+        let (mut now_ms, mut admitted) = (1_000_u64, Vec::new());
+        for (passed_ms, cost) in asks {
+            now_ms += passed_ms;
+            let now = Timestamp::from_millis(now_ms);
+            if limiter.check_at(cost, now).is_allowed() {
+                admitted.push((now_ms, cost));
+            } else if cost == 1 {
+                prop_assert!(!limiter.peek_at(1, now).is_allowed());
+            }
+            for &(from_ms, _) in &admitted {
+                let units: u64 =
+                    admitted.iter().filter(|(at, _)| *at >= from_ms).map(|(_, cost)| cost).sum();
+                prop_assert!(units <= burst + (now_ms - from_ms) * 10 / 1_000);
+            }
+        }
+    }
+}
