@@ -1,0 +1,112 @@
+//! One thread: admitted, denied, found in a table, new in a table; and what the clock adds.
+
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
+mod common;
+
+use std::cell::Cell;
+use std::hint::black_box;
+
+use common::{criterion, uniform};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use tollgate::{CoarseClock, KeyedLimiter, Limiter, Quota, StripedLimiter, Timestamp};
+
+const PLENTY: Quota = Quota::per_second(1_000_000_000);
+const SCARCE: Quota = Quota::per_hour(1);
+
+fn direct(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("check/direct");
+    let limiter = Limiter::new(PLENTY);
+    group.bench_function("allowed", |b| b.iter(|| assert!(limiter.check(1).is_allowed())));
+    let mut now = limiter.now();
+    group.bench_function("allowed, caller's now", |b| {
+        b.iter(|| {
+            now = now + std::time::Duration::from_nanos(2);
+            assert!(black_box(&limiter).check_at(1, now).is_allowed());
+        });
+    });
+    let coarse = CoarseClock::new();
+    let limiter = Limiter::with_clock(PLENTY, coarse.clock());
+    group.bench_function("allowed, coarse clock", |b| {
+        b.iter_batched(
+            || coarse.tick(),
+            |()| assert!(limiter.check(1).is_allowed()),
+            BatchSize::NumIterations(1_000_000),
+        );
+    });
+    let denied = Limiter::new(SCARCE);
+    assert!(denied.check(1).is_allowed());
+    group.bench_function("denied", |b| b.iter(|| assert!(!denied.check(1).is_allowed())));
+    group.bench_function("denied, with its answers", |b| {
+        b.iter(|| {
+            let denial = denied.check(1).into_result().expect_err("denied");
+            black_box((denial.retry_after(), denial.remaining(), denial.reset_after()))
+        });
+    });
+    let striped = StripedLimiter::new(PLENTY).expect("stripes");
+    group.bench_function("striped", |b| b.iter(|| assert!(striped.check(1).is_allowed())));
+    let mut lease = Limiter::new(PLENTY);
+    let mut lease = black_box(&mut lease).lease(32).expect("units");
+    group.bench_function("lease of 32", |b| {
+        b.iter(|| assert!(black_box(&mut lease).check(1).is_ok()))
+    });
+    group.finish();
+}
+
+fn windows(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("check/direct, windows");
+    for text in ["fixed-window", "sliding-window", "segmented-window"] {
+        let segments = if text == "segmented-window" { " x2" } else { "" };
+        let policy =
+            format!("{text} 1000000/s{segments}").parse::<tollgate::Policy>().expect("fits");
+        let limiter = Limiter::new(policy);
+        // Two fifths of a window's limit, and then ten windows on.
+        let second = Cell::new(0);
+        let ask = || limiter.check_at(1, Timestamp::from_secs(second.get())).is_allowed();
+        group.bench_function(text, |b| {
+            b.iter_batched(
+                || second.set(second.get() + 10),
+                |()| assert!(ask()),
+                BatchSize::NumIterations(400_000),
+            );
+        });
+    }
+    group.finish();
+}
+
+fn keyed(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("check/keyed");
+    let table =
+        KeyedLimiter::new(Quota::per_second(1_000_000).burst(100_000), 1_000).expect("a table");
+    let keys = uniform(1_000, 1);
+    let mut nth = 0;
+    let mut next = || {
+        nth = (nth + 1) % keys.len();
+        keys[nth]
+    };
+    group.bench_function("found, allowed", |b| {
+        b.iter(|| assert!(table.check(&next(), 1).is_allowed()));
+    });
+    let denied = KeyedLimiter::new(SCARCE, 1_000).expect("a table");
+    for key in 0..1_000_u64 {
+        assert!(denied.check(&key, 1).is_allowed());
+    }
+    group.bench_function("found, denied", |b| {
+        b.iter(|| assert!(!denied.check(&next(), 1).is_allowed()));
+    });
+    // Each lives for a microsecond of the caller's time: cells are taken over all the time.
+    let brief =
+        KeyedLimiter::new(Quota::per_second(1_000_000).burst(1), 1_000_000).expect("a table");
+    let (mut key, mut now) = (0_u64, brief.now());
+    group.bench_function("new", |b| {
+        b.iter(|| {
+            key += 1;
+            now = now + std::time::Duration::from_micros(1);
+            black_box(brief.check_at(&key, 1, now).is_allowed())
+        });
+    });
+    group.finish();
+}
+
+criterion_group! { name = benches; config = criterion(); targets = direct, windows, keyed }
+criterion_main!(benches);

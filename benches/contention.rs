@@ -1,0 +1,48 @@
+//! Many threads: on one limit, and on the keys of one table by Zipf's law and evenly.
+
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
+mod common;
+
+use common::{THREADS, criterion, on_threads, uniform, zipf};
+use criterion::{Criterion, criterion_group, criterion_main};
+use tollgate::{KeyedLimiter, Limiter, Quota, StripedLimiter};
+
+const PLENTY: Quota = Quota::per_second(1_000_000_000);
+
+fn one_limit(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("contention/one limit");
+    for threads in THREADS {
+        let limiter = Limiter::new(PLENTY);
+        on_threads(&mut group, "limiter", threads, |_, _| limiter.check(1).is_allowed());
+        let limiter = StripedLimiter::new(PLENTY).expect("stripes");
+        on_threads(&mut group, "striped", threads, |_, _| limiter.check(1).is_allowed());
+        let denied = Limiter::new(Quota::per_hour(1));
+        assert!(denied.check(1).is_allowed());
+        on_threads(&mut group, "limiter, denied", threads, |_, _| !denied.check(1).is_allowed());
+    }
+    group.finish();
+}
+
+fn one_table(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("contention/keyed");
+    const KEYS: u64 = 100_000;
+    let streams =
+        [("one key", vec![vec![7]; 8]), ("Zipf", (0..8).map(|n| zipf(KEYS, n)).collect())];
+    let even = ("uniform", (0..8).map(|n| uniform(KEYS, n)).collect::<Vec<_>>());
+    for (name, streams) in streams.into_iter().chain([even]) {
+        for threads in THREADS {
+            // A key's burst lasts a tenth of a second, also for the one that everybody asks for.
+            let quota = Quota::per_second(500_000_000).burst(50_000_000);
+            let table = KeyedLimiter::new(quota, KEYS as usize).expect("a table");
+            on_threads(&mut group, name, threads, |thread, nth| {
+                let stream: &Vec<u64> = &streams[thread];
+                table.check(&stream[nth % stream.len()], 1).is_allowed()
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group! { name = benches; config = criterion(); targets = one_limit, one_table }
+criterion_main!(benches);

@@ -1,0 +1,75 @@
+//! Single operations, one by one: a histogram for checks of keys that are there, on two threads, and for
+//! new keys while a table fills. Printed, since criterion tells means.
+//!
+//! The machine's own interruptions are in every worst case; the p99.99 is the code's.
+
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
+mod common;
+
+use std::time::Instant;
+
+use common::{criterion, pool, uniform};
+use criterion::{Criterion, criterion_group, criterion_main};
+use hdrhistogram::Histogram;
+use tollgate::{KeyedLimiter, Quota};
+
+const KEYS: u64 = 1_000_000;
+
+fn table() -> KeyedLimiter<u64> {
+    let quota = Quota::per_second(1_000).burst(100);
+    KeyedLimiter::new(quota, KEYS as usize).expect("a table")
+}
+
+/// Nanoseconds of every single check; reading the clock twice is in each.
+fn timed(table: &KeyedLimiter<u64>, keys: impl Iterator<Item = u64>) -> Histogram<u64> {
+    let mut times = Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("bounds");
+    for key in keys {
+        let start = Instant::now();
+        let allowed = table.check(&key, 1).is_allowed();
+        times.saturating_record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        assert!(allowed, "{key}");
+    }
+    times
+}
+
+fn print(name: &str, times: &Histogram<u64>) {
+    let at = |quantile| times.value_at_quantile(quantile);
+    println!(
+        "{name}: p50 {} ns, p99 {} ns, p99.9 {} ns, p99.99 {} ns, worst {} ns, of {}",
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(0.9999),
+        times.max(),
+        times.len()
+    );
+}
+
+fn histograms(criterion: &mut Criterion) {
+    let filling = table();
+    let new_keys = timed(&filling, 0..KEYS * 9 / 10);
+    print("a new key, while a table fills to 90 %", &new_keys);
+    let streams = [uniform(KEYS * 9 / 10, 1), uniform(KEYS * 9 / 10, 2)];
+    let threads =
+        pool(2).broadcast(|context| timed(&filling, streams[context.index()].iter().copied()));
+    let mut checks = threads[0].clone();
+    checks.add(&threads[1]).expect("equal bounds");
+    print("a check of a key that is there, 2 threads", &checks);
+
+    let mut group = criterion.benchmark_group("latency");
+    let mut nth = 0;
+    group.bench_function("what timing itself costs", |b| b.iter(|| Instant::now().elapsed()));
+    group.bench_function("a check, timed", |b| {
+        b.iter(|| {
+            nth = (nth + 1) % streams[0].len();
+            let start = Instant::now();
+            assert!(filling.check(&streams[0][nth], 1).is_allowed());
+            start.elapsed()
+        });
+    });
+    group.finish();
+}
+
+criterion_group! { name = benches; config = criterion(); targets = histograms }
+criterion_main!(benches);

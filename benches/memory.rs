@@ -1,0 +1,53 @@
+//! Memory: bytes per key, counted at the allocator, and what a flood of new keys changes: nothing. The
+//! time is that of building a table.
+
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
+mod common;
+
+use allocation_counter::measure;
+use common::criterion;
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tollgate::{KeyedLimiter, Quota};
+
+fn tables(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("memory/build");
+    for keys in [1_000_000_usize, 10_000_000] {
+        let build = || KeyedLimiter::<u64>::new(Quota::per_second(100), keys).expect("a table");
+        let info = measure(|| drop(build()));
+        println!(
+            "{keys} keys: {} bytes at most, {:.2} per key, in {} allocations",
+            info.bytes_max,
+            info.bytes_max as f64 / keys as f64,
+            info.count_total
+        );
+        assert!(info.bytes_max as usize <= keys * 29 / 2, "14.5 bytes per key");
+        group.bench_with_input(BenchmarkId::from_parameter(keys), &keys, |b, _| b.iter(build));
+    }
+    group.finish();
+}
+
+fn flood(criterion: &mut Criterion) {
+    let table =
+        KeyedLimiter::new(Quota::per_second(1_000_000).burst(1), 1_000_000).expect("a table");
+    let (mut key, mut now) = (0_u64, table.now());
+    let mut group = criterion.benchmark_group("memory/flood");
+    group.bench_function("a one-shot key", |b| {
+        let mut admitted = 0_u64;
+        let info = measure(|| {
+            b.iter(|| {
+                key += 1;
+                now = now + std::time::Duration::from_micros(1);
+                admitted += u64::from(table.check_at(&key, 1, now).is_allowed());
+            });
+        });
+        // Criterion's own, a list of samples; a table that grew would take megabytes.
+        assert!(info.bytes_current < 1 << 20, "a flood allocates nothing");
+        assert!(admitted > 0);
+    });
+    println!("after {key} one-shot keys: {} bytes", table.stats_at(now).bytes);
+    group.finish();
+}
+
+criterion_group! { name = benches; config = criterion(); targets = tables, flood }
+criterion_main!(benches);

@@ -1,0 +1,109 @@
+//! What each choice of the hot path is worth: the same kernel with one choice undone. The kernels are the
+//! table's in small (hash, line, clock, load, exchange), so that nothing else differs.
+
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use ahash::RandomState;
+use common::{THREADS, criterion, on_threads, uniform};
+use criterion::{Criterion, criterion_group, criterion_main};
+use crossbeam_utils::CachePadded;
+
+fn add_one(cell: &AtomicU64) -> bool {
+    let mut held = cell.load(Relaxed);
+    loop {
+        match cell.compare_exchange_weak(held, held + 1, Relaxed, Relaxed) {
+            Ok(_) => return true,
+            Err(found) => held = found,
+        }
+    }
+}
+
+/// Each thread has a cell of its own: side by side in one line, or a line each.
+fn padded(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("padding/a cell for each thread");
+    for threads in THREADS {
+        let close: [AtomicU64; 8] = Default::default();
+        on_threads(&mut group, "side by side", threads, |thread, _| add_one(&close[thread]));
+        let apart: [CachePadded<AtomicU64>; 8] = Default::default();
+        on_threads(&mut group, "padded", threads, |thread, _| add_one(&apart[thread]));
+    }
+    group.finish();
+}
+
+/// The weak exchange may fail for no reason and saves a loop on machines without compare-and-swap; on
+/// x86-64 both are one instruction.
+fn strength(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("padding/compare-and-swap");
+    for threads in [1, 2] {
+        let cell = AtomicU64::new(0);
+        on_threads(&mut group, "weak", threads, |_, _| add_one(&cell));
+        let cell = AtomicU64::new(0);
+        on_threads(&mut group, "strong", threads, |_, _| {
+            let mut held = cell.load(Relaxed);
+            while let Err(found) = cell.compare_exchange(held, held + 1, Relaxed, Relaxed) {
+                held = found;
+            }
+            true
+        });
+    }
+    group.finish();
+}
+
+/// A table of 16 MiB: larger than a core's own caches.
+fn order(criterion: &mut Criterion) {
+    const CELLS: u64 = 1 << 21;
+    let cells: Vec<AtomicU64> = (0..CELLS).map(|_| AtomicU64::new(0)).collect();
+    let hasher = RandomState::with_seeds(1, 2, 3, 4);
+    let clock = quanta::Clock::new();
+    let cell = |key: u64| &cells[(hasher.hash_one(key) % CELLS) as usize];
+    let charge = |cell: &AtomicU64, held: u64, now: u64| {
+        cell.compare_exchange_weak(held, held.max(now) + 1, Relaxed, Relaxed).is_ok() || held > 0
+    };
+    let streams: Vec<Vec<u64>> = (0..2).map(|seed| uniform(CELLS, seed)).collect();
+    let key = |thread: usize, nth: usize| {
+        let stream: &Vec<u64> = &streams[thread];
+        stream[nth % stream.len()]
+    };
+    let mut group = criterion.benchmark_group("padding/order");
+    for threads in [1, 2] {
+        on_threads(&mut group, "prefetch, clock, load", threads, |thread, nth| {
+            let cell = cell(key(thread, nth));
+            prefetch(cell);
+            let now = clock.raw();
+            charge(cell, cell.load(Relaxed), now) || cell.load(Relaxed) > 0
+        });
+        on_threads(&mut group, "clock, load", threads, |thread, nth| {
+            let cell = cell(key(thread, nth));
+            let now = clock.raw();
+            charge(cell, cell.load(Relaxed), now) || cell.load(Relaxed) > 0
+        });
+        on_threads(&mut group, "load, clock", threads, |thread, nth| {
+            let cell = cell(key(thread, nth));
+            let held = cell.load(Relaxed);
+            charge(cell, held, clock.raw()) || cell.load(Relaxed) > 0
+        });
+    }
+    group.finish();
+}
+
+#[inline(always)]
+fn prefetch(target: &AtomicU64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of a reference's address reads nothing into the program and cannot fault.
+        #[allow(unsafe_code, reason = "the instruction whose worth is measured")]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = target;
+}
+
+criterion_group! { name = benches; config = criterion(); targets = padded, strength, order }
+criterion_main!(benches);

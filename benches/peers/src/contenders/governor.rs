@@ -1,0 +1,44 @@
+//! governor 0.10, the limiter that most of its users would compare with.
+
+use std::hash::Hash;
+use std::num::NonZeroU32;
+
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use super::Boxed;
+use crate::contender::single;
+use crate::drive::{Expect, PLENTY_PER_SECOND};
+
+fn quota(keys: u64, burst_share: u64, expect: Expect) -> Quota {
+    let rate = PLENTY_PER_SECOND / keys;
+    let cells = |count: u64| NonZeroU32::new(count as u32).expect("a count");
+    match expect {
+        Expect::All => Quota::per_second(cells(rate)).allow_burst(cells(rate / burst_share)),
+        Expect::Nothing => Quota::per_hour(cells(1)),
+    }
+}
+
+/// The default store, a DashMap with the standard library's hash.
+pub(crate) fn keyed<K: Hash + Eq + Clone + Send + Sync + 'static>(
+    name: &str,
+    keys: u64,
+    expect: Expect,
+) -> Boxed<K> {
+    let limiter: DefaultKeyedRateLimiter<K> = RateLimiter::dashmap(quota(keys, 10, expect));
+    single(name, move |key: &K| limiter.check_key(key).is_ok())
+}
+
+/// The same with the hash that Tollgate uses.
+pub(crate) fn keyed_ahash<K: Hash + Eq + Clone + Send + Sync + 'static>(
+    keys: u64,
+    expect: Expect,
+) -> Boxed<K> {
+    let limiter =
+        RateLimiter::dashmap_with_hasher(quota(keys, 10, expect), ahash::RandomState::new());
+    single("governor, ahash", move |key: &K| limiter.check_key(key).is_ok())
+}
+
+pub(crate) fn direct(name: &str, expect: Expect) -> Boxed<()> {
+    let limiter: DefaultDirectRateLimiter = RateLimiter::direct(quota(1, 1, expect));
+    single(name, move |()| limiter.check().is_ok())
+}

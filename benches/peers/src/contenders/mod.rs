@@ -1,0 +1,12 @@
+//! Every limiter that is measured, each made for one workload.
+
+pub(crate) mod direct_peers;
+pub(crate) mod floor;
+pub(crate) mod governor;
+pub(crate) mod keyed_peers;
+pub(crate) mod naive;
+pub(crate) mod tollgate;
+
+use crate::contender::Contender;
+
+pub(crate) type Boxed<K> = Box<dyn Contender<K> + Sync>;

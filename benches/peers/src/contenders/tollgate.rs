@@ -1,0 +1,106 @@
+//! Tollgate itself.
+
+use std::hash::Hash;
+use std::hint::black_box;
+use std::time::Duration;
+
+use tollgate::{CoarseClock, KeyedLimiter, Limiter, Quota, StripedLimiter};
+
+use super::Boxed;
+use crate::contender::{self, single};
+use crate::drive::{Expect, PLENTY_PER_SECOND};
+
+const STEP: Duration = Duration::from_nanos(20);
+
+fn keyed<K: Hash>(keys: u64, expect: Expect) -> KeyedLimiter<K> {
+    let quota = match expect {
+        Expect::All => {
+            Quota::per_second(PLENTY_PER_SECOND / keys).burst(PLENTY_PER_SECOND / keys / 10)
+        }
+        Expect::Nothing => Quota::per_hour(1),
+    };
+    KeyedLimiter::new(quota, keys as usize).expect("a table")
+}
+
+pub(crate) fn own_clock<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
+    let limiter = keyed(keys, expect);
+    single("tollgate", move |key: &K| limiter.check(key, 1).is_allowed())
+}
+
+/// With a time of the caller's, which moves on as if a thread decided 50 million times a second.
+pub(crate) fn callers_now<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
+    let limiter = keyed(keys, expect);
+    contender::many("tollgate, caller's now", move |keys: &[K]| {
+        let mut now = limiter.now();
+        let mut admitted = 0;
+        for key in keys {
+            now = now + STEP;
+            admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
+        }
+        admitted
+    })
+}
+
+/// Batches of `size` keys.
+pub(crate) fn many<K: Hash + 'static>(keys: u64, expect: Expect, size: usize) -> Boxed<K> {
+    let limiter = keyed(keys, expect);
+    contender::many(&format!("tollgate, check_many of {size}"), move |keys: &[K]| {
+        let mut admitted = 0;
+        for batch in keys.chunks(size) {
+            limiter.check_many(batch, 1, |_, decision| {
+                admitted += u64::from(decision.is_allowed());
+            });
+        }
+        admitted
+    })
+}
+
+fn quota(expect: Expect) -> Quota {
+    match expect {
+        Expect::All => Quota::per_second(PLENTY_PER_SECOND),
+        Expect::Nothing => Quota::per_hour(1),
+    }
+}
+
+pub(crate) fn direct(expect: Expect) -> Boxed<()> {
+    let limiter = Limiter::new(quota(expect));
+    single("tollgate", move |()| limiter.check(1).is_allowed())
+}
+
+pub(crate) fn direct_callers_now(expect: Expect) -> Boxed<()> {
+    let limiter = Limiter::new(quota(expect));
+    contender::many("tollgate, caller's now", move |requests: &[()]| {
+        let mut now = limiter.now();
+        let mut admitted = 0;
+        for () in requests {
+            now = now + STEP;
+            admitted += u64::from(black_box(&limiter).check_at(1, now).is_allowed());
+        }
+        admitted
+    })
+}
+
+/// With a clock that is read by a load, and here never ticks: what a decision costs without the clock.
+pub(crate) fn direct_coarse(expect: Expect) -> Boxed<()> {
+    let coarse = CoarseClock::new();
+    let limiter = Limiter::with_clock(quota(expect), coarse.clock());
+    single("tollgate, coarse clock", move |()| limiter.check(1).is_allowed())
+}
+
+pub(crate) fn striped(expect: Expect) -> Boxed<()> {
+    let limiter = StripedLimiter::new(quota(expect)).expect("stripes");
+    single("tollgate striped", move |()| limiter.check(1).is_allowed())
+}
+
+/// Each thread takes 32 units at a time.
+pub(crate) fn lease(expect: Expect) -> Boxed<()> {
+    let limiter = Limiter::new(quota(expect));
+    contender::many("tollgate, lease of 32", move |requests: &[()]| {
+        let Ok(mut lease) = limiter.lease(32) else { return 0 };
+        let mut admitted = 0;
+        for () in requests {
+            admitted += u64::from(black_box(&mut lease).check(1).is_ok());
+        }
+        admitted
+    })
+}

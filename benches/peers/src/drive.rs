@@ -1,0 +1,96 @@
+//! The one driver: rounds interleaved in one process, each contender timed in each round.
+
+use std::sync::Barrier;
+use std::time::Instant;
+
+use crate::contender::{Contender, Pace};
+
+/// What a workload admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    All,
+    Nothing,
+}
+
+/// What all keys together have a second where everything is to be admitted: several times what any
+/// contender decides. A key's burst is a tenth of its rate, so that a thread that is put to sleep between
+/// reading its clock and deciding is admitted all the same.
+pub(crate) const PLENTY_PER_SECOND: u64 = 1_000_000_000;
+
+/// How a contender runs in one workload.
+pub(crate) struct Entrant<K> {
+    pub(crate) contender: Box<dyn Contender<K> + Sync>,
+    /// It is given one in so many keys: for one so slow that all of them would take minutes.
+    pub(crate) one_in: usize,
+    /// Whether it decides at all: the floor does not.
+    pub(crate) decides: bool,
+    pub(crate) isolated: bool,
+}
+
+impl<K> From<Box<dyn Contender<K> + Sync>> for Entrant<K> {
+    fn from(contender: Box<dyn Contender<K> + Sync>) -> Self {
+        Self { contender, one_in: 1, decides: true, isolated: false }
+    }
+}
+
+/// Nanoseconds per decision of each thread, by entrant and round.
+pub(crate) type Times = Vec<Vec<f64>>;
+
+/// A B C, A B C, ...: what disturbs the machine for a while disturbs all alike.
+pub(crate) fn interleave<K: Sync>(
+    entrants: &[Entrant<K>],
+    streams: &[Vec<K>],
+    rounds: usize,
+    expect: Expect,
+) -> Times {
+    let mut times = vec![Vec::with_capacity(rounds); entrants.len()];
+    for _ in 0..rounds {
+        for (entrant, times) in entrants.iter().zip(&mut times) {
+            times.push(run(entrant, streams, expect));
+        }
+    }
+    times
+}
+
+/// One round of one entrant, a thread for each stream.
+fn run<K: Sync>(entrant: &Entrant<K>, streams: &[Vec<K>], expect: Expect) -> f64 {
+    let barrier = Barrier::new(streams.len());
+    let times = std::thread::scope(|scope| {
+        let threads: Vec<_> = streams
+            .iter()
+            .map(|stream| {
+                let barrier = &barrier;
+                scope.spawn(move || one_thread(entrant, stream, barrier, expect))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a round")).collect::<Vec<_>>()
+    });
+    times.iter().sum::<f64>() / times.len() as f64
+}
+
+fn one_thread<K>(entrant: &Entrant<K>, stream: &[K], barrier: &Barrier, expect: Expect) -> f64 {
+    let length = stream.len() / entrant.one_in;
+    let keys = &stream[..length];
+    let pace = if entrant.isolated { Pace::Isolated } else { Pace::BackToBack };
+    barrier.wait();
+    let start = Instant::now();
+    let admitted = entrant.contender.decide(keys, pace);
+    let elapsed = start.elapsed();
+    if entrant.decides {
+        let expected = if expect == Expect::All { length as u64 } else { 0 };
+        let name = entrant.contender.name();
+        assert_eq!(admitted, expected, "{name} decided otherwise than it should");
+    }
+    elapsed.as_nanos() as f64 / length as f64
+}
+
+/// The middle of some figures.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    if figures.len() % 2 == 1 {
+        figures[middle]
+    } else {
+        (figures[middle - 1] + figures[middle]) / 2.0
+    }
+}

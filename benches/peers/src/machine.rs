@@ -1,0 +1,27 @@
+//! The two instructions that safe Rust does not have; the only `unsafe` in the benchmarks.
+#![allow(unsafe_code)]
+
+/// Waits until everything before it is done, so that nothing overlaps it.
+#[inline(always)]
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 CPU has SSE2, which this instruction belongs to; it has no other conditions.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Asks for the cache line of `target`.
+#[inline(always)]
+pub(crate) fn prefetch<T>(target: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of a reference's address reads nothing into the program and cannot fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = target;
+}

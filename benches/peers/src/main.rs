@@ -1,0 +1,67 @@
+//! Tollgate beside other limiters, in one process, rounds interleaved: `cargo bench --bench peers`.
+//!
+//! The table tells nanoseconds per decision of each thread, and how many times that of governor it is:
+//! the median over rounds of the ratio within a round. Compare within a workload and a number of threads
+//! only; rows of the same code differ by what is noise.
+
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
+mod contender;
+mod contenders;
+mod drive;
+mod latency;
+mod machine;
+mod memory;
+mod pace;
+mod report;
+mod stream;
+mod workloads;
+
+use clap::Parser;
+
+/// Tollgate beside other rate limiters.
+#[derive(Parser)]
+struct Options {
+    /// Only workloads whose names contain one of these.
+    workloads: Vec<String>,
+    /// Every workload at full size; takes half an hour.
+    #[arg(long)]
+    full: bool,
+    /// Rounds of each contender in each workload.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Given by `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Options {
+    fn wants(&self, workload: &str) -> bool {
+        let chosen = &self.workloads;
+        chosen.is_empty() || chosen.iter().any(|part| workload.contains(part.as_str()))
+    }
+
+    /// Decisions of each thread in each round.
+    fn decisions(&self) -> usize {
+        if self.full { 2_000_000 } else { 500_000 }
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, child, rest @ ..] = arguments.as_slice()
+        && child == memory::CHILD
+    {
+        return memory::child(rest);
+    }
+    let options = Options::parse();
+    let mut report = report::Report::default();
+    workloads::run(&options, &mut report);
+    latency::checks(&options, &mut report);
+    latency::inserts(&options, &mut report);
+    memory::run(&options, &mut report);
+    match report.write() {
+        Ok(path) => println!("\nwritten to {}", path.display()),
+        Err(error) => panic!("the table could not be written: {error}"),
+    }
+}

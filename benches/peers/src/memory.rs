@@ -1,0 +1,78 @@
+//! Memory: each figure from a process of its own, so that nobody inherits another's heap.
+
+use std::process::Command;
+
+use crate::Options;
+use crate::contender::{Contender, Pace};
+use crate::report::{Report, Row};
+use crate::stream::{self, Key};
+use crate::workloads::{FEW, few};
+
+/// How the child is asked: `--child CONTENDER TYPE ROOM KEYS`.
+pub(crate) const CHILD: &str = "--child";
+
+const M: u64 = 1_000_000;
+
+/// The child: fills a limiter, built for `room` keys, with `keys` keys, and prints the growth in bytes.
+pub(crate) fn child(arguments: &[String]) {
+    let [name, kind, room, keys] = arguments else { panic!("{CHILD} CONTENDER TYPE ROOM KEYS") };
+    let [room, keys] = [room, keys].map(|number| number.parse().expect("a number"));
+    let bytes = match kind.as_str() {
+        "u64" => growth::<u64>(|| few(name, room).expect("a contender"), keys),
+        _ => growth::<String>(|| few(name, room).expect("a contender"), keys),
+    };
+    println!("{bytes}");
+}
+
+fn growth<K: Key>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u64) -> u64 {
+    let resident = || memory_stats::memory_stats().expect("this system tells").physical_mem as u64;
+    // What a process and a limiter need that holds no key.
+    let before = resident();
+    let contender = build();
+    // One key at a time, so that no list of keys is counted.
+    for number in 0..keys {
+        contender.decide(&[K::nth(number)], Pace::BackToBack);
+    }
+    let after = resident();
+    drop(stream::all::<K>(0));
+    after.saturating_sub(before)
+}
+
+fn ask(name: &str, kind: &str, room: u64, keys: u64) -> f64 {
+    let myself = std::env::current_exe().expect("a path");
+    let numbers = [room, keys].map(|number| number.to_string());
+    let output = Command::new(myself).arg(CHILD).args([name, kind]).args(numbers).output();
+    let output = output.expect("a child process");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number of bytes")
+}
+
+pub(crate) fn run(options: &Options, report: &mut Report) {
+    let many = if options.full { vec![M, 10 * M] } else { vec![M] };
+    for kind in ["u64", "String"] {
+        for &keys in &many {
+            let name = format!("bytes per key, {} M {kind}", keys / M);
+            compare(&name, |name| ask(name, kind, keys, keys) / keys as f64, options, report);
+        }
+    }
+    let flood = if options.full { 20 * M } else { 4 * M };
+    let name = format!("bytes after a flood of {} M one-shot keys", flood / M);
+    compare(&name, |name| ask(name, "u64", M, flood), options, report);
+}
+
+fn compare(name: &str, bytes: impl Fn(&str) -> f64, options: &Options, report: &mut Report) {
+    if !options.wants(name) {
+        return;
+    }
+    let governor = bytes(FEW[0]);
+    for contender in FEW {
+        let own = if contender == FEW[0] { governor } else { bytes(contender) };
+        report.add(Row {
+            workload: name.to_owned(),
+            contender: contender.to_owned(),
+            threads: 1,
+            median_ns: own,
+            ratio_to_governor: governor / own,
+        });
+    }
+}

@@ -1,0 +1,31 @@
+//! Where one decision ends and the next begins.
+
+use crate::machine::fence;
+
+/// Times single operations with the counter, fenced on both sides. The fences and two readings cost
+/// about 18 ns of every time it tells, alike for all.
+pub(crate) struct Stopwatch {
+    clock: quanta::Clock,
+}
+
+impl Stopwatch {
+    pub(crate) fn new() -> Self {
+        Self { clock: quanta::Clock::new() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn start(&self) -> u64 {
+        fence();
+        let start = self.clock.raw();
+        fence();
+        start
+    }
+
+    #[inline(always)]
+    pub(crate) fn stop_ns(&self, start: u64) -> u64 {
+        fence();
+        let stop = self.clock.raw();
+        fence();
+        self.clock.delta_as_nanos(start, stop)
+    }
+}

@@ -1,0 +1,49 @@
+//! What was measured: printed as tables, written as JSON.
+
+use std::path::PathBuf;
+use std::{fs, io};
+
+use serde::Serialize;
+
+/// One contender in one workload.
+#[derive(Serialize)]
+pub(crate) struct Row {
+    pub(crate) workload: String,
+    pub(crate) contender: String,
+    pub(crate) threads: usize,
+    /// Nanoseconds, or what the workload's name says.
+    pub(crate) median_ns: f64,
+    /// How many times as fast, or as little, as governor.
+    pub(crate) ratio_to_governor: f64,
+}
+
+/// All rows, printed as they come.
+#[derive(Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+    last: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, row: Row) {
+        if self.last.as_ref() != Some(&row.workload) {
+            println!("\n{:<44} threads   median     x governor", row.workload);
+            self.last = Some(row.workload.clone());
+        }
+        println!(
+            "  {:<42} {:>7} {:>10.1} {:>10.2}x",
+            row.contender, row.threads, row.median_ns, row.ratio_to_governor
+        );
+        self.rows.push(row);
+    }
+
+    /// `target/peers.json` of the workspace.
+    pub(crate) fn write(&self) -> io::Result<PathBuf> {
+        let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
+        let path = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
+        fs::create_dir_all(&path)?;
+        let path = path.join("peers.json");
+        fs::write(&path, serde_json::to_string_pretty(&self.rows)?)?;
+        Ok(path)
+    }
+}

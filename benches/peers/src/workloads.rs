@@ -1,0 +1,205 @@
+//! The workloads: who takes part in which, with how many keys, and what is expected.
+
+use std::fmt::Display;
+use std::hash::Hash;
+
+use crate::Options;
+use crate::contender::Pace;
+use crate::contenders::{Boxed, direct_peers, floor, governor, keyed_peers, naive, tollgate};
+use crate::drive::{Entrant, Expect, interleave, median};
+use crate::report::{Report, Row};
+use crate::stream::{self, Key};
+
+/// A workload of keyed checks.
+struct Keyed<K> {
+    name: String,
+    keys: u64,
+    expect: Expect,
+    entrants: Vec<Entrant<K>>,
+}
+
+/// The four that every keyed workload has: governor twice, since what the same code differs by is noise,
+/// the floor, and Tollgate.
+fn common<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+{
+    vec![
+        governor::keyed("governor", keys, expect).into(),
+        governor::keyed("governor (control)", keys, expect).into(),
+        Entrant { decides: false, ..floor::keyed(keys).into() },
+        tollgate::own_clock(keys, expect).into(),
+    ]
+}
+
+fn tollgates<K: Hash + 'static>(keys: u64, expect: Expect) -> Vec<Entrant<K>> {
+    vec![
+        tollgate::callers_now(keys, expect).into(),
+        tollgate::many(keys, expect, 16).into(),
+        tollgate::many(keys, expect, 32).into(),
+    ]
+}
+
+/// What keys of every type share.
+fn others<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
+where
+    K: Hash + Eq + Clone + Display + Send + Sync + 'static,
+{
+    // Of two limits on one key each the mutex and the sketch lose most with threads.
+    vec![
+        governor::keyed_ahash(keys, expect).into(),
+        keyed_peers::gcra(keys, expect).into(),
+        Entrant { decides: false, ..keyed_peers::pingora(expect).into() },
+        naive::mutex(keys, expect).into(),
+        naive::dashmap(keys, expect).into(),
+    ]
+}
+
+fn u64_keys(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
+    let mut entrants = common(keys, expect);
+    entrants.extend(tollgates(keys, expect));
+    entrants.extend(others(keys, expect));
+    entrants.push(keyed_peers::rate_net_u64(keys, expect).into());
+    Keyed { name: name.to_owned(), keys, expect, entrants }
+}
+
+/// Of peers only governor: at so many keys each of the others takes a minute to fill.
+fn u64_keys_without_peers(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
+    let mut entrants = common(keys, expect);
+    entrants.extend(tollgates(keys, expect));
+    Keyed { name: name.to_owned(), keys, expect, entrants }
+}
+
+fn isolated(name: &str, keys: u64) -> Keyed<u64> {
+    let mut entrants = common(keys, Expect::All);
+    for entrant in &mut entrants {
+        entrant.isolated = true;
+    }
+    Keyed { name: name.to_owned(), keys, expect: Expect::All, entrants }
+}
+
+fn texts(name: &str, keys: u64) -> Keyed<String> {
+    let expect = Expect::All;
+    let mut entrants = common(keys, expect);
+    entrants.extend(tollgates(keys, expect));
+    entrants.extend(others(keys, expect));
+    entrants.push(keyed_peers::rate_net_text(keys, expect).into());
+    entrants.push(Entrant { one_in: 5, ..keyed_peers::throttlecrab(keys, expect).into() });
+    entrants.push(Entrant { one_in: 50, ..keyed_peers::limitador(keys, expect).into() });
+    Keyed { name: name.to_owned(), keys, expect, entrants }
+}
+
+fn run_keyed<K: Key + 'static>(workload: Keyed<K>, options: &Options, report: &mut Report) {
+    let Keyed { name, keys, expect, entrants } = workload;
+    let all = stream::all(keys);
+    for entrant in &entrants {
+        let admitted = entrant.contender.decide(&all, Pace::BackToBack);
+        assert!(!entrant.decides || admitted == keys, "{}: new keys", entrant.contender.name());
+    }
+    for threads in [1, 2] {
+        let streams = stream::uniform(keys, options.decisions(), threads);
+        add(&name, &entrants, &streams, expect, options, report);
+    }
+}
+
+/// Runs the rounds on as many threads as there are streams, and adds a row for each entrant.
+fn add<K: Sync>(
+    name: &str,
+    entrants: &[Entrant<K>],
+    streams: &[Vec<K>],
+    expect: Expect,
+    options: &Options,
+    report: &mut Report,
+) {
+    let times = interleave(entrants, streams, options.rounds, expect);
+    for (entrant, own) in entrants.iter().zip(&times) {
+        let ratios = own.iter().zip(&times[0]).map(|(own, governor)| governor / own);
+        report.add(Row {
+            workload: name.to_owned(),
+            contender: entrant.contender.name().to_owned(),
+            threads: streams.len(),
+            median_ns: median(own.clone()),
+            ratio_to_governor: median(ratios.collect()),
+        });
+    }
+}
+
+fn direct(name: &str, expect: Expect, options: &Options, report: &mut Report) {
+    let mut entrants: Vec<Entrant<()>> = vec![
+        governor::direct("governor", expect).into(),
+        governor::direct("governor (control)", expect).into(),
+        Entrant { decides: false, ..floor::direct().into() },
+        tollgate::direct(expect).into(),
+        tollgate::direct_callers_now(expect).into(),
+        tollgate::direct_coarse(expect).into(),
+        tollgate::striped(expect).into(),
+        direct_peers::ratelimit(expect).into(),
+        direct_peers::rate_net(expect).into(),
+        direct_peers::leaky_bucket(expect).into(),
+    ];
+    if expect == Expect::All {
+        entrants.push(tollgate::lease(expect).into());
+    } else {
+        for entrant in &entrants {
+            // Whatever the burst is, it is gone after this.
+            entrant.contender.decide(&[(); 64], Pace::BackToBack);
+        }
+    }
+    for threads in [1, 2] {
+        let streams = vec![vec![(); options.decisions()]; threads];
+        add(name, &entrants, &streams, expect, options, report);
+    }
+}
+
+/// Runs the workloads that the options choose.
+pub(crate) fn run(options: &Options, report: &mut Report) {
+    const M: u64 = 1_000_000;
+    let wants = |name: &str| options.wants(name);
+    let (all, nothing) = (Expect::All, Expect::Nothing);
+    for (name, keys, expect) in [
+        ("u64, 1 k keys", 1_000, all),
+        ("u64, 1 M keys", M, all),
+        ("u64, 1 M keys, denied", M, nothing),
+    ] {
+        if wants(name) {
+            run_keyed(u64_keys(name, keys, expect), options, report);
+        }
+    }
+    let name = "u64, 1 M keys, isolated";
+    if wants(name) {
+        run_keyed(isolated(name, M), options, report);
+    }
+    let name = "u64, 10 M keys";
+    if wants(name) {
+        run_keyed(u64_keys_without_peers(name, 10 * M, all), options, report);
+    }
+    for (name, keys) in [("String, 1 k keys", 1_000), ("String, 1 M keys", M)] {
+        if wants(name) {
+            run_keyed(texts(name, keys), options, report);
+        }
+    }
+    for (name, expect) in [("direct, allowed", all), ("direct, denied", nothing)] {
+        if wants(name) {
+            direct(name, expect, options, report);
+        }
+    }
+}
+
+/// The contenders whose single operations and whose memory are looked at.
+pub(crate) fn few<K>(name: &str, keys: u64) -> Option<Boxed<K>>
+where
+    K: Hash + Eq + Clone + Display + Send + Sync + 'static,
+{
+    let expect = Expect::All;
+    Some(match name {
+        "governor" => governor::keyed("governor", keys, expect),
+        "tollgate" => tollgate::own_clock(keys, expect),
+        "gcra" => keyed_peers::gcra(keys, expect),
+        "DashMap" => naive::dashmap(keys, expect),
+        "Mutex<HashMap>" => naive::mutex(keys, expect),
+        _ => return None,
+    })
+}
+
+/// Their names, governor first.
+pub(crate) const FEW: [&str; 5] = ["governor", "tollgate", "gcra", "DashMap", "Mutex<HashMap>"];
