@@ -57,8 +57,7 @@ fn windows(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("check/direct, windows");
     for text in ["fixed-window", "sliding-window", "segmented-window"] {
         let segments = if text == "segmented-window" { " x2" } else { "" };
-        let policy =
-            format!("{text} 60000/s{segments}").parse::<tollgate::Policy>().expect("fits");
+        let policy = format!("{text} 60000/s{segments}").parse::<tollgate::Policy>().expect("fits");
         let limiter = Limiter::new(policy);
         // Most of a window's limit, and then ten windows on.
         let second = Cell::new(0);

@@ -181,14 +181,15 @@ impl StripedLimiter {
     /// ```
     #[inline]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        let own = thread_number() % self.stripes.len();
-        if cost <= self.largest_cost {
-            let decision = self.stripes[own].check(self.meter(own), now, cost);
-            if decision.is_allowed() || planted(Fault::OwnStripeOnly) {
-                return decision;
-            }
+        if cost > self.largest_cost {
+            return self.never(cost);
         }
-        self.ask_all(own, cost, |stripe, meter| stripe.check(meter, now, cost))
+        let own = thread_number() % self.stripes.len();
+        let decision = self.stripes[own].check(self.meter(own), now, cost);
+        if decision.is_allowed() || planted(Fault::OwnStripeOnly) {
+            return decision;
+        }
+        self.ask_others(own, decision, |stripe, meter| stripe.check(meter, now, cost))
     }
 
     /// Would a request of `cost` units be admitted now? Charges nothing.
@@ -213,20 +214,22 @@ impl StripedLimiter {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
+        if cost > self.largest_cost {
+            return self.never(cost);
+        }
         let own = thread_number() % self.stripes.len();
-        self.ask_all(own, cost, |stripe, meter| stripe.peek(meter, now, cost))
+        let decision = self.stripes[own].peek(self.meter(own), now, cost);
+        self.ask_others(own, decision, |stripe, meter| stripe.peek(meter, now, cost))
     }
 
-    /// Asks the stripes one after the other, this thread's first, all at the same time. Of all denials
-    /// the one with the shortest wait is the answer.
-    #[cold]
-    #[inline(never)]
-    fn ask_all(&self, own: usize, cost: u64, ask: impl Fn(&Cell, &Meter) -> Decision) -> Decision {
-        if cost > self.largest_cost {
-            // Never, in any stripe: what a smaller one answers.
-            return self.small.peek(Word::UNUSED, Timestamp::default(), cost);
-        }
-        let mut answer = ask(&self.stripes[own], self.meter(own));
+    /// Asks the other stripes, one after the other and all at the same time, until one admits. Of all
+    /// denials the one with the shortest wait is the answer.
+    fn ask_others(
+        &self,
+        own: usize,
+        mut answer: Decision,
+        ask: impl Fn(&Cell, &Meter) -> Decision,
+    ) -> Decision {
         for turn in 1..self.stripes.len() {
             if answer.is_allowed() {
                 break;
@@ -238,6 +241,12 @@ impl StripedLimiter {
             }
         }
         answer
+    }
+
+    /// The answer of a smaller stripe to a cost that fits in none, or not in all.
+    #[cold]
+    fn never(&self, cost: u64) -> Decision {
+        self.small.peek(Word::UNUSED, Timestamp::default(), cost)
     }
 
     #[inline]

@@ -33,6 +33,16 @@ impl<K> From<Box<dyn Contender<K> + Sync>> for Entrant<K> {
     }
 }
 
+impl<K> Entrant<K> {
+    /// Whether it decided as the workload demands: in 9,999 of 10,000 cases, since a thread may be put to
+    /// sleep between reading its clock and deciding, and a full table may turn 1 key in 100,000 away.
+    pub(crate) fn is_right(&self, admitted: u64, asked: usize, expect: Expect) -> bool {
+        let asked = asked as u64;
+        let wrong = if expect == Expect::All { asked.abs_diff(admitted) } else { admitted };
+        !self.decides || wrong <= asked / 10_000
+    }
+}
+
 /// Nanoseconds per decision of each thread, by entrant and round.
 pub(crate) type Times = Vec<Vec<f64>>;
 
@@ -76,11 +86,7 @@ fn one_thread<K>(entrant: &Entrant<K>, stream: &[K], barrier: &Barrier, expect: 
     let start = Instant::now();
     let admitted = entrant.contender.decide(keys, pace);
     let elapsed = start.elapsed();
-    if entrant.decides {
-        let expected = if expect == Expect::All { length as u64 } else { 0 };
-        let name = entrant.contender.name();
-        assert_eq!(admitted, expected, "{name} decided otherwise than it should");
-    }
+    assert!(entrant.is_right(admitted, length, expect), "{}", entrant.contender.name());
     elapsed.as_nanos() as f64 / length as f64
 }
 

@@ -24,7 +24,8 @@ fn timed(contender: &(dyn Contender<u64> + Sync), streams: &[Vec<u64>]) -> Histo
                 scope.spawn(move || {
                     let mut times = histogram();
                     let admitted = contender.decide(stream, Pace::Timed(&mut times));
-                    assert_eq!(admitted, stream.len() as u64, "{}", contender.name());
+                    let denied = stream.len() as u64 - admitted;
+                    assert!(denied <= stream.len() as u64 / 10_000, "{}", contender.name());
                     times
                 })
             })

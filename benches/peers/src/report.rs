@@ -42,7 +42,7 @@ impl Report {
         let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
         let path = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
         fs::create_dir_all(&path)?;
-        let path = path.join("peers.json");
+        let path = path.canonicalize()?.join("peers.json");
         fs::write(&path, serde_json::to_string_pretty(&self.rows)?)?;
         Ok(path)
     }

@@ -26,7 +26,7 @@ pub(crate) fn leaky_bucket(expect: Expect) -> Boxed<()> {
     let plenty = usize::try_from(PLENTY_PER_SECOND).expect("a rate");
     let mut builder = leaky_bucket::RateLimiter::builder();
     let limiter = match expect {
-        Expect::All => builder.initial(plenty * 100).max(plenty * 100).refill(plenty),
+        Expect::All => builder.initial(plenty * 1_000).max(plenty * 1_000).refill(plenty),
         Expect::Nothing => builder.initial(1).max(1).refill(1).interval(Duration::from_secs(3_600)),
     };
     let limiter = limiter.build();
