@@ -189,3 +189,17 @@ fn rings_too_wide_to_lie_side_by_side_fit_a_keyed_word_by_number() {
     let wide = table("segmented-window 100/m x6", 10).stats().tag_bits;
     assert!(narrow >= wide, "{narrow} {wide}");
 }
+
+#[test]
+fn what_is_forgotten_is_counted_once() {
+    let table = table("gcra 1/m burst 1", 1);
+    for key in 0..5 {
+        assert!(table.check_at(&key, 1, Timestamp::from_secs(100)).is_allowed());
+    }
+    // A day later: the first new key of each shard has its floor advance, and that sweeps the shard.
+    for key in 10..14 {
+        assert!(table.check_at(&key, 1, Timestamp::from_secs(86_500)).is_allowed());
+    }
+    assert_eq!(table.stats_at(Timestamp::from_secs(86_500)).reclaimed, 5);
+    assert_eq!(table.stats_at(Timestamp::from_secs(86_500)).live, 4);
+}

@@ -41,7 +41,7 @@ fn row_40_of_64_threads_exactly_one_gets_the_only_unit() {
 #[test]
 fn row_41_threads_that_meet_a_new_key_together_share_one_cell() {
     let keyed =
-        KeyedLimiter::with_clock(Quota::per_hour(1_000), 5_000, ManualClock::new()).unwrap();
+        KeyedLimiter::with_clock(Quota::per_hour(1_000), 10_000, ManualClock::new()).unwrap();
     let admitted = on_threads(4, |_| {
         (0..5_000_u64).map(|key| u64::from(keyed.check(&key, 400).is_allowed())).sum()
     });
