@@ -116,7 +116,7 @@ impl Layout {
     /// The narrowest layout for a demand, then widened; or the bits that the state would need.
     fn fit(demand: Demand) -> Result<Self, u32> {
         let with = |time_bits: u32| Self::with_time_bits(demand, time_bits);
-        let horizon = demand.before + demand.ahead;
+        let horizon = demand.before.max(demand.ahead); // one of them is 0, 1 or 2
         let enough = |layout: &Self| {
             layout.epoch >= EPOCH_GRANULES_MIN
                 && layout.epoch_units >= horizon / 2
@@ -342,6 +342,22 @@ mod tests {
             let layout = layout(policy);
             let found = (layout.time_bits, layout.tag_bits, layout.epoch);
             assert_eq!(found, (time_bits, tag_bits, epoch), "{policy}");
+        }
+    }
+
+    /// Beyond the two epochs: how many units before the instant at which it becomes idle a word's time
+    /// may lie. A from-first window of a minute is 600,000 quanta, and two for rounding at its ends.
+    #[test]
+    fn words_are_read_as_far_back_as_what_still_counts() {
+        for (policy, before) in [
+            ("gcra 10/m burst 10", 0),
+            ("fixed-window 100/m", 1),
+            ("fixed-window 100/m from-first", 600_002),
+            ("sliding-window 100/m", 2),
+            ("segmented-window 20/m x4", 4),
+        ] {
+            let layout = layout(policy);
+            assert_eq!(layout.back, 2 * layout.epoch_units + before + 2, "{policy}");
         }
     }
 
