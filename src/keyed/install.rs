@@ -268,4 +268,26 @@ mod tests {
             assert_eq!(ask.now_ns, (if read_again { 9 } else { 5 }) << GRANULE_BITS);
         }
     }
+
+    #[test]
+    fn a_newcomer_between_two_floors_has_its_own_follow() {
+        let policy = "gcra 1/s burst 10".parse().expect("a policy");
+        let layout = Layout::plan(&policy).expect("a layout");
+        let table = Table::new(layout, 1, 1).expect("a table");
+        // The other shard's floor lies a little more than an epoch above its own, now a little less.
+        let ahead = 1 + layout.epoch + 5;
+        table.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
+        let now_ns = (1 + layout.epoch - 3) << GRANULE_BITS;
+        let mut ask = Ask { now_ns, cost: 1, charge: true, clock: None };
+        let key = Identity { first: 0, tag: 7 << layout.state_bits() };
+        let outcome = table.install(key, 1, &mut ask);
+        assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Allowed, ahead << GRANULE_BITS));
+        // One that would have to follow by more than an epoch does not.
+        let far = 1 + 3 * layout.epoch;
+        table.advance(1, (far << GRANULE_BITS) + LAG_NS);
+        let key = Identity { first: 0, tag: 9 << layout.state_bits() };
+        let outcome = table.install(key, 1, &mut ask);
+        assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Full, far << GRANULE_BITS));
+        assert_eq!(table.shard(0).header().floor(), floor_at(now_ns));
+    }
 }
