@@ -9,7 +9,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::error::ClockError;
 use crate::sync::Arc;
 
-/// A clock that costs a decision one load, a thirtieth of reading the counter, and is a little late.
+/// A clock that costs a decision one load instead of reading the counter, and is a little late.
 ///
 /// Its owner advances it: by [`tick`](CoarseClock::tick), from an event loop that goes round often
 /// enough, or by a thread that [`start`](CoarseClock::start) runs until the owner is dropped. A

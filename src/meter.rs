@@ -86,9 +86,7 @@ impl Meter {
     pub fn peek(&self, word: Word, now: Timestamp, cost: u64) -> Decision {
         Step::of(&self.kernel, self.fields, word, now, cost).asked().decision(self.kernel)
     }
-}
 
-impl Meter {
     /// The word after `units` that were charged at `taken` are given back at `now`, less what has
     /// drained since: that much is no longer owed, and giving it back would forgive somebody else's debt.
     ///

@@ -105,12 +105,12 @@ pub(crate) use control::planted;
 /// A number for this thread: threads that start one after the other get numbers one after the other.
 #[cfg(not(loom))]
 #[inline]
-pub(crate) fn thread_number() -> usize {
-    use std::sync::atomic::AtomicUsize;
-    static STARTED: AtomicUsize = AtomicUsize::new(0);
+pub(crate) fn thread_number() -> u32 {
+    use std::sync::atomic::AtomicU32;
+    static STARTED: AtomicU32 = AtomicU32::new(0);
     thread_local! {
         // Relaxed: all that is asked of it is that numbers differ.
-        static NUMBER: usize = STARTED.fetch_add(1, Ordering::Relaxed);
+        static NUMBER: u32 = STARTED.fetch_add(1, Ordering::Relaxed);
     }
     // A thread that is ending has no thread-locals any more: any stripe is as good.
     NUMBER.try_with(|number| *number).unwrap_or(0)
@@ -186,15 +186,15 @@ pub mod control {
     }
 
     loom::thread_local! {
-        static NUMBER: Cell<usize> = Cell::new(0);
+        static NUMBER: Cell<u32> = Cell::new(0);
     }
 
     /// Says what number this thread of a model has.
-    pub fn number_thread(number: usize) {
+    pub fn number_thread(number: u32) {
         NUMBER.with(|own| own.set(number));
     }
 
-    pub(crate) fn thread_number() -> usize {
+    pub(crate) fn thread_number() -> u32 {
         NUMBER.with(Cell::get)
     }
 

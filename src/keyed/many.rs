@@ -8,10 +8,8 @@ use crate::decision::Decision;
 
 use super::KeyedLimiter;
 use super::hash::Identity;
-use super::prefetch::prefetch;
-use super::table::Ask;
 
-/// As many lines as a core fetches at a time, and twice that, so that it is never idle.
+/// A core fetches ten to twenty lines at a time: enough that it is never idle, and all stay in its cache.
 const BATCH: usize = 32;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -68,22 +66,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         now: Option<Timestamp>,
         mut each: impl FnMut(&Q, Decision),
     ) {
-        let shards = self.table.shards();
         let mut identities = [Identity::NOBODY; BATCH];
         for batch in keys.chunks(BATCH) {
             for (key, identity) in batch.iter().zip(&mut identities) {
-                *identity =
-                    self.hashers.identity(key.borrow(), shards, self.table.layout.words_per_tag);
-                prefetch(self.table.shard(identity.first));
+                *identity = self.find_and_fetch(key.borrow());
             }
-            let (now, clock) = match now {
-                Some(now) => (now, None),
-                None => (self.clock.now(), Some(&self.clock)),
-            };
+            let ask = self.ask(cost, now, cost > 0);
             for (key, &identity) in batch.iter().zip(&identities) {
-                let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, clock };
-                let second = || self.hashers.second(identity, shards);
-                each(key, self.table.decide(identity, second, ask));
+                each(key, self.answer(identity, ask));
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::policy::Policy;
 
-use hash::Hashers;
+use hash::{Hashers, Identity};
 use layout::Layout;
 use prefetch::prefetch;
 use table::{Ask, Table};
@@ -218,15 +218,32 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Hash, fetch the line, and only then read the clock: see [`prefetch`](mod@prefetch).
     #[inline(always)]
     fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
-        let shards = self.table.shards();
-        let identity = self.hashers.identity(key, shards, self.table.layout.words_per_tag);
+        let identity = self.find_and_fetch(key);
+        self.answer(identity, self.ask(cost, now, charge))
+    }
+
+    /// Where a key may live; its first shard's line is on its way.
+    #[inline(always)]
+    fn find_and_fetch(&self, key: &K) -> Identity {
+        let words_per_tag = self.table.layout.words_per_tag;
+        let identity = self.hashers.identity(key, self.table.shards(), words_per_tag);
         prefetch(self.table.shard(identity.first));
+        identity
+    }
+
+    /// A request at a time of the caller's, or of the limiter's clock.
+    #[inline(always)]
+    fn ask(&self, cost: u64, now: Option<Timestamp>, charge: bool) -> Ask<'_> {
         let (now, clock) = match now {
             Some(now) => (now, None),
             None => (self.clock.now(), Some(&self.clock)),
         };
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge, clock };
-        self.table.decide(identity, || self.hashers.second(identity, shards), ask)
+        Ask { now_ns: now.as_nanos(), cost, charge, clock }
+    }
+
+    #[inline(always)]
+    fn answer(&self, identity: Identity, ask: Ask<'_>) -> Decision {
+        self.table.decide(identity, || self.hashers.second(identity, self.table.shards()), ask)
     }
 
     /// What the table holds now and what has happened to it. Reads the whole table: for a gauge that

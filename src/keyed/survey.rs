@@ -35,8 +35,7 @@ pub(super) struct Offer {
     /// A claim of the key's own tag.
     own_claim: Option<Seen>,
     vacant: Option<Seen>,
-    /// A live word that is idle at the published floor. Of several such cells one of the key's home, if
-    /// there is any: that is where it is looked for first.
+    /// A live word that is idle at the published floor.
     idle: Option<Seen>,
     /// Whether some live word would be idle at a floor that now allows.
     idle_soon: bool,
@@ -84,7 +83,9 @@ impl Table {
             behind: ask.now_ns >> GRANULE_BITS > header.floor().saturating_add(self.layout.epoch),
             taken: 0,
         };
-        let of_these = |found: Option<Seen>, seen| match found {
+        // The first of several cells for a key whose home is the lower half, else the last: so one of its
+        // home, if there is any.
+        let nearest = |found: Option<Seen>, seen| match found {
             Some(_) if !is_upper(tag) => found,
             _ => Some(seen),
         };
@@ -92,7 +93,7 @@ impl Table {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
             match Layout::kind(word) {
-                Kind::Vacant => offer.vacant = of_these(offer.vacant, seen),
+                Kind::Vacant => offer.vacant = nearest(offer.vacant, seen),
                 Kind::Claim => {
                     offer.taken += 1;
                     if self.layout.is_claim_of(word, tag) {
@@ -108,11 +109,11 @@ impl Table {
                 Kind::Live => {
                     let held = self.layout.unpack(word, self.kernel(), at_floor);
                     if self.kernel().is_idle(held, at_floor) || planted(Fault::EvictLive) {
-                        offer.idle = of_these(offer.idle, seen);
+                        offer.idle = nearest(offer.idle, seen);
                     } else if self.kernel().is_idle(held.seen_later(passed), at_goal) {
                         offer.idle_soon = true;
                         if planted(Fault::ForgetByOwnClock) {
-                            offer.idle = of_these(offer.idle, seen);
+                            offer.idle = nearest(offer.idle, seen);
                         }
                     } else {
                         offer.taken += 1;
@@ -162,7 +163,9 @@ pub(super) fn choose(here: &Offer, there: &Offer) -> Option<Choice> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shard::Row;
     use super::*;
+    use crate::algorithm::Held;
 
     fn offer(shard: usize, taken: usize) -> Offer {
         let vacant = Some(Seen { shard, cell: taken, word: 0 });
@@ -209,6 +212,29 @@ mod tests {
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let advances = matches!(offer.best(), Some(Choice::Advance(0)));
             assert_eq!(advances, behind, "at granule {granule}");
+        }
+    }
+
+    #[test]
+    fn a_new_key_takes_a_cell_of_its_home_while_there_is_one() {
+        let policy = "gcra 1/s burst 1".parse().expect("a policy");
+        let layout = Layout::plan(&policy).expect("a layout");
+        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, clock: None };
+        for (tag, cells) in [(1 << 61, [0, 1, 2, 3, 4, 5, 6]), (1 << 62, [6, 5, 4, 3, 2, 1, 0])] {
+            let table = Table::new(layout, 1, 10).expect("a table");
+            for (nth, cell) in cells.into_iter().enumerate() {
+                let offer = table.survey(0, tag, &ask).expect("nobody disturbs");
+                let vacant = offer.vacant.expect("a vacant cell").cell;
+                assert_eq!(vacant, cell);
+                let Row { first, count, .. } = Row::home(0, tag);
+                assert_eq!((first..first + count).contains(&vacant), nth < 4);
+                // Taken by another of the same home, busy for a second.
+                let held = Held { ahead: 1 << 12, ..Held::IDLE };
+                let moment = table.kernel().moment(10 << GRANULE_BITS);
+                let word = layout.live(tag | 1 << 40, held, table.kernel(), moment);
+                assert!(table.shard(0).replace(cell, 0, word));
+            }
+            assert!(table.survey(0, tag, &ask).expect("nobody disturbs").vacant.is_none());
         }
     }
 

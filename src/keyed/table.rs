@@ -226,11 +226,11 @@ impl Table {
     fn find(&self, row: Row, tag: u64) -> Option<(usize, u64)> {
         let Row { shard, first, count } = row;
         let shard = self.shard(shard);
-        let words_per_tag = self.layout.words_per_tag; // once: loads that acquire may not be merged
+        let layout = self.layout; // a copy: past a load that acquires, its fields would be loaded anew
         let (mut found, mut held) = (count, 0);
         for nth in (0..count).rev() {
             let word = shard.load(first + nth);
-            let is_it = word.wrapping_sub(tag) < words_per_tag;
+            let is_it = layout.is_live(word, tag);
             found = select_unpredictable(is_it, nth, found);
             held = select_unpredictable(is_it, word, held);
         }
