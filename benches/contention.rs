@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{THREADS, criterion, on_threads, uniform, zipf};
+use common::{Stream, THREADS, criterion, on_threads};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tollgate::{KeyedLimiter, Limiter, Quota, StripedLimiter};
 
@@ -27,17 +27,18 @@ fn one_limit(criterion: &mut Criterion) {
 fn one_table(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("contention/keyed");
     const KEYS: u64 = 100_000;
-    let streams =
-        [("one key", vec![vec![7]; 8]), ("Zipf", (0..8).map(|n| zipf(KEYS, n)).collect())];
-    let even = ("uniform", (0..8).map(|n| uniform(KEYS, n)).collect::<Vec<_>>());
-    for (name, streams) in streams.into_iter().chain([even]) {
+    let seeds = [0, 1, 2, 3, 4, 5, 6, 7];
+    for (name, streams) in [
+        ("one key", seeds.map(|_| Stream::one(7))),
+        ("Zipf", seeds.map(|seed| Stream::zipf(KEYS, seed))),
+        ("uniform", seeds.map(|seed| Stream::uniform(KEYS, seed))),
+    ] {
         for threads in THREADS {
             // A key's burst lasts a tenth of a second, also for the one that everybody asks for.
             let quota = Quota::per_second(500_000_000).burst(50_000_000);
             let table = KeyedLimiter::new(quota, KEYS as usize).expect("a table");
             on_threads(&mut group, name, threads, |thread, nth| {
-                let stream: &Vec<u64> = &streams[thread];
-                table.check(&stream[nth % stream.len()], 1).is_allowed()
+                table.check(streams[thread].at(nth), 1).is_allowed()
             });
         }
     }

@@ -7,7 +7,7 @@ mod common;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 
-use common::{criterion, on_threads, uniform};
+use common::{Stream, criterion, on_threads};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use tollgate::{KeyedLimiter, Quota};
@@ -29,16 +29,14 @@ fn of_type<K: Hash + Sync>(
     key: impl Fn(u64) -> K,
 ) {
     let table = filled(keys, &key);
-    let streams: Vec<Vec<K>> =
-        (0..2).map(|seed| uniform(keys, seed).into_iter().map(&key).collect()).collect();
+    let streams = [0, 1].map(|seed| Stream::uniform(keys, seed).map(&key));
     for threads in [1, 2] {
         on_threads(group, name, threads, |thread, nth| {
-            let stream = &streams[thread];
-            table.check(&stream[nth % stream.len()], 1).is_allowed()
+            table.check(streams[thread].at(nth), 1).is_allowed()
         });
     }
     group.throughput(Throughput::Elements(32));
-    let mut batches = streams[0].chunks_exact(32).cycle();
+    let mut batches = streams[0].all().chunks_exact(32).cycle();
     group.bench_function(format!("{name}/check_many of 32"), |bencher| {
         bencher.iter(|| {
             let mut admitted = 0;

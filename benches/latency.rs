@@ -9,7 +9,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{criterion, pool, uniform};
+use common::{Stream, criterion, pool};
 use criterion::{Criterion, criterion_group, criterion_main};
 use hdrhistogram::Histogram;
 use tollgate::{KeyedLimiter, Quota};
@@ -50,9 +50,9 @@ fn histograms(criterion: &mut Criterion) {
     let filling = table();
     let new_keys = timed(&filling, 0..KEYS * 9 / 10);
     print("a new key, while a table fills to 90 %", &new_keys);
-    let streams = [uniform(KEYS * 9 / 10, 1), uniform(KEYS * 9 / 10, 2)];
-    let threads =
-        pool(2).broadcast(|context| timed(&filling, streams[context.index()].iter().copied()));
+    let streams = [1, 2].map(|seed| Stream::uniform(KEYS * 9 / 10, seed));
+    let threads = pool(2)
+        .broadcast(|context| timed(&filling, streams[context.index()].all().iter().copied()));
     let mut checks = threads[0].clone();
     checks.add(&threads[1]).expect("equal bounds");
     print("a check of a key that is there, 2 threads", &checks);
@@ -62,9 +62,9 @@ fn histograms(criterion: &mut Criterion) {
     group.bench_function("what timing itself costs", |b| b.iter(|| Instant::now().elapsed()));
     group.bench_function("a check, timed", |b| {
         b.iter(|| {
-            nth = (nth + 1) % streams[0].len();
+            nth += 1;
             let start = Instant::now();
-            assert!(filling.check(&streams[0][nth], 1).is_allowed());
+            assert!(filling.check(streams[0].at(nth), 1).is_allowed());
             start.elapsed()
         });
     });

@@ -8,7 +8,8 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ahash::RandomState;
-use common::{THREADS, criterion, on_threads, uniform};
+use common::machine::prefetch;
+use common::{Stream, THREADS, criterion, on_threads};
 use criterion::{Criterion, criterion_group, criterion_main};
 use crossbeam_utils::CachePadded;
 
@@ -60,49 +61,37 @@ fn order(criterion: &mut Criterion) {
     let hasher = RandomState::with_seeds(1, 2, 3, 4);
     let clock = quanta::Clock::new();
     let cell = |key: u64| &cells[(hasher.hash_one(key) % CELLS) as usize];
-    let charge = |cell: &AtomicU64, held: u64, now: u64| {
-        cell.compare_exchange_weak(held, held.max(now) + 1, Relaxed, Relaxed).is_ok() || held > 0
+    // The strong exchange fails only if another thread was faster: then another word is there.
+    let charge = |cell: &AtomicU64, held: u64, now: u64| match cell.compare_exchange(
+        held,
+        held.max(now) + 1,
+        Relaxed,
+        Relaxed,
+    ) {
+        Ok(replaced) => replaced == held,
+        Err(found) => found != held,
     };
-    let streams: Vec<Vec<u64>> = (0..2).map(|seed| uniform(CELLS, seed)).collect();
-    let key = |thread: usize, nth: usize| {
-        let stream: &Vec<u64> = &streams[thread];
-        stream[nth % stream.len()]
-    };
+    let streams = [0, 1].map(|seed| Stream::uniform(CELLS, seed));
     let mut group = criterion.benchmark_group("padding/order");
     for threads in [1, 2] {
         on_threads(&mut group, "prefetch, clock, load", threads, |thread, nth| {
-            let cell = cell(key(thread, nth));
+            let cell = cell(*streams[thread].at(nth));
             prefetch(cell);
             let now = clock.raw();
-            charge(cell, cell.load(Relaxed), now) || cell.load(Relaxed) > 0
+            charge(cell, cell.load(Relaxed), now)
         });
         on_threads(&mut group, "clock, load", threads, |thread, nth| {
-            let cell = cell(key(thread, nth));
+            let cell = cell(*streams[thread].at(nth));
             let now = clock.raw();
-            charge(cell, cell.load(Relaxed), now) || cell.load(Relaxed) > 0
+            charge(cell, cell.load(Relaxed), now)
         });
         on_threads(&mut group, "load, clock", threads, |thread, nth| {
-            let cell = cell(key(thread, nth));
+            let cell = cell(*streams[thread].at(nth));
             let held = cell.load(Relaxed);
-            charge(cell, held, clock.raw()) || cell.load(Relaxed) > 0
+            charge(cell, held, clock.raw())
         });
     }
     group.finish();
-}
-
-#[inline(always)]
-fn prefetch(target: &AtomicU64) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch of a reference's address reads nothing into the program and cannot fault.
-        #[allow(unsafe_code, reason = "the instruction whose worth is measured")]
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast());
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = target;
 }
 
 criterion_group! { name = benches; config = criterion(); targets = padded, strength, order }

@@ -1,11 +1,17 @@
 //! What the benchmarks share: threads that start together, and keys in the order they come.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
+pub(crate) mod machine;
+
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
+use rand::SeedableRng;
+use rand::distr::{Distribution, Uniform};
+use rand::rngs::SmallRng;
+use rand_distr::Zipf;
 use rayon::ThreadPool;
 
 /// Thread counts that are measured. Where they exceed the machine's they are labelled.
@@ -64,43 +70,49 @@ pub(crate) fn on_threads(
     });
 }
 
-/// A generator with a fixed start: the same keys in every run.
-pub(crate) struct Random(u64);
+/// A power of two, so that a stream goes round without a division.
+const LENGTH: usize = 1 << 20;
 
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+/// Keys in the order in which they come, over and over: a million, the same in every run.
+pub(crate) struct Stream<K>(Box<[K; LENGTH]>);
+
+impl<K> Stream<K> {
+    pub(crate) fn at(&self, nth: usize) -> &K {
+        &self.0[nth % LENGTH]
     }
 
-    /// Below `end`. Marsaglia's xorshift: good enough to draw keys.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((u128::from(self.0) * u128::from(end)) >> 64) as u64
+    pub(crate) fn all(&self) -> &[K] {
+        &*self.0
+    }
+
+    fn of(keys: impl Iterator<Item = K>) -> Self {
+        let keys = keys.take(LENGTH).collect::<Box<[K]>>();
+        Self(keys.try_into().ok().expect("as many as were taken"))
     }
 }
 
-/// A million keys evenly drawn.
-pub(crate) fn uniform(keys: u64, seed: u64) -> Vec<u64> {
-    let mut random = Random::new(seed);
-    (0..1 << 20).map(|_| random.below(keys)).collect()
-}
-
-/// A million keys by Zipf's law with exponent 1: the nth key comes 1/n as often as the first.
-pub(crate) fn zipf(keys: u64, seed: u64) -> Vec<u64> {
-    let mut sums = Vec::with_capacity(keys as usize);
-    let mut sum = 0.0;
-    for n in 1..=keys {
-        sum += 1.0 / n as f64;
-        sums.push(sum);
+impl Stream<u64> {
+    /// Always the same.
+    pub(crate) fn one(key: u64) -> Self {
+        Self::of(std::iter::repeat(key))
     }
-    let mut random = Random::new(seed);
-    let draw = |random: &mut Random| random.below(1 << 53) as f64 / (1_u64 << 53) as f64 * sum;
-    (0..1 << 20)
-        .map(|_| {
-            let drawn = draw(&mut random);
-            sums.partition_point(|&sum| sum < drawn) as u64
-        })
-        .collect()
+
+    /// Evenly drawn.
+    pub(crate) fn uniform(keys: u64, seed: u64) -> Self {
+        let range = Uniform::new(0, keys).expect("some keys");
+        Self::of(range.sample_iter(SmallRng::seed_from_u64(seed)))
+    }
+
+    /// By Zipf's law with exponent 1: the nth key comes 1/n as often as the first.
+    pub(crate) fn zipf(keys: u64, seed: u64) -> Self {
+        let law = Zipf::new(keys as f64, 1.0).expect("some keys");
+        #[expect(clippy::cast_sign_loss, reason = "at least 1")]
+        let key = |nth: f64| nth as u64 - 1;
+        Self::of(law.sample_iter(SmallRng::seed_from_u64(seed)).map(key))
+    }
+
+    /// The keys that these numbers stand for.
+    pub(crate) fn map<K>(&self, key: impl Fn(u64) -> K) -> Stream<K> {
+        Stream::of(self.0.iter().map(|&number| key(number)))
+    }
 }

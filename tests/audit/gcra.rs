@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, StripedLimiter, Timestamp};
 
 use crate::common::policy;
 use crate::run::{Admission, Random, rounds, run};
@@ -25,9 +25,11 @@ fn excess(admissions: &mut [Admission], count: i128, period_ns: i128, burst: i12
     worst
 }
 
-/// Audits rounds of a policy until enough was decided; each round is checked whole.
+/// Audits rounds of a policy until enough was decided; each round is checked whole. What is decided on
+/// so many words may come so many ticks early.
 fn audit_gcra(
     text: &str,
+    words: i128,
     fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>,
     request: impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync + Copy,
 ) {
@@ -36,10 +38,10 @@ fn audit_gcra(
     let (count, burst) = (i128::from(quota.count()), i128::from(quota.max_burst()));
     rounds(|decisions| {
         let mut admissions = run(decisions, u64::MAX, request, fresh());
-        // A tick is at most 2^-8 of a unit; nothing may come more than one tick early.
-        let tick = period_ns / 256;
+        // A tick is at most 2^-8 of a unit of its word; nothing may come more than one tick early.
+        let ticks = words * period_ns / 256;
         let excess = excess(&mut admissions, count, period_ns, burst);
-        assert!(excess <= tick, "{text}: {excess} of {period_ns} of a unit above the bound");
+        assert!(excess <= ticks, "{text}: {excess} of {period_ns} of a unit above the bound");
         admissions.len()
     });
 }
@@ -55,6 +57,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
     let text = "gcra 100000/s burst 50";
     audit_gcra(
         text,
+        1,
         || {
             let limiter = Limiter::with_clock(policy(text), ManualClock::new());
             Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
@@ -63,6 +66,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
     );
     audit_gcra(
         text,
+        1,
         || {
             let table = KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
@@ -74,10 +78,27 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
 }
 
 #[test]
+fn stripes_never_exceed_the_bound_in_any_interval() {
+    // Two threads on four stripes, each of which is somebody's own and everybody's last resort.
+    let text = "gcra 100000/s burst 50";
+    audit_gcra(
+        text,
+        4,
+        || {
+            let clock = ManualClock::new();
+            let limiter = StripedLimiter::with_stripes(policy(text).quota(), 4, clock).unwrap();
+            Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
+        },
+        |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
+    );
+}
+
+#[test]
 fn many_keys_never_exceed_the_bound_in_any_interval() {
     let text = "gcra 100/s burst 5";
     audit_gcra(
         text,
+        1,
         || {
             let table = KeyedLimiter::with_clock(policy(text), 10_000, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
@@ -95,6 +116,7 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
     let text = "gcra 1000/s burst 2";
     audit_gcra(
         text,
+        1,
         || {
             let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {

@@ -86,7 +86,8 @@ impl<K, F: Fn(&[K]) -> u64 + Sync> Contender<K> for Many<F> {
         &self.name
     }
 
-    fn decide(&self, keys: &[K], _pace: Pace<'_>) -> u64 {
+    fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64 {
+        assert!(matches!(pace, Pace::BackToBack), "{} decides a slice at once", self.name);
         (self.check)(keys)
     }
 }

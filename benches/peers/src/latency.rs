@@ -58,9 +58,9 @@ pub(crate) fn checks(options: &Options, report: &mut Report) {
     }
     for (label, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)] {
         let at = |times: &Histogram<u64>| times.value_at_quantile(quantile) as f64;
-        add(&format!("{name}, {label}"), 2, &contenders, &times, at, report);
+        add(&format!("{name}, {label}"), 2, &times, at, report);
     }
-    add(&format!("{name}, worst"), 2, &contenders, &times, |times| times.max() as f64, report);
+    add(&format!("{name}, worst"), 2, &times, |times| times.max() as f64, report);
 }
 
 /// Fresh keys, one after the other, into limiters as they are built by default.
@@ -78,27 +78,26 @@ pub(crate) fn inserts(options: &Options, report: &mut Report) {
             times.push(timed(&*contender, &stream));
         }
     }
-    let contenders: Vec<_> = FEW.iter().filter_map(|name| few::<u64>(name, 1)).collect();
     let at = |times: &Histogram<u64>| times.value_at_quantile(0.9999) as f64;
-    add(&format!("{name}, p99.99"), 1, &contenders, &times, at, report);
-    add(&format!("{name}, worst"), 1, &contenders, &times, |times| times.max() as f64, report);
+    add(&format!("{name}, p99.99"), 1, &times, at, report);
+    add(&format!("{name}, worst"), 1, &times, |times| times.max() as f64, report);
 }
 
+/// A row for each of the [`FEW`], whose times these are.
 fn add(
     workload: &str,
     threads: usize,
-    contenders: &[Box<dyn Contender<u64> + Sync>],
     times: &[Vec<Histogram<u64>>],
     figure: impl Fn(&Histogram<u64>) -> f64,
     report: &mut Report,
 ) {
     let governor: Vec<f64> = times[0].iter().map(&figure).collect();
-    for (contender, times) in contenders.iter().zip(times) {
+    for (contender, times) in FEW.iter().zip(times) {
         let own: Vec<f64> = times.iter().map(&figure).collect();
         let ratios = governor.iter().zip(&own).map(|(governor, own)| governor / own);
         report.add(Row {
             workload: workload.to_owned(),
-            contender: contender.name().to_owned(),
+            contender: (*contender).to_owned(),
             threads,
             ratio_to_governor: median(ratios.collect()),
             median_ns: median(own),

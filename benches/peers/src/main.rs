@@ -3,6 +3,9 @@
 //! The table tells nanoseconds per decision of each thread, and how many times that of governor it is:
 //! the median over rounds of the ratio within a round. Compare within a workload and a number of threads
 //! only; rows of the same code differ by what is noise.
+//!
+//! It panics where a contender decides otherwise than the workload demands: a time for a wrong answer is
+//! worth nothing, and half a table would be taken for a whole one.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -10,6 +13,7 @@ mod contender;
 mod contenders;
 mod drive;
 mod latency;
+#[path = "../../common/machine.rs"]
 mod machine;
 mod memory;
 mod pace;

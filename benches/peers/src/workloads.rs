@@ -45,10 +45,11 @@ fn others<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
 where
     K: Hash + Eq + Clone + Display + Send + Sync + 'static,
 {
-    // Of two limits on one key each the mutex and the sketch lose most with threads.
     vec![
         governor::keyed_ahash(keys, expect).into(),
         keyed_peers::gcra(keys, expect).into(),
+        // Its count starts anew whenever its second ends, be it in the middle of a round, so "denied"
+        // cannot be demanded of it.
         Entrant { decides: false, ..keyed_peers::pingora(expect).into() },
         naive::mutex(keys, expect).into(),
         naive::dashmap(keys, expect).into(),
@@ -187,7 +188,7 @@ pub(crate) fn run(options: &Options, report: &mut Report) {
     }
 }
 
-/// The contenders whose single operations and whose memory are looked at.
+/// A contender whose single operations and whose memory are looked at, if it is one of [`FEW`].
 pub(crate) fn few<K>(name: &str, keys: u64) -> Option<Boxed<K>>
 where
     K: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -203,5 +204,5 @@ where
     })
 }
 
-/// Their names, governor first.
+/// The names that [`few`] knows, governor first.
 pub(crate) const FEW: [&str; 5] = ["governor", "tollgate", "gcra", "DashMap", "Mutex<HashMap>"];

@@ -1,4 +1,4 @@
-//! The two instructions that safe Rust does not have; the only `unsafe` in the benchmarks.
+//! The two instructions that safe Rust does not have; the only `unsafe` in the benchmarks, and the peers.
 #![allow(unsafe_code)]
 
 /// Waits until everything before it is done, so that nothing overlaps it.
