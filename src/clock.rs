@@ -136,6 +136,8 @@ fn scaled(steps: u64, scale: u64) -> u64 {
 #[derive(Clone)]
 pub struct Clock(Source);
 
+// A tag of its own: one that hides in quanta's costs four instructions more to read.
+#[repr(u8)]
 #[derive(Clone)]
 enum Source {
     /// The CPU's time stamp counter where it is steady, else the system's monotonic clock.

@@ -61,7 +61,13 @@ impl TickScale {
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
     #[inline]
     pub(crate) const fn ticks_low(&self, now_ns: u64) -> u64 {
-        self.ticks(now_ns) as u64
+        let product = now_ns as u128 * self.factor as u128;
+        // Of a shift over two words only what the rate needs: fewer than a tick in a nanosecond, or more.
+        if self.shift >= 64 {
+            (product >> 64) as u64 >> (self.shift % 64)
+        } else {
+            (product >> (self.shift % 64)) as u64
+        }
     }
 
     /// The first nanosecond at which `ticks` have passed, or `u64::MAX` if that lies beyond the clock.

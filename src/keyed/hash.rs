@@ -36,16 +36,18 @@ impl<S: BuildHasher> Hashers<S> {
         Self { place, tag, mix }
     }
 
+    /// The shard that a key is looked for in first.
     #[inline]
-    pub(super) fn identity<K: Hash + ?Sized>(
-        &self,
-        key: &K,
-        shards: usize,
-        words_per_tag: u64,
-    ) -> Identity {
+    pub(super) fn first<K: Hash + ?Sized>(&self, key: &K, shards: usize) -> usize {
+        scale(self.place.hash_one(key), shards)
+    }
+
+    /// What a key is recognised by.
+    #[inline]
+    pub(super) fn tag<K: Hash + ?Sized>(&self, key: &K, words_per_tag: u64) -> u64 {
         // The hash's top bits, one to the right: the topmost of a live word is 0.
         let tag = (self.tag.hash_one(key) >> 1) & words_per_tag.wrapping_neg();
-        Identity { first: scale(self.place.hash_one(key), shards), tag: tag.max(words_per_tag) }
+        tag.max(words_per_tag)
     }
 
     /// The other shard of a key: `g(tag) - first` modulo the number of shards, which maps the second
@@ -73,13 +75,22 @@ fn scale(hash: u64, shards: usize) -> usize {
 mod tests {
     use super::*;
 
+    fn identity(
+        hashers: &Hashers<ahash::RandomState>,
+        key: u64,
+        shards: usize,
+        words_per_tag: u64,
+    ) -> Identity {
+        Identity { first: hashers.first(&key, shards), tag: hashers.tag(&key, words_per_tag) }
+    }
+
     #[test]
     fn the_second_shard_maps_back_to_the_first() {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
         let hashers = Hashers::new(seeds(1), seeds(11));
         for shards in [1, 2, 3, 4, 1000, 219_781] {
             for key in 0_u64..1000 {
-                let one = hashers.identity(&key, shards, 1 << 33);
+                let one = identity(&hashers, key, shards, 1 << 33);
                 let other = Identity { first: hashers.second(one, shards), ..one };
                 assert!(one.first < shards && other.first < shards);
                 assert_eq!(hashers.second(other, shards), one.first);
@@ -114,7 +125,7 @@ mod tests {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
         let hashers = Hashers::new(seeds(21), seeds(31));
         for (name, key) in PATTERNS {
-            let identities = || (0..1 << 18).map(|n| hashers.identity(&key(n), 1024, 1 << 31));
+            let identities = || (0..1 << 18).map(|n| identity(&hashers, key(n), 1024, 1 << 31));
             let low = |tag: u64| usize::try_from((tag >> 31) % 1024).expect("small");
             let high = |tag: u64| usize::try_from(tag >> 53).expect("small");
             assert!(is_even(identities().map(|identity| identity.first)), "{name}: shards");

@@ -23,7 +23,7 @@ use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::{Header, cells};
 use super::survey::{Choice, Seen, choose, pair};
-use super::table::{Ask, Outcome, Table};
+use super::table::{Ask, Fresh, Outcome, Table};
 
 /// A claim is lost only to an install of the same tag or to a sweep; three in a row are rare.
 const ROUNDS: usize = 8;
@@ -50,7 +50,12 @@ impl Table {
     /// Decides for a key that the caller has just found in neither of its shards.
     #[cold]
     #[inline(never)]
-    pub(super) fn install(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Outcome {
+    pub(super) fn install(
+        &self,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Outcome {
         let Identity { first, tag } = identity;
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
@@ -59,12 +64,12 @@ impl Table {
                 backoff.spin();
             }
             let early = planted(Fault::FloorsBeforeClaim).then(|| self.headers(first, second));
-            let round = match self.claim(identity, second, ask) {
+            let round = match self.claim(identity, second, fresh) {
                 // Only now: whoever forgot this key did so below a floor that was published before,
                 // and who sees the cell gone sees that floor.
                 Round::Verified(claimed) => {
                     let headers = early.unwrap_or_else(|| self.enter(first, second, claimed));
-                    self.open(identity, second, claimed, headers, ask)
+                    self.open(identity, second, claimed, headers, fresh)
                 }
                 other => other,
             };
@@ -72,35 +77,37 @@ impl Table {
                 Round::Decided(outcome) => return outcome,
                 Round::Verified(_) | Round::Lost => lost += 1,
                 Round::Advance(index) => {
-                    self.advance(index, ask.now_ns);
+                    self.advance(index, fresh.ask.now_ns);
                     advances += 1;
                 }
             }
-            if let Some(outcome) = pair(first, second).find_map(|index| self.hit(index, tag, ask)) {
+            if let Some(outcome) =
+                pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
+            {
                 return outcome;
             }
         }
         self.tallies.contended(first);
-        no_cell(ask.now_ns.saturating_add(LAG_NS), ask)
+        no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), &fresh.ask)
     }
 
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
-    fn claim(&self, identity: Identity, second: usize, ask: &mut Ask<'_>) -> Round {
+    fn claim(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Round {
         let Identity { first, tag } = identity;
-        if ask.cost > self.kernel().limit() {
-            return Round::Decided(self.newcomer(first, second, ask));
+        if fresh.ask.cost > self.kernel().limit() {
+            return Round::Decided(self.newcomer(first, second, fresh));
         }
         let (Some(here), Some(there)) =
-            (self.survey(first, tag, ask), self.survey(second, tag, ask))
+            (self.survey(first, tag, &fresh.ask), self.survey(second, tag, &fresh.ask))
         else {
             return Round::Lost;
         };
         match choose(&here, &there) {
             None => {
-                self.tallies.full(first, u64::from(ask.charge));
-                Round::Decided(no_cell(self.first_free_ns(first, second, ask), ask))
+                self.tallies.full(first, u64::from(fresh.ask.charge));
+                Round::Decided(no_cell(self.first_free_ns(first, second, &fresh.ask), &fresh.ask))
             }
-            Some(_) if !ask.charge => Round::Decided(self.newcomer(first, second, ask)),
+            Some(_) if !fresh.ask.charge => Round::Decided(self.newcomer(first, second, fresh)),
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),
         }
@@ -160,25 +167,25 @@ impl Table {
         second: usize,
         mine: Seen,
         headers: [Header; 2],
-        ask: &mut Ask<'_>,
+        fresh: &mut Fresh<'_>,
     ) -> Round {
-        let base_ns = base_ns(headers, ask);
+        let base_ns = base_ns(headers, fresh);
         let near = self.is_near(headers[0], base_ns);
         if !near && !planted(Fault::FloorLeftOutOfBase) {
             self.give_back(mine);
-            let reach = floor_at(ask.now_ns).saturating_add(self.layout.epoch);
+            let reach = floor_at(fresh.ask.now_ns).saturating_add(self.layout.epoch);
             if base_ns >> GRANULE_BITS <= reach {
                 return Round::Advance(mine.shard);
             }
             // The other shard's floor lies more than an epoch ahead of now: somebody came with a time
             // far ahead. Following it would carry that time from shard to shard.
             self.tallies.full(identity.first, 1);
-            return Round::Decided(no_cell(base_ns, ask));
+            return Round::Decided(no_cell(base_ns, &fresh.ask));
         }
         let moment = self.kernel().moment(base_ns);
-        let late = self.kernel().lateness(ask.now_ns, base_ns);
+        let late = self.kernel().lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
-        let Some(next) = self.kernel().step(Held::IDLE, moment, late, ask.cost) else {
+        let Some(next) = self.kernel().step(Held::IDLE, moment, late, fresh.ask.cost) else {
             self.give_back(mine);
             let outcome = Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns };
             return Round::Decided(outcome);
@@ -213,11 +220,11 @@ impl Table {
     }
 
     /// The answer to a question about a key that is not there, or to a cost that never fits.
-    fn newcomer(&self, first: usize, second: usize, ask: &mut Ask<'_>) -> Outcome {
-        let at_ns = base_ns(self.headers(first, second), ask);
-        let late = self.kernel().lateness(ask.now_ns, at_ns);
+    fn newcomer(&self, first: usize, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
+        let at_ns = base_ns(self.headers(first, second), fresh);
+        let late = self.kernel().lateness(fresh.ask.now_ns, at_ns);
         let moment = self.kernel().moment(at_ns);
-        let verdict = match self.kernel().step(Held::IDLE, moment, late, ask.cost) {
+        let verdict = match self.kernel().step(Held::IDLE, moment, late, fresh.ask.cost) {
             Some(_) => Verdict::Allowed,
             None => Verdict::Denied,
         };
@@ -226,12 +233,12 @@ impl Table {
 }
 
 /// The denial of a newcomer for which there is no cell before `free_ns`.
-fn no_cell(free_ns: u64, ask: &Ask<'_>) -> Outcome {
+fn no_cell(free_ns: u64, ask: &Ask) -> Outcome {
     Outcome { verdict: Verdict::Full, held: Held::IDLE, at_ns: free_ns.max(ask.now_ns) }
 }
 
 /// The instant that a new key starts at: now, or the floor of either shard if that is later.
-fn base_ns(headers: [Header; 2], ask: &mut Ask<'_>) -> u64 {
+fn base_ns(headers: [Header; 2], fresh: &mut Fresh<'_>) -> u64 {
     let floors = headers.map(Header::floor_ns);
     let floor_ns = if planted(Fault::FloorLeftOutOfBase) {
         0
@@ -240,12 +247,12 @@ fn base_ns(headers: [Header; 2], ask: &mut Ask<'_>) -> u64 {
     } else {
         floors[0].max(floors[1])
     };
-    if floor_ns > ask.now_ns
-        && let Some(clock) = ask.clock.take()
+    if floor_ns > fresh.ask.now_ns
+        && let Some(clock) = fresh.clock.take()
     {
-        ask.now_ns = ask.now_ns.max(clock.now().as_nanos());
+        fresh.ask.now_ns = fresh.ask.now_ns.max(clock.now().as_nanos());
     }
-    floor_ns.max(ask.now_ns)
+    floor_ns.max(fresh.ask.now_ns)
 }
 
 #[cfg(test)]
@@ -262,10 +269,11 @@ mod tests {
             [([7, 0], 9, true), ([0, 12], 12, true), ([5, 4], 5, false)]
         {
             let now_ns = 5 << GRANULE_BITS;
-            let mut ask = Ask { now_ns, cost: 1, charge: true, clock: Some(&clock) };
-            assert_eq!(base_ns(floors.map(Header::first), &mut ask), base << GRANULE_BITS);
-            assert_eq!(ask.clock.is_none(), read_again, "{floors:?}");
-            assert_eq!(ask.now_ns, (if read_again { 9 } else { 5 }) << GRANULE_BITS);
+            let ask = Ask { now_ns, cost: 1, charge: true };
+            let mut fresh = Fresh { ask, clock: Some(&clock) };
+            assert_eq!(base_ns(floors.map(Header::first), &mut fresh), base << GRANULE_BITS);
+            assert_eq!(fresh.clock.is_none(), read_again, "{floors:?}");
+            assert_eq!(fresh.ask.now_ns, (if read_again { 9 } else { 5 }) << GRANULE_BITS);
         }
     }
 
@@ -278,15 +286,15 @@ mod tests {
         let ahead = 1 + layout.epoch + 5;
         table.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.epoch - 3) << GRANULE_BITS;
-        let mut ask = Ask { now_ns, cost: 1, charge: true, clock: None };
+        let mut fresh = Fresh { ask: Ask { now_ns, cost: 1, charge: true }, clock: None };
         let key = Identity { first: 0, tag: 7 << layout.state_bits() };
-        let outcome = table.install(key, 1, &mut ask);
+        let outcome = table.install(key, 1, &mut fresh);
         assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Allowed, ahead << GRANULE_BITS));
         // One that would have to follow by more than an epoch does not.
         let far = 1 + 3 * layout.epoch;
         table.advance(1, (far << GRANULE_BITS) + LAG_NS);
         let key = Identity { first: 0, tag: 9 << layout.state_bits() };
-        let outcome = table.install(key, 1, &mut ask);
+        let outcome = table.install(key, 1, &mut fresh);
         assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Full, far << GRANULE_BITS));
         assert_eq!(table.shard(0).header().floor(), floor_at(now_ns));
     }

@@ -8,6 +8,7 @@ use crate::decision::Decision;
 
 use super::KeyedLimiter;
 use super::hash::Identity;
+use super::table::Ask;
 
 /// A core fetches ten to twenty lines at a time: enough that it is never idle, and all stay in its cache.
 const BATCH: usize = 32;
@@ -71,9 +72,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             for (key, identity) in batch.iter().zip(&mut identities) {
                 *identity = self.find_and_fetch(key.borrow());
             }
-            let ask = self.ask(cost, now, cost > 0);
+            let (now, clock) = self.time(now);
+            let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0 };
             for (key, &identity) in batch.iter().zip(&identities) {
-                each(key, self.answer(identity, ask));
+                each(key, self.answer(identity, self.table.shard(identity.first), ask, clock));
             }
         }
     }

@@ -28,6 +28,7 @@ use crate::policy::Policy;
 use hash::{Hashers, Identity};
 use layout::Layout;
 use prefetch::prefetch;
+use shard::Shard;
 use table::{Ask, Table};
 
 pub use stats::Stats;
@@ -219,31 +220,39 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[inline(always)]
     fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
         let identity = self.find_and_fetch(key);
-        self.answer(identity, self.ask(cost, now, charge))
+        let first = self.table.shard(identity.first);
+        let (now, clock) = self.time(now);
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge };
+        self.answer(identity, first, ask, clock)
     }
 
     /// Where a key may live; its first shard's line is on its way.
     #[inline(always)]
     fn find_and_fetch(&self, key: &K) -> Identity {
-        let words_per_tag = self.table.layout.words_per_tag;
-        let identity = self.hashers.identity(key, self.table.shards(), words_per_tag);
-        prefetch(self.table.shard(identity.first));
-        identity
+        let first = self.hashers.first(key, self.table.shards());
+        prefetch(self.table.shard(first));
+        Identity { first, tag: self.hashers.tag(key, self.table.layout.words_per_tag) }
     }
 
-    /// A request at a time of the caller's, or of the limiter's clock.
+    /// The caller's time, or that of the limiter's clock and the clock itself.
     #[inline(always)]
-    fn ask(&self, cost: u64, now: Option<Timestamp>, charge: bool) -> Ask<'_> {
-        let (now, clock) = match now {
+    fn time(&self, now: Option<Timestamp>) -> (Timestamp, Option<&Clock>) {
+        match now {
             Some(now) => (now, None),
             None => (self.clock.now(), Some(&self.clock)),
-        };
-        Ask { now_ns: now.as_nanos(), cost, charge, clock }
+        }
     }
 
     #[inline(always)]
-    fn answer(&self, identity: Identity, ask: Ask<'_>) -> Decision {
-        self.table.decide(identity, || self.hashers.second(identity, self.table.shards()), ask)
+    fn answer(
+        &self,
+        identity: Identity,
+        first: &Shard,
+        ask: Ask,
+        clock: Option<&Clock>,
+    ) -> Decision {
+        let second = || self.hashers.second(identity, self.table.shards());
+        self.table.decide(identity, first, second, ask, clock)
     }
 
     /// What the table holds now and what has happened to it. Reads the whole table: for a gauge that

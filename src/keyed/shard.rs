@@ -36,21 +36,21 @@ const HOME: usize = CELLS.div_ceil(2);
 
 /// Cells of one shard that follow each other.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
-    pub(super) shard: usize,
+pub(super) struct Row<'a> {
+    pub(super) shard: &'a Shard,
     pub(super) first: usize,
     pub(super) count: usize,
 }
 
-impl Row {
+impl<'a> Row<'a> {
     /// A whole shard.
-    pub(super) fn whole(shard: usize) -> Self {
+    pub(super) fn whole(shard: &'a Shard) -> Self {
         Self { shard, first: 0, count: cells().end }
     }
 
     /// The home of `tag` in a shard.
     #[inline(always)]
-    pub(super) fn home(shard: usize, tag: u64) -> Self {
+    pub(super) fn home(shard: &'a Shard, tag: u64) -> Self {
         let cells = cells().end;
         let count = if HOME < cells { HOME } else { cells };
         Self { shard, first: if is_upper(tag) { cells - count } else { 0 }, count }

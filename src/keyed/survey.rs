@@ -66,7 +66,7 @@ pub(super) enum Choice {
 
 impl Table {
     /// What a shard offers a new key, or `None` if it was changed meanwhile.
-    pub(super) fn survey(&self, index: usize, tag: u64, ask: &Ask<'_>) -> Option<Offer> {
+    pub(super) fn survey(&self, index: usize, tag: u64, ask: &Ask) -> Option<Offer> {
         let shard = self.shard(index);
         let header = shard.header();
         let floor_ns = header.floor_ns();
@@ -128,7 +128,7 @@ impl Table {
 
     /// When the first cell of the two shards can be taken over, if nothing else happens. A hint: what
     /// changes meanwhile is not looked at again.
-    pub(super) fn first_free_ns(&self, first: usize, second: usize, ask: &Ask<'_>) -> u64 {
+    pub(super) fn first_free_ns(&self, first: usize, second: usize, ask: &Ask) -> u64 {
         let idle_ns = pair(first, second).flat_map(|index| {
             let shard = self.shard(index);
             let floor_ns = shard.header().floor_ns();
@@ -207,7 +207,7 @@ mod tests {
         for (granule, behind) in
             [(0, false), (9, false), (10 + layout.epoch, false), (11 + layout.epoch, true)]
         {
-            let ask = Ask { now_ns: granule << GRANULE_BITS, cost: 1, charge: true, clock: None };
+            let ask = Ask { now_ns: granule << GRANULE_BITS, cost: 1, charge: true };
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let advances = matches!(offer.best(), Some(Choice::Advance(0)));
@@ -219,14 +219,14 @@ mod tests {
     fn a_new_key_takes_a_cell_of_its_home_while_there_is_one() {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, clock: None };
+        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true };
         for (tag, cells) in [(1 << 61, [0, 1, 2, 3, 4, 5, 6]), (1 << 62, [6, 5, 4, 3, 2, 1, 0])] {
             let table = Table::new(layout, 1, 10).expect("a table");
             for (nth, cell) in cells.into_iter().enumerate() {
                 let offer = table.survey(0, tag, &ask).expect("nobody disturbs");
                 let vacant = offer.vacant.expect("a vacant cell").cell;
                 assert_eq!(vacant, cell);
-                let Row { first, count, .. } = Row::home(0, tag);
+                let Row { first, count, .. } = Row::home(table.shard(0), tag);
                 assert_eq!((first..first + count).contains(&vacant), nth < 4);
                 // Taken by another of the same home, busy for a second.
                 let held = Held { ahead: 1 << 12, ..Held::IDLE };
@@ -243,7 +243,7 @@ mod tests {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
         let table = Table::new(layout, 1, 10).expect("a table");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, clock: None };
+        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true };
         for cell in 0..3 {
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.taken, cell);

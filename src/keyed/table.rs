@@ -31,12 +31,17 @@ const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// One request.
 #[derive(Clone, Copy)]
-pub(super) struct Ask<'a> {
+pub(super) struct Ask {
     pub(super) now_ns: u64,
     pub(super) cost: u64,
     /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. Who does not
     /// charge changes nothing, not even a floor; nor does who asks for more than ever fits.
     pub(super) charge: bool,
+}
+
+/// A request whose key was not found.
+pub(super) struct Fresh<'a> {
+    pub(super) ask: Ask,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
 }
@@ -108,58 +113,56 @@ impl Table {
 
     /// Decides one request: in the key's cell if it has one, else by an install.
     ///
-    /// `second` names the key's other shard; it is asked only if the first does not hold the key.
+    /// `first` is the shard that is looked at first. `second` names the key's other shard; it is asked
+    /// only if the first does not hold the key. So is the clock that the request's time was read from.
     #[inline(always)]
     pub(super) fn decide(
         &self,
         identity: Identity,
+        first: &Shard,
         second: impl Fn() -> usize,
-        ask: Ask<'_>,
+        ask: Ask,
+        clock: Option<&Clock>,
     ) -> Decision {
         // Each way makes its own decision of its outcome: joined before, both would go through memory.
         if let Kernel::Gcra(gcra) = self.kernel() {
-            let (mut index, mut is_last) = (identity.first, false);
+            let (mut shard, mut is_last) = (first, false);
             loop {
-                let home = Row::home(index, identity.tag);
+                let home = Row::home(shard, identity.tag);
                 match self.hit_by(gcra, home, identity.tag, ask, |_, _| None) {
                     Hit::Decided(outcome) => return self.decision(outcome, ask),
                     // One key in five lives in its second shard.
-                    Hit::Elsewhere if !is_last => (index, is_last) = (second(), true),
+                    Hit::Elsewhere if !is_last => (shard, is_last) = (self.shard(second()), true),
                     Hit::Elsewhere | Hit::Afar => break,
                 }
             }
         }
-        let (outcome, ask) = self.decide_slowly(identity, second(), ask);
-        self.decision(outcome, ask)
+        let mut fresh = Fresh { ask, clock };
+        let outcome = self.decide_slowly(identity, second(), &mut fresh);
+        self.decision(outcome, fresh.ask)
     }
 
     #[inline(always)]
-    fn decision(&self, outcome: Outcome, ask: Ask<'_>) -> Decision {
+    fn decision(&self, outcome: Outcome, ask: Ask) -> Decision {
         let Outcome { verdict, held, at_ns } = outcome;
         let Ask { now_ns, cost, .. } = ask;
         Decision::new(verdict, View { kernel: *self.kernel(), held, at_ns, now_ns, cost })
     }
 
-    /// For windows, for new keys, and where a floor is not near. Gives the request back, at the now that
-    /// it was decided at: its clock may have been read again.
+    /// For windows, for new keys, and where a floor is not near. The request's time may have been read
+    /// again afterwards.
     #[inline(never)]
-    fn decide_slowly<'a>(
-        &self,
-        identity: Identity,
-        second: usize,
-        mut ask: Ask<'a>,
-    ) -> (Outcome, Ask<'a>) {
+    fn decide_slowly(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
         let Identity { first, tag } = identity;
-        let outcome = match pair(first, second).find_map(|index| self.hit(index, tag, &ask)) {
+        match pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask)) {
             Some(outcome) => outcome,
-            None => self.install(identity, second, &mut ask),
-        };
-        (outcome, ask)
+            None => self.install(identity, second, fresh),
+        }
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
     #[inline(never)]
-    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask<'_>) -> Option<Outcome> {
+    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
         loop {
             let afar = |header: Header, word| {
                 let advance = ask.charge
@@ -167,7 +170,7 @@ impl Table {
                     && ask.now_ns > header.floor_ns();
                 (!advance).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
-            match self.hit_by(self.kernel(), Row::whole(index), tag, *ask, afar) {
+            match self.hit_by(self.kernel(), Row::whole(self.shard(index)), tag, *ask, afar) {
                 Hit::Decided(outcome) => return Some(outcome),
                 Hit::Elsewhere => return None,
                 Hit::Afar => self.advance(index, ask.now_ns),
@@ -183,12 +186,12 @@ impl Table {
     fn hit_by(
         &self,
         algorithm: &impl Decides,
-        row: Row,
+        row: Row<'_>,
         tag: u64,
-        ask: Ask<'_>,
+        ask: Ask,
         afar: impl Fn(Header, u64) -> Option<Held>,
     ) -> Hit {
-        let shard = self.shard(row.shard);
+        let shard = row.shard;
         loop {
             let before = shard.header();
             let Some((cell, word)) = self.find(row, tag) else { return Hit::Elsewhere };
@@ -223,9 +226,8 @@ impl Table {
     /// Looks at all of them and selects: which of them holds a key cannot be foreseen, and a branch taken
     /// wrongly costs more than the other loads, all from one line.
     #[inline(always)]
-    fn find(&self, row: Row, tag: u64) -> Option<(usize, u64)> {
+    fn find(&self, row: Row<'_>, tag: u64) -> Option<(usize, u64)> {
         let Row { shard, first, count } = row;
-        let shard = self.shard(shard);
         let layout = self.layout; // a copy: past a load that acquires, its fields would be loaded anew
         let (mut found, mut held) = (count, 0);
         for nth in (0..count).rev() {

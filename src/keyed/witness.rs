@@ -32,9 +32,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[doc(hidden)]
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
-        let shards = self.table.shards();
-        let identity = self.hashers.identity(key, shards, self.table.layout.words_per_tag);
-        [identity.first, self.hashers.second(identity, shards)]
+        let identity = self.find_and_fetch(key);
+        [identity.first, self.hashers.second(identity, self.table.shards())]
     }
 
     /// The claims that stand in the table.
