@@ -8,9 +8,10 @@
 
 use crate::algorithm::{Decides, Kernel};
 use crate::clock::Timestamp;
-use crate::decision::Decision;
+use crate::decision::{Decision, View};
 use crate::meter::{Meter, Step};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::verb::Verb;
 use crate::word::{Fields, Word};
 
 #[derive(Debug)]
@@ -67,23 +68,54 @@ impl Cell {
         }
     }
 
-    /// Gives back units that were charged at `taken` and not used.
-    pub(crate) fn give_back(&self, meter: &Meter, units: u64, taken: Timestamp, now: Timestamp) {
-        let units = if planted(Fault::ReturnTwice) { 2 * units } else { units };
+    /// Every other verb.
+    #[inline(never)]
+    pub(crate) fn wish(&self, meter: &Meter, now: Timestamp, verb: Verb, cost: u64) -> Decision {
+        let step = self.update(|word| {
+            let step = Step::wished(meter, word, now, verb, cost);
+            (step.word, step)
+        });
+        step.decision(meter.kernel)
+    }
+
+    /// Gives back what was charged and has not drained, and says how many whole units that was.
+    pub(crate) fn give_back(&self, meter: &Meter, charge: &View, now: Timestamp) -> u64 {
+        let cost = if planted(Fault::ReturnTwice) { 2 * charge.cost } else { charge.cost };
+        let charge = View { cost, ..*charge };
+        self.update(|word| meter.given_back(word, &charge, now))
+    }
+
+    /// Undoes a charge if the word is still the one that it left; says how many whole units that gave
+    /// back, or `None` if somebody has built on it.
+    pub(crate) fn undo(&self, meter: &Meter, charge: &View, now: Timestamp) -> Option<u64> {
+        self.update(|word| match meter.undone(word, charge, now) {
+            Some((next, units)) => (next, Some(units)),
+            None => (word, None),
+        })
+    }
+
+    /// Forgets everything that was charged.
+    pub(crate) fn reset(&self, meter: &Meter, now: Timestamp) {
+        self.update(|_| (meter.idle(now), ()));
+    }
+
+    /// Replaces the word by a function of it. Ends when the word of the result stands, or is the word
+    /// that was found.
+    fn update<T>(&self, turn: impl Fn(Word) -> (Word, T)) -> T {
         let mut word = self.load();
         loop {
-            let next = meter.give_back(word, units, taken, now);
+            let (next, result) = turn(word);
             if next == word {
-                return;
+                return result;
             }
-            // Relaxed on both sides: see the header. Lock-free: who failed lost to another's charge.
+            // Relaxed on both sides: see the header. Lock-free: who failed lost to another's change.
             match self.0.compare_exchange_weak(
                 word.to_bits(),
                 next.to_bits(),
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return,
+                Ok(_) => return result,
                 Err(found) => word = Word::from_bits(found),
             }
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::{Decides, Held, Kernel};
+use crate::clock::Timestamp;
 
 /// The answer to one request.
 ///
@@ -199,7 +200,7 @@ impl fmt::Debug for Permit {
 }
 
 impl Permit {
-    /// The units that were asked for. A peek charged none of them.
+    /// The units that were charged. A peek charges none.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -210,6 +211,39 @@ impl Permit {
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.view.cost
+    }
+
+    /// This permit for at most so many of its units: to refund what was charged and not used.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let permit = limiter.check(8).into_result()?;
+    /// // Three were enough.
+    /// assert_eq!(limiter.refund(permit.portion(5)), 5);
+    /// assert_eq!(limiter.peek(1).remaining(), 7);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn portion(mut self, units: u64) -> Self {
+        self.view.cost = self.view.cost.min(units);
+        self
+    }
+
+    /// The now of the request.
+    pub(crate) fn asked_at(&self) -> Timestamp {
+        Timestamp::from_nanos(self.view.now_ns)
+    }
+
+    /// The first instant at which the debt that it left is no more than the burst.
+    pub(crate) fn ready_at(&self) -> Timestamp {
+        let View { kernel, held, at_ns, .. } = self.view;
+        Timestamp::from_nanos(kernel.ready_ns(held, at_ns, 0))
+    }
+
+    /// What this permit has charged, if it has charged anything.
+    pub(crate) fn charge(&self) -> Option<&View> {
+        (self.view.cost > 0).then_some(&self.view)
     }
 
     /// As [`Decision::limit`].

@@ -1,7 +1,7 @@
 //! [`Lease`]: units taken from a [`Limiter`] ahead of need, and spent without atomics.
 
 use crate::clock::Timestamp;
-use crate::decision::Denial;
+use crate::decision::{Decision, Denial, Permit};
 use crate::limiter::Limiter;
 
 /// Units that one thread has taken from a [`Limiter`] and spends by itself.
@@ -17,7 +17,7 @@ use crate::limiter::Limiter;
 ///
 /// Unspent units are given back when the lease is dropped, less what has drained meanwhile: a lease of
 /// n units expires n emission intervals after it was taken, in the sense that nothing comes back then.
-/// Under a window policy nothing is given back: what is not spent stays charged until the window ends.
+/// Under a window policy they come back while the window is the one that was charged, else not at all.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -39,7 +39,8 @@ pub struct Lease<'a> {
     /// How many are taken at a time.
     units: u64,
     left: u64,
-    taken: Timestamp,
+    /// What the last batch has charged.
+    permit: Permit,
     /// Whether times are those of the limiter's own clock, which a drop can read.
     own_clock: bool,
 }
@@ -81,8 +82,8 @@ impl Limiter {
     }
 
     fn take(&self, units: u64, now: Timestamp, own_clock: bool) -> Result<Lease<'_>, Denial> {
-        self.check_at(units, now).into_result()?;
-        Ok(Lease { limiter: self, units, left: units, taken: now, own_clock })
+        let permit = self.check_at(units, now).into_result()?;
+        Ok(Lease { limiter: self, units, left: units, permit, own_clock })
     }
 }
 
@@ -139,8 +140,8 @@ impl Lease<'_> {
         if self.own_clock {
             self.give_back(now);
             let batch = self.units.max(cost);
-            if self.limiter.check_at(batch, now).is_allowed() {
-                (self.left, self.taken) = (batch - cost, now);
+            if let Decision::Allowed(permit) = self.limiter.check_at(batch, now) {
+                (self.left, self.permit) = (batch - cost, permit);
                 return Ok(());
             }
         }
@@ -177,7 +178,7 @@ impl Lease<'_> {
     fn give_back(&mut self, now: Timestamp) {
         let left = std::mem::take(&mut self.left);
         if left > 0 {
-            self.limiter.give_back(left, self.taken, now);
+            self.limiter.refund_at(self.permit.portion(left), now);
         }
     }
 }

@@ -5,6 +5,7 @@ compile_error!(
     "tollgate keeps each limit in one 64-bit atomic word; this target has no 64-bit atomics"
 );
 
+mod acquire;
 mod algorithm;
 mod cell;
 mod clock;
@@ -17,11 +18,18 @@ mod limiter;
 mod meter;
 mod policy;
 mod quota;
+mod refund;
+mod reservation;
 mod striped;
 mod sync;
 mod ticks;
+mod verb;
+mod verbs;
 mod word;
 
+#[cfg(feature = "tokio")]
+pub use acquire::TokioTimer;
+pub use acquire::{Timer, Wait};
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
@@ -32,6 +40,7 @@ pub use limiter::Limiter;
 pub use meter::Meter;
 pub use policy::{Algorithm, Policy};
 pub use quota::Quota;
+pub use reservation::Reservation;
 pub use striped::StripedLimiter;
 pub use word::Word;
 

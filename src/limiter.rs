@@ -125,8 +125,7 @@ impl Limiter {
         self.cell.peek(&self.meter, now, cost)
     }
 
-    /// Gives back units that were charged at `taken` and not used, less what has drained since.
-    pub(crate) fn give_back(&self, units: u64, taken: Timestamp, now: Timestamp) {
-        self.cell.give_back(&self.meter, units, taken, now);
+    pub(crate) fn parts(&self) -> (&Cell, &Meter) {
+        (&self.cell, &self.meter)
     }
 }

@@ -4,7 +4,11 @@ use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, Verdict, View};
 use crate::policy::Policy;
+use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::word::{Fields, Word};
+
+/// The longest debt in a whole word, in ticks: the time itself stays below 2^63 until the latest.
+const MOST: u64 = 1 << 63;
 
 /// A policy compiled to arithmetic: a pure function from (word, now, cost) to (decision, word).
 ///
@@ -86,22 +90,6 @@ impl Meter {
     pub fn peek(&self, word: Word, now: Timestamp, cost: u64) -> Decision {
         Step::of(&self.kernel, self.fields, word, now, cost).asked().decision(self.kernel)
     }
-
-    /// The word after `units` that were charged at `taken` are given back at `now`, less what has
-    /// drained since: that much is no longer owed, and giving it back would forgive somebody else's debt.
-    ///
-    /// Windows give nothing back: their counts do not say when they were charged.
-    pub(crate) fn give_back(
-        &self,
-        word: Word,
-        units: u64,
-        taken: Timestamp,
-        now: Timestamp,
-    ) -> Word {
-        let Kernel::Gcra(gcra) = &self.kernel else { return word };
-        let [taken, now] = [taken, now].map(|at| gcra.moment(at.as_nanos().min(LATEST_NS)).unit);
-        Word::from_bits(gcra.give_back(word.to_bits(), units, taken, now))
-    }
 }
 
 /// How a request went on a whole word.
@@ -144,10 +132,32 @@ impl Step {
         }
     }
 
+    /// The same for every other verb.
+    pub(crate) fn wished(meter: &Meter, word: Word, now: Timestamp, verb: Verb, cost: u64) -> Self {
+        let Meter { kernel, fields } = *meter;
+        let now_ns = now.as_nanos().min(LATEST_NS);
+        let moment = kernel.moment(now_ns);
+        let held = fields.unpack(word, moment);
+        let wish = Wish { verb, cost, most: MOST };
+        let same = Self { verdict: Verdict::Denied, before: held, held, word, now_ns, cost };
+        match kernel.apply(wish, held, moment, 0) {
+            Some(Charged { cost: 0, .. }) => Self { verdict: Verdict::Allowed, cost: 0, ..same },
+            Some(Charged { held, cost }) => Self {
+                verdict: Verdict::Allowed,
+                held,
+                word: fields.pack(held, moment),
+                cost,
+                ..same
+            },
+            None => Self { cost: wish.denied_cost(), ..same },
+        }
+    }
+
     /// The same request, only asked for: nothing is charged.
     #[inline(always)]
     pub(crate) fn asked(self) -> Self {
-        Self { held: self.before, ..self }
+        let cost = if self.verdict == Verdict::Allowed { 0 } else { self.cost };
+        Self { held: self.before, cost, ..self }
     }
 
     #[inline(always)]

@@ -87,10 +87,14 @@ pub enum Fault {
     OverlappingShardPairs,
     /// A striped limit denies when the thread's own stripe has too little.
     OwnStripeOnly,
-    /// A lease gives back what was spent, too.
+    /// A refund gives back twice what was charged.
     ReturnTwice,
-    /// A lease gives back what has drained meanwhile.
+    /// A refund gives back what has drained meanwhile.
     ReturnWhatDrained,
+    /// A charge into debt is admitted and leaves no trace.
+    ChargeForgotten,
+    /// A charge is undone although somebody has built on it.
+    UndoWhatChanged,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.

@@ -88,11 +88,18 @@ fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
 }
 
 #[test]
-fn windows_give_nothing_back() {
+fn a_window_gives_back_while_it_is_the_one_that_was_charged() {
     for text in ["fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x2"] {
-        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        let clock = ManualClock::new();
+        let limiter = Limiter::with_clock(policy(text), clock.clone());
         drop(limiter.lease(4).unwrap());
-        assert_eq!(limiter.peek(1).remaining(), 6, "{text}");
+        assert_eq!(limiter.peek(1).remaining(), 10, "{text}");
+        let lease = limiter.lease(4).unwrap();
+        clock.advance(Duration::from_secs(60));
+        assert!(limiter.check(1).is_allowed());
+        let left = limiter.peek(1).remaining();
+        drop(lease);
+        assert_eq!(limiter.peek(1).remaining(), left, "{text}");
     }
 }
 

@@ -47,25 +47,40 @@ impl Gcra {
         self.burst_ticks
     }
 
-    pub(super) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
+    pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         let passed = self.scale.ticks(to_ns).saturating_sub(self.scale.ticks(from_ns));
         u64::try_from(passed).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn remaining(&self, held: Held, late: u64) -> u64 {
+    pub(crate) fn remaining(&self, held: Held, late: u64) -> u64 {
         self.burst_ticks.saturating_sub(held.ahead.saturating_add(late)) >> self.unit_ticks.ilog2()
     }
 
-    /// The TAT after `units` that were charged at `taken` are given back at `now`. All in ticks.
+    pub(crate) fn unit_ticks(&self) -> u64 {
+        self.unit_ticks
+    }
+
+    pub(crate) fn cost_ticks(&self, cost: u64) -> Option<u64> {
+        cost.checked_mul(self.unit_ticks)
+    }
+
+    /// The debt after `units` are given back for which `passed` ticks have gone by since they were
+    /// charged; and how many whole units that is. What has drained cannot be given back.
     ///
     /// Somebody was admitted no more than a burst before the TAT, so time has come at least so far, also
-    /// if whoever gives back read the clock long before it came to this word.
-    pub(crate) fn give_back(&self, tat: u64, units: u64, taken: u64, now: u64) -> u64 {
-        let now = now.max(tat.saturating_sub(self.burst_ticks));
-        let drained = now.saturating_sub(taken);
+    /// if whoever gives back read the clock long before it came to this word. (Unless it was a charge or
+    /// a reservation; then less is given back than might be.)
+    pub(crate) fn given_back(&self, held: Held, units: u64, passed: u64) -> (Held, u64) {
+        let drained = passed.saturating_add(held.ahead.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
-        let owed = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
-        tat.saturating_sub(owed)
+        let owed = units.saturating_mul(self.unit_ticks).saturating_sub(drained).min(held.ahead);
+        (Held { ahead: held.ahead - owed, ..held }, owed / self.unit_ticks)
+    }
+
+    /// The debt after a charge of `units` is undone, and how many whole units of it had not drained.
+    pub(crate) fn undone(&self, held: Held, units: u64) -> (Held, u64) {
+        let owed = units.saturating_mul(self.unit_ticks).min(held.ahead);
+        (Held { ahead: held.ahead - owed, ..held }, owed / self.unit_ticks)
     }
 
     /// By how many ticks the debt is too high for `cost`.

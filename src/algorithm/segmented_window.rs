@@ -102,6 +102,13 @@ impl SegmentedWindow {
         self.limit.saturating_sub(self.sum(self.turn(held)))
     }
 
+    /// The word after `units` of its newest segment are given back, and how many that are.
+    pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
+        let ring = self.turn(Held { behind: 0, ..held });
+        let units = units.min(self.count(ring, 0));
+        (Held { counts: self.counts(ring - Ring::from(units)), ..held }, units)
+    }
+
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let ring = self.turn(held);
         let mut used = self.sum(ring);

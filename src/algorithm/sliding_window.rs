@@ -121,6 +121,12 @@ impl SlidingWindow {
         self.limit.saturating_sub(used)
     }
 
+    /// The word after `units` of its current window are given back, and how many that are.
+    pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
+        let units = units.min(held.counts & ((1 << self.count_bits) - 1));
+        (Held { counts: held.counts - units, ..held }, units)
+    }
+
     /// When a previous count is low enough to leave room for `spare` further units: nanoseconds into
     /// its successor, at most all of it; or `None` if it counts in full until that ends.
     fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {

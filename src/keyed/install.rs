@@ -17,6 +17,7 @@ use crossbeam_utils::Backoff;
 use crate::algorithm::{Decides, Held};
 use crate::decision::Verdict;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
+use crate::verb::{Charged, Verbs};
 
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
@@ -94,7 +95,7 @@ impl Table {
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
     fn claim(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Round {
         let Identity { first, tag } = identity;
-        if fresh.ask.cost > self.kernel().limit() {
+        if self.wish(fresh.ask).is_never(self.kernel()) {
             return Round::Decided(self.newcomer(first, second, fresh));
         }
         let (Some(here), Some(there)) =
@@ -185,12 +186,16 @@ impl Table {
         let moment = self.kernel().moment(base_ns);
         let late = self.kernel().lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
-        let Some(next) = self.kernel().step(Held::IDLE, moment, late, fresh.ask.cost) else {
+        let wish = self.wish(fresh.ask);
+        let Some(Charged { held, cost }) = self.kernel().apply(wish, Held::IDLE, moment, late)
+        else {
             self.give_back(mine);
-            let outcome = Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns };
+            let cost = wish.denied_cost();
+            let outcome =
+                Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns, cost };
             return Round::Decided(outcome);
         };
-        let live = self.layout.live(identity.tag, next, self.kernel(), moment);
+        let live = self.layout.live(identity.tag, held, self.kernel(), moment);
         let shard = self.shard(mine.shard);
         let claim =
             if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };
@@ -199,7 +204,7 @@ impl Table {
         }
         #[cfg(loom)]
         self.assert_one_live(identity, second);
-        Round::Decided(Outcome { verdict: Verdict::Allowed, held: next, at_ns: base_ns })
+        Round::Decided(Outcome { verdict: Verdict::Allowed, held, at_ns: base_ns, cost })
     }
 
     fn headers(&self, first: usize, second: usize) -> [Header; 2] {
@@ -224,17 +229,19 @@ impl Table {
         let at_ns = base_ns(self.headers(first, second), fresh);
         let late = self.kernel().lateness(fresh.ask.now_ns, at_ns);
         let moment = self.kernel().moment(at_ns);
-        let verdict = match self.kernel().step(Held::IDLE, moment, late, fresh.ask.cost) {
-            Some(_) => Verdict::Allowed,
-            None => Verdict::Denied,
+        let wish = self.wish(fresh.ask);
+        let (verdict, cost) = match self.kernel().apply(wish, Held::IDLE, moment, late) {
+            Some(_) => (Verdict::Allowed, 0),
+            None => (Verdict::Denied, wish.denied_cost()),
         };
-        Outcome { verdict, held: Held::IDLE, at_ns }
+        Outcome { verdict, held: Held::IDLE, at_ns, cost }
     }
 }
 
 /// The denial of a newcomer for which there is no cell before `free_ns`.
 fn no_cell(free_ns: u64, ask: &Ask) -> Outcome {
-    Outcome { verdict: Verdict::Full, held: Held::IDLE, at_ns: free_ns.max(ask.now_ns) }
+    let at_ns = free_ns.max(ask.now_ns);
+    Outcome { verdict: Verdict::Full, held: Held::IDLE, at_ns, cost: ask.cost }
 }
 
 /// The instant that a new key starts at: now, or the floor of either shard if that is later.
@@ -258,6 +265,7 @@ fn base_ns(headers: [Header; 2], fresh: &mut Fresh<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verb::Verb;
     use crate::{ManualClock, Timestamp};
 
     #[test]
@@ -269,7 +277,7 @@ mod tests {
             [([7, 0], 9, true), ([0, 12], 12, true), ([5, 4], 5, false)]
         {
             let now_ns = 5 << GRANULE_BITS;
-            let ask = Ask { now_ns, cost: 1, charge: true };
+            let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check };
             let mut fresh = Fresh { ask, clock: Some(&clock) };
             assert_eq!(base_ns(floors.map(Header::first), &mut fresh), base << GRANULE_BITS);
             assert_eq!(fresh.clock.is_none(), read_again, "{floors:?}");
@@ -286,7 +294,8 @@ mod tests {
         let ahead = 1 + layout.epoch + 5;
         table.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.epoch - 3) << GRANULE_BITS;
-        let mut fresh = Fresh { ask: Ask { now_ns, cost: 1, charge: true }, clock: None };
+        let mut fresh =
+            Fresh { ask: Ask { now_ns, cost: 1, charge: true, verb: Verb::Check }, clock: None };
         let key = Identity { first: 0, tag: 7 << layout.state_bits() };
         let outcome = table.install(key, 1, &mut fresh);
         assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Allowed, ahead << GRANULE_BITS));

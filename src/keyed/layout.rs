@@ -64,6 +64,8 @@ pub(super) struct Layout {
     /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
     pub(super) words_per_tag: u64,
     back: u64,
+    /// The furthest that a word's time may lie ahead of the instant that it is written at.
+    pub(super) ahead: u64,
     /// E, in the algorithm's unit. At least half of the longest that a word can stay live, so that an
     /// advance past everything that lives takes a handful of steps.
     epoch_units: u64,
@@ -158,6 +160,7 @@ impl Layout {
             words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
             back: 2 * epoch_units + demand.before + 2,
+            ahead: demand.ahead,
             epoch_units,
             epoch: u64::try_from(epoch).unwrap_or(u64::MAX),
         })

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
+use crate::verb::Verb;
 
 use super::KeyedLimiter;
 use super::hash::Identity;
@@ -73,7 +74,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 *identity = self.find_and_fetch(key.borrow());
             }
             let (now, clock) = self.time(now);
-            let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0 };
+            let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb: Verb::Check };
             for (key, &identity) in batch.iter().zip(&identities) {
                 each(key, self.answer(identity, self.table.shard(identity.first), ask, clock));
             }

@@ -1,5 +1,6 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
 
+mod amend;
 mod floor;
 mod hash;
 mod install;
@@ -11,6 +12,7 @@ mod stats;
 mod survey;
 mod table;
 mod tally;
+mod verbs;
 #[cfg(loom)]
 mod witness;
 
@@ -24,6 +26,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::policy::Policy;
+use crate::verb::Verb;
 
 use hash::{Hashers, Identity};
 use layout::Layout;
@@ -222,7 +225,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let identity = self.find_and_fetch(key);
         let first = self.table.shard(identity.first);
         let (now, clock) = self.time(now);
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge };
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check };
         self.answer(identity, first, ask, clock)
     }
 

@@ -166,6 +166,7 @@ mod tests {
     use super::super::shard::Row;
     use super::*;
     use crate::algorithm::Held;
+    use crate::verb::Verb;
 
     fn offer(shard: usize, taken: usize) -> Offer {
         let vacant = Some(Seen { shard, cell: taken, word: 0 });
@@ -207,7 +208,8 @@ mod tests {
         for (granule, behind) in
             [(0, false), (9, false), (10 + layout.epoch, false), (11 + layout.epoch, true)]
         {
-            let ask = Ask { now_ns: granule << GRANULE_BITS, cost: 1, charge: true };
+            let ask =
+                Ask { now_ns: granule << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let advances = matches!(offer.best(), Some(Choice::Advance(0)));
@@ -219,7 +221,7 @@ mod tests {
     fn a_new_key_takes_a_cell_of_its_home_while_there_is_one() {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true };
+        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
         for (tag, cells) in [(1 << 61, [0, 1, 2, 3, 4, 5, 6]), (1 << 62, [6, 5, 4, 3, 2, 1, 0])] {
             let table = Table::new(layout, 1, 10).expect("a table");
             for (nth, cell) in cells.into_iter().enumerate() {
@@ -243,7 +245,7 @@ mod tests {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
         let table = Table::new(layout, 1, 10).expect("a table");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true };
+        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
         for cell in 0..3 {
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.taken, cell);

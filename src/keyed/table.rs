@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
 use crate::sync::{Fault, planted};
+use crate::verb::{Verb, Verbs, Wish};
 
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
@@ -37,6 +38,7 @@ pub(super) struct Ask {
     /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. Who does not
     /// charge changes nothing, not even a floor; nor does who asks for more than ever fits.
     pub(super) charge: bool,
+    pub(super) verb: Verb,
 }
 
 /// A request whose key was not found.
@@ -52,6 +54,8 @@ pub(super) struct Outcome {
     pub(super) verdict: Verdict,
     pub(super) held: Held,
     pub(super) at_ns: u64,
+    /// What was charged, or the cost that a denial speaks of.
+    pub(super) cost: u64,
 }
 
 /// What came of looking for a key in one shard.
@@ -125,7 +129,7 @@ impl Table {
         clock: Option<&Clock>,
     ) -> Decision {
         // Each way makes its own decision of its outcome: joined before, both would go through memory.
-        if let Kernel::Gcra(gcra) = self.kernel() {
+        if let (Kernel::Gcra(gcra), Verb::Check) = (self.kernel(), ask.verb) {
             let (mut shard, mut is_last) = (first, false);
             loop {
                 let home = Row::home(shard, identity.tag);
@@ -142,10 +146,16 @@ impl Table {
         self.decision(outcome, fresh.ask)
     }
 
+    /// What a request asks of a word of this table.
+    #[inline(always)]
+    pub(super) fn wish(&self, ask: Ask) -> Wish {
+        Wish { verb: ask.verb, cost: ask.cost, most: self.layout.ahead }
+    }
+
     #[inline(always)]
     fn decision(&self, outcome: Outcome, ask: Ask) -> Decision {
-        let Outcome { verdict, held, at_ns } = outcome;
-        let Ask { now_ns, cost, .. } = ask;
+        let Outcome { verdict, held, at_ns, cost } = outcome;
+        let now_ns = ask.now_ns;
         Decision::new(verdict, View { kernel: *self.kernel(), held, at_ns, now_ns, cost })
     }
 
@@ -166,7 +176,7 @@ impl Table {
         loop {
             let afar = |header: Header, word| {
                 let advance = ask.charge
-                    && ask.cost <= self.kernel().limit()
+                    && !self.wish(*ask).is_never(self.kernel())
                     && ask.now_ns > header.floor_ns();
                 (!advance).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
@@ -185,7 +195,7 @@ impl Table {
     #[inline(always)]
     fn hit_by(
         &self,
-        algorithm: &impl Decides,
+        algorithm: &impl Verbs,
         row: Row<'_>,
         tag: u64,
         ask: Ask,
@@ -207,16 +217,18 @@ impl Table {
                 let Some(held) = afar(header, word) else { return Hit::Afar };
                 held
             };
-            let outcome =
-                |verdict, held| Hit::Decided(Outcome { verdict, held, at_ns: ask.now_ns });
-            let Some(next) = algorithm.step(held, moment, 0, ask.cost) else {
-                return outcome(Verdict::Denied, held);
+            let outcome = |verdict, held, cost| {
+                Hit::Decided(Outcome { verdict, held, at_ns: ask.now_ns, cost })
+            };
+            let wish = self.wish(ask);
+            let Some(next) = algorithm.apply(wish, held, moment, 0) else {
+                return outcome(Verdict::Denied, held, wish.denied_cost());
             };
             if !ask.charge {
-                return outcome(Verdict::Allowed, held);
+                return outcome(Verdict::Allowed, held, 0);
             }
-            if shard.charge(cell, word, self.layout.live(tag, next, algorithm, moment)) {
-                return outcome(Verdict::Allowed, next);
+            if shard.charge(cell, word, self.layout.live(tag, next.held, algorithm, moment)) {
+                return outcome(Verdict::Allowed, next.held, next.cost);
             }
         }
     }
@@ -226,7 +238,7 @@ impl Table {
     /// Looks at all of them and selects: which of them holds a key cannot be foreseen, and a branch taken
     /// wrongly costs more than the other loads, all from one line.
     #[inline(always)]
-    fn find(&self, row: Row<'_>, tag: u64) -> Option<(usize, u64)> {
+    pub(super) fn find(&self, row: Row<'_>, tag: u64) -> Option<(usize, u64)> {
         let Row { shard, first, count } = row;
         let layout = self.layout; // a copy: past a load that acquires, its fields would be loaded anew
         let (mut found, mut held) = (count, 0);

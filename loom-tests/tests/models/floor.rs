@@ -156,7 +156,7 @@ pub(crate) fn models() -> Vec<Model> {
             Fault::SweepWithStaleHeader,
             LOST_CHARGE,
         ),
-        Model::new("install_across_a_floor", Bound::None, install).control(
+        Model::new("install_across_a_floor", Preemptions(3), install).control(
             "survey_with_stale_header_is_caught",
             Fault::SurveyWithStaleHeader,
             LOST_CHARGE,

@@ -17,6 +17,8 @@ mod reclaim;
 #[cfg(loom)]
 mod striped;
 #[cfg(loom)]
+mod verbs;
+#[cfg(loom)]
 mod weak;
 #[cfg(loom)]
 mod windows;
@@ -27,6 +29,7 @@ fn main() -> std::process::ExitCode {
         .subject("limiter", limiter::models())
         .subject("striped", striped::models())
         .subject("lease", lease::models())
+        .subject("verbs", verbs::models())
         .subject("windows", windows::models())
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())

@@ -1,0 +1,154 @@
+//! Charges into debt, refunds, reservations and resets against each other, on one word and on a key's.
+//!
+//! Properties: places that are promised differ, whoever cancels; units that were charged and not given
+//! back are owed, to the unit; a reset forgives what was there and nothing that comes later.
+//!
+//! Enough, because each of them is one compare-and-swap loop on the word that a check charges. On a
+//! keyed word they also read the floor: so a refund races an advance, too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, Table, table};
+use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE};
+use tollgate::control::Fault;
+use tollgate::{Limiter, ManualClock, Quota, Reservation, Timestamp};
+
+const NOW: Timestamp = Timestamp::from_secs(5);
+const MINUTE: Duration = Duration::from_secs(60);
+const KEY: Key = Key { first: 0, tag: 3 };
+
+/// One unit per second.
+fn limiter(burst: u64) -> Arc<Limiter> {
+    Arc::new(Limiter::with_clock(Quota::per_second(1).burst(burst), ManualClock::new()))
+}
+
+/// Two threads reserve a place each; the first cancels its own if it can. A third place, taken at the
+/// end, is nobody's whose place stands; and what was cancelled is there again.
+fn places<L: Send + Sync + 'static>(
+    limit: &Arc<L>,
+    reserve: fn(&L) -> Reservation,
+    cancel: fn(&L, Reservation) -> bool,
+) {
+    let other = Arc::clone(limit);
+    let first = thread::spawn(move || {
+        let place = reserve(&other);
+        let ready = place.ready_at();
+        if cancel(&other, place) { None } else { Some(ready) }
+    });
+    let second = reserve(limit).ready_at();
+    let first = first.join().expect("the other thread");
+    let last = reserve(limit).ready_at();
+    let standing = 1 + u64::from(first.is_some());
+    assert!(last != second && Some(last) != first, "{ABOVE_BOUND}: one place for two");
+    // Cancelled by the last in the queue, a place leaves no gap.
+    assert!(last >= NOW + Duration::from_secs(standing), "{ABOVE_BOUND}: {standing}, {last:?}");
+}
+
+fn places_of_one() {
+    let cancel = |limit: &Limiter, place| limit.cancel_at(place, NOW);
+    places(&limiter(1), |limit| limit.reserve_at(1, MINUTE, NOW).expect("a place"), cancel);
+}
+
+/// A key's word reaches a burst beyond the burst.
+fn places_of_a_key() {
+    let limit = table("gcra 1/s burst 3", 1, 2);
+    assert!(limit.check_at(&KEY, 2, NOW).is_allowed());
+    let cancel = |limit: &Table, place| limit.cancel_at(&KEY, place, NOW);
+    places(&limit, |limit| limit.reserve_at(&KEY, 1, MINUTE, NOW).expect("a place"), cancel);
+}
+
+/// 5 units of 4 are charged into debt while two single units are asked for: whatever was admitted is owed
+/// beside them.
+fn into_debt() {
+    let limit = limiter(4);
+    let other = Arc::clone(&limit);
+    let charging = thread::spawn(move || other.charge_at(5, NOW));
+    let admitted = (0..2).filter(|_| limit.check_at(1, NOW).is_allowed()).count() as u64;
+    let uncharged = charging.join().expect("the other thread");
+    let owed = 5 - uncharged + admitted;
+    let later = NOW + Duration::from_secs(owed);
+    assert_eq!(limit.peek_at(1, later).remaining(), 4, "more than {owed} is owed");
+    let before = NOW + Duration::from_secs(owed - 1);
+    assert!(limit.peek_at(1, before).remaining() < 4, "{LOST_CHARGE}: less than {owed} is owed");
+}
+
+/// 2 of 3 units of a key are given back while others ask for single ones.
+fn refund_of_a_key() {
+    let limit = table("gcra 1/s burst 3", 1, 2);
+    let permit = limit.check_at(&KEY, 2, NOW).into_result().expect("the first");
+    let other = Arc::clone(&limit);
+    let refunding = thread::spawn(move || other.refund_at(&KEY, permit, NOW));
+    let admitted = (0..2).filter(|_| limit.check_at(&KEY, 1, NOW).is_allowed()).count() as u64;
+    let refunded = refunding.join().expect("the other thread");
+    let left = limit.peek_at(&KEY, 1, NOW).remaining();
+    assert!(admitted + left <= 1 + refunded, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
+    assert!(admitted + left >= 1 + refunded, "{LOST_CHARGE}: {admitted} admitted, {left} left");
+}
+
+/// A refund of 2 units a second after they were charged, while another thread, minutes ahead, has the
+/// floor advance: a drained unit does not come back, and nobody is locked out afterwards.
+fn refund_across_a_floor() {
+    let limit = table("gcra 1/s burst 3", 1, 2);
+    let permit = limit.check_at(&KEY, 2, NOW).into_result().expect("the first");
+    let other = Arc::clone(&limit);
+    let at = NOW + Duration::from_secs(1);
+    let refunding = thread::spawn(move || other.refund_at(&KEY, permit, at));
+    let far = NOW + Duration::from_secs(600);
+    let admitted = limit.check_at(&KEY, 1, far).is_allowed();
+    let refunded = refunding.join().expect("the other thread");
+    assert!(admitted, "{LOST_CHARGE}: locked out");
+    assert!(refunded <= 1, "{ABOVE_BOUND}: {refunded} given back");
+    let left = limit.peek_at(&KEY, 1, far).remaining();
+    assert!(left <= 2, "{ABOVE_BOUND}: another's unit is forgiven");
+    assert!(left >= 2, "{LOST_CHARGE}: {left} left");
+}
+
+const FORGAVE_NOTHING: &str = "a reset forgave nothing";
+
+/// A key that was charged one of two units is reset while another thread asks for one: what was charged
+/// before is forgiven, whatever comes first.
+fn reset_of_a_key() {
+    let limit = table("gcra 1/s burst 2", 1, 2);
+    assert!(limit.check_at(&KEY, 1, NOW).is_allowed());
+    let other = Arc::clone(&limit);
+    let resetting = thread::spawn(move || other.reset_at(&KEY, NOW));
+    assert!(limit.check_at(&KEY, 1, NOW).is_allowed(), "{LOST_CHARGE}: two units were there");
+    resetting.join().expect("the other thread");
+    assert!(limit.peek_at(&KEY, 1, NOW).is_allowed(), "{FORGAVE_NOTHING}");
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    vec![
+        Model::new("places_of_one", Bound::None, places_of_one).control(
+            "an_undo_over_a_reservation_is_caught",
+            Fault::UndoWhatChanged,
+            ABOVE_BOUND,
+        ),
+        Model::new("places_of_a_key", Bound::None, places_of_a_key).control(
+            "an_undo_over_a_keys_reservation_is_caught",
+            Fault::UndoWhatChanged,
+            ABOVE_BOUND,
+        ),
+        Model::new("into_debt", Bound::None, into_debt)
+            .control("a_forgotten_charge_is_caught", Fault::ChargeForgotten, LOST_CHARGE)
+            .control("a_charge_over_a_charge_is_caught", Fault::PlainStoreForCas, LOST_CHARGE),
+        Model::new("refund_of_a_key", Bound::None, refund_of_a_key).control(
+            "a_refund_over_a_charge_is_caught",
+            Fault::PlainStoreForCas,
+            LOST_CHARGE,
+        ),
+        Model::new("refund_across_a_floor", Bound::Preemptions(3), refund_across_a_floor).control(
+            "a_keys_refund_of_what_drained_is_caught",
+            Fault::ReturnWhatDrained,
+            ABOVE_BOUND,
+        ),
+        Model::new("reset_of_a_key", Bound::None, reset_of_a_key).control(
+            "a_reset_that_was_not_written_is_caught",
+            Fault::FailureTakenForSuccess,
+            FORGAVE_NOTHING,
+        ),
+    ]
+}

@@ -1,0 +1,352 @@
+//! Waiting for a place: [`Wait`] says how long, a [`Timer`] does it.
+//!
+//! A waiting request has its place in the limit's own word, from the moment at which it asks: there is
+//! no queue in memory, nothing to wake, and nobody can overtake. What it waits for is only that its time
+//! comes. Whoever gives up gives the place back, if it is the last.
+
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+use ahash::RandomState;
+
+use crate::clock::Timestamp;
+use crate::decision::{Denial, Permit};
+use crate::keyed::KeyedLimiter;
+use crate::limiter::Limiter;
+use crate::reservation::Reservation;
+use crate::verb::Verb;
+
+/// How long a request may wait for its turn, and how it is spread.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Wait;
+/// // No more than a second, behind no more than 20 units, and up to 5 ms later than need be.
+/// let wait = Wait::at_most(Duration::from_secs(1)).behind(20).jitter(Duration::from_millis(5));
+/// assert_eq!(wait.max_wait(), Duration::from_secs(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    max: Duration,
+    units: Option<u64>,
+    jitter: Duration,
+}
+
+impl Wait {
+    /// Waits up to so long; a request whose turn comes later is denied at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(1), ManualClock::new());
+    /// assert!(limiter.acquire_blocking(1, Wait::at_most(Duration::ZERO)).is_ok());
+    /// assert!(limiter.acquire_blocking(1, Wait::at_most(Duration::from_millis(999))).is_err());
+    /// ```
+    #[must_use]
+    pub const fn at_most(max: Duration) -> Self {
+        Self { max, units: None, jitter: Duration::ZERO }
+    }
+
+    /// Waits behind no more than so many units: the length of the queue. With a burst of 1 and requests
+    /// of one unit, `behind(n - 1)` is a leaky bucket as a queue of n, of which one leaves at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), ManualClock::new());
+    /// let wait = Wait::at_most(Duration::MAX).behind(2);
+    /// let queued = (0..9).filter(|_| limiter.queue(1, wait).is_ok());
+    /// assert_eq!(queued.count(), 3);
+    /// ```
+    #[must_use]
+    pub const fn behind(self, units: u64) -> Self {
+        Self { units: Some(units), ..self }
+    }
+
+    /// Goes up to so much later than its turn, evenly spread, never earlier: so that those who were told
+    /// the same instant do not all come at it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Wait;
+    /// let wait = Wait::at_most(Duration::from_secs(1)).jitter(Duration::from_millis(20));
+    /// assert_ne!(wait, Wait::at_most(Duration::from_secs(1)));
+    /// ```
+    #[must_use]
+    pub const fn jitter(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
+    }
+
+    /// The longest wait for a turn, without the jitter.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Wait;
+    /// assert_eq!(Wait::at_most(Duration::from_secs(3)).max_wait().as_secs(), 3);
+    /// ```
+    #[must_use]
+    pub const fn max_wait(&self) -> Duration {
+        self.max
+    }
+
+    pub(crate) fn verb(&self) -> Verb {
+        let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
+        Verb::Reserve { wait_ns, behind: self.units.unwrap_or(u64::MAX) }
+    }
+
+    /// From now until a place's turn, and what the jitter adds.
+    fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
+        let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
+        if until == 0 && self.jitter.is_zero() {
+            return Duration::ZERO;
+        }
+        let span = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
+        // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
+        let drawn = u128::from(RandomState::new().hash_one(until)) * (u128::from(span) + 1);
+        let later = (drawn >> 64) as u64;
+        Duration::from_nanos(until.saturating_add(later))
+    }
+}
+
+/// What lets a task wait: the timer of its runtime. With the feature `tokio` there is `TokioTimer`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{ManualClock, Timer};
+///
+/// /// For tests: waiting is advancing the clock.
+/// struct Advance(ManualClock);
+///
+/// impl Timer for Advance {
+///     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+///         self.0.advance(wait);
+///         std::future::ready(())
+///     }
+/// }
+/// ```
+pub trait Timer {
+    /// Completes after `wait`, no earlier.
+    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// The timer of tokio, for tasks of its runtime. Needs the feature `tokio`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use tollgate::{Limiter, Quota, TokioTimer, Wait};
+/// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
+/// let wait = Wait::at_most(Duration::from_secs(1));
+/// assert!(limiter.acquire(1, wait, &TokioTimer).await.is_ok());
+/// assert!(limiter.acquire(1, wait, &TokioTimer).await.is_ok());
+/// # }
+/// ```
+#[cfg(feature = "tokio")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioTimer;
+
+#[cfg(feature = "tokio")]
+impl Timer for TokioTimer {
+    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(wait)
+    }
+}
+
+/// A place that is given back if whoever waits for it gives up.
+struct Waiting<F: FnMut(Reservation)> {
+    place: Option<Reservation>,
+    cancel: F,
+}
+
+impl<F: FnMut(Reservation)> Waiting<F> {
+    /// The turn has come.
+    fn done(mut self, permit: Permit) -> Permit {
+        self.place = None;
+        permit
+    }
+}
+
+impl<F: FnMut(Reservation)> Drop for Waiting<F> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            (self.cancel)(place);
+        }
+    }
+}
+
+impl Limiter {
+    /// Takes the next place in the queue, if its turn comes soon enough. Says when that is and does not
+    /// wait for it: [`reserve`](Limiter::reserve), with the bounds of a [`Wait`].
+    ///
+    /// # Errors
+    /// The denial, as [`reserve`](Limiter::reserve)'s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(2).burst(1), ManualClock::new());
+    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(1);
+    /// assert_eq!(limiter.queue(1, wait)?.wait(), Duration::ZERO);
+    /// assert_eq!(limiter.queue(1, wait)?.wait(), Duration::from_millis(500));
+    /// assert!(limiter.queue(1, wait).is_err());
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
+        self.wish(wait.verb(), cost, self.now()).into_result().map(Reservation::new)
+    }
+
+    /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
+    /// it came. A leaky bucket as a queue, a shaper.
+    ///
+    /// The place is taken when the future is first polled. Dropping the future gives it back, if nobody
+    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
+    /// limiter's clock must be one that advances by itself, or with the timer.
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use tollgate::{Limiter, ManualClock, Quota, Timer, Wait};
+    /// # struct Advance(ManualClock);
+    /// # impl Timer for Advance {
+    /// #     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+    /// #         self.0.advance(wait);
+    /// #         std::future::ready(())
+    /// #     }
+    /// # }
+    /// # let clock = ManualClock::new();
+    /// # let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
+    /// # let timer = Advance(clock.clone());
+    /// # let start = clock.now();
+    /// # let task = async {
+    /// for _ in 0..5 {
+    ///     limiter.acquire(1, Wait::at_most(Duration::from_secs(1)), &timer).await?;
+    /// }
+    /// # Ok::<(), tollgate::Denial>(())
+    /// # };
+    /// # assert!(matches!(pin!(task).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
+    /// // Four intervals of a quarter of a second have passed.
+    /// assert_eq!(clock.now(), start + Duration::from_secs(1));
+    /// ```
+    pub async fn acquire(
+        &self,
+        cost: u64,
+        wait: Wait,
+        timer: &impl Timer,
+    ) -> Result<Permit, Denial> {
+        let place = self.queue(cost, wait)?;
+        let (permit, pause) = (*place.permit(), wait.pause(&place, self.now()));
+        let cancel = |place| {
+            self.cancel(place);
+        };
+        let waiting = Waiting { place: Some(place), cancel };
+        if !pause.is_zero() {
+            timer.sleep(pause).await;
+        }
+        Ok(waiting.done(permit))
+    }
+
+    /// [`acquire`](Limiter::acquire) for threads: sleeps until its turn has come.
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota, Wait};
+    /// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     limiter.acquire_blocking(1, Wait::at_most(Duration::from_secs(1)))?;
+    /// }
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
+        let place = self.queue(cost, wait)?;
+        sleep(wait.pause(&place, self.now()));
+        Ok(*place.permit())
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// [`Limiter::queue`] for one key. A keyed word remembers a debt of no more than twice the burst, so
+    /// nothing waits longer than the burst takes to come back.
+    ///
+    /// # Errors
+    /// The denial, as [`reserve`](KeyedLimiter::reserve)'s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Wait};
+    /// let quota = Quota::per_second(2).burst(4);
+    /// let limiter = KeyedLimiter::with_clock(quota, 1_000, ManualClock::new())?;
+    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(3);
+    /// assert_eq!((0..20).filter(|_| limiter.queue("alice", 1, wait).is_ok()).count(), 7);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn queue(&self, key: &K, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
+        self.wish(key, wait.verb(), cost, None).into_result().map(Reservation::new)
+    }
+
+    /// [`Limiter::acquire`] for one key, within the bounds of [`queue`](KeyedLimiter::queue).
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, Permit, Denial, Timer, Wait};
+    /// async fn send(limiter: &KeyedLimiter<str>, timer: &impl Timer) -> Result<Permit, Denial> {
+    ///     limiter.acquire("alice", 1, Wait::at_most(Duration::from_secs(2)), timer).await
+    /// }
+    /// ```
+    pub async fn acquire(
+        &self,
+        key: &K,
+        cost: u64,
+        wait: Wait,
+        timer: &impl Timer,
+    ) -> Result<Permit, Denial> {
+        let place = self.queue(key, cost, wait)?;
+        let (permit, pause) = (*place.permit(), wait.pause(&place, self.now()));
+        let cancel = |place| {
+            self.cancel(key, place);
+        };
+        let waiting = Waiting { place: Some(place), cancel };
+        if !pause.is_zero() {
+            timer.sleep(pause).await;
+        }
+        Ok(waiting.done(permit))
+    }
+
+    /// [`acquire`](KeyedLimiter::acquire) for threads: sleeps until its turn has come.
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, Quota, Wait};
+    /// let limiter = KeyedLimiter::new(Quota::per_second(1_000).burst(2), 1_000)?;
+    /// for _ in 0..3 {
+    ///     let wait = Wait::at_most(Duration::from_secs(1));
+    ///     assert!(limiter.acquire_blocking("alice", 1, wait).is_ok());
+    /// }
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn acquire_blocking(&self, key: &K, cost: u64, wait: Wait) -> Result<Permit, Denial> {
+        let place = self.queue(key, cost, wait)?;
+        sleep(wait.pause(&place, self.now()));
+        Ok(*place.permit())
+    }
+}
+
+fn sleep(pause: Duration) {
+    if !pause.is_zero() {
+        std::thread::sleep(pause);
+    }
+}

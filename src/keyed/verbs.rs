@@ -1,0 +1,254 @@
+//! The verbs of a [`KeyedLimiter`] beside `check` and `peek`: those of a [`Limiter`](crate::Limiter), for
+//! one key.
+
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+use crate::acquire::Wait;
+use crate::clock::Timestamp;
+use crate::decision::{Decision, Denial, Permit};
+use crate::reservation::Reservation;
+use crate::verb::Verb;
+
+use super::KeyedLimiter;
+use super::amend::Amendment;
+use super::table::Ask;
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
+    /// Denied if not even one unit fits; then the answers are those for one unit.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(10), 1_000, ManualClock::new())?;
+    /// let taken = || limiter.take_up_to("alice", 7).into_result().map(|permit| permit.cost()).ok();
+    /// assert_eq!([taken(), taken(), taken()], [Some(7), Some(3), None]);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn take_up_to(&self, key: &K, cost: u64) -> Decision {
+        self.wish(key, Verb::UpTo, cost, None)
+    }
+
+    /// [`take_up_to`](KeyedLimiter::take_up_to) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_minute(10), 1_000)?;
+    /// assert!(limiter.take_up_to_at("alice", 70, Timestamp::from_secs(7)).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn take_up_to_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
+        self.wish(key, Verb::UpTo, cost, Some(now))
+    }
+
+    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged.
+    ///
+    /// Under GCRA the key goes into debt. A keyed word remembers a debt of up to twice the burst; what
+    /// would go beyond is not charged. A window's count cannot exceed its limit. Nothing of it is charged
+    /// if the key is new and the table has no cell for it.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(10), 1_000, ManualClock::new())?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// assert_eq!(limiter.charge("alice", 14), 0);
+    /// let denial = limiter.check("alice", 1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after().map(|wait| wait.as_millis()), Some(600));
+    /// assert_eq!(limiter.charge("alice", 8), 3);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge(&self, key: &K, cost: u64) -> u64 {
+        uncharged(cost, self.wish(key, Verb::Charge, cost, None))
+    }
+
+    /// [`charge`](KeyedLimiter::charge) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_minute(10), 1_000)?;
+    /// assert_eq!(limiter.charge_at("alice", 21, Timestamp::from_secs(7)), 1);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge_at(&self, key: &K, cost: u64, now: Timestamp) -> u64 {
+        uncharged(cost, self.wish(key, Verb::Charge, cost, Some(now)))
+    }
+
+    /// Gives back what a permit of this key has charged, and returns how many whole units that was. As
+    /// [`Limiter::refund`](crate::Limiter::refund): what has drained meanwhile does not come back.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let quota = Quota::per_second(1).burst(10);
+    /// let limiter = KeyedLimiter::with_clock(quota, 1_000, clock.clone())?;
+    /// let permit = limiter.check("alice", 8).into_result().expect("the first");
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(limiter.refund("alice", permit), 5);
+    /// assert_eq!(limiter.peek("alice", 1).remaining(), 10);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn refund(&self, key: &K, permit: Permit) -> u64 {
+        self.refund_at(key, permit, self.clock.now())
+    }
+
+    /// [`refund`](KeyedLimiter::refund) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(5), 1_000)?;
+    /// let now = Timestamp::from_secs(9);
+    /// let permit = limiter.check_at("alice", 5, now).into_result().expect("the first");
+    /// assert_eq!(limiter.refund_at("alice", permit.portion(2), now), 2);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn refund_at(&self, key: &K, permit: Permit, now: Timestamp) -> u64 {
+        let refund = permit.charge().map(Amendment::Refund);
+        refund.and_then(|refund| self.amend(key, now, refund)).unwrap_or(0)
+    }
+
+    /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`. As
+    /// [`Limiter::reserve`](crate::Limiter::reserve), but a keyed word remembers a debt of no more than
+    /// twice the burst: nothing waits longer than the burst takes to come back.
+    ///
+    /// # Errors
+    /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(2), 1_000, ManualClock::new())?;
+    /// let second = Duration::from_secs(1);
+    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// let place = limiter.reserve("alice", 1, second).expect("in half a second");
+    /// assert_eq!(place.wait(), Duration::from_millis(500));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reserve(&self, key: &K, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.wish(key, Wait::at_most(max_wait).verb(), cost, None)
+            .into_result()
+            .map(Reservation::new)
+    }
+
+    /// [`reserve`](KeyedLimiter::reserve) at a time of the caller's.
+    ///
+    /// # Errors
+    /// As [`reserve`](KeyedLimiter::reserve).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_second(2), 1_000)?;
+    /// let now = Timestamp::from_secs(9);
+    /// assert!(limiter.reserve_at("alice", 2, Duration::ZERO, now).is_ok());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reserve_at(
+        &self,
+        key: &K,
+        cost: u64,
+        max_wait: Duration,
+        now: Timestamp,
+    ) -> Result<Reservation, Denial> {
+        self.wish(key, Wait::at_most(max_wait).verb(), cost, Some(now))
+            .into_result()
+            .map(Reservation::new)
+    }
+
+    /// Gives a reservation's place back if nobody has queued up behind it, and says whether it did. As
+    /// [`Limiter::cancel`](crate::Limiter::cancel).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
+    /// let place = limiter.reserve("alice", 2, Duration::ZERO).expect("the first");
+    /// assert!(limiter.cancel("alice", place));
+    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn cancel(&self, key: &K, reservation: Reservation) -> bool {
+        self.cancel_at(key, reservation, self.clock.now())
+    }
+
+    /// [`cancel`](KeyedLimiter::cancel) at a time of the caller's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
+    /// let now = Timestamp::from_secs(9);
+    /// let place = limiter.reserve_at("alice", 1, Duration::ZERO, now).expect("the first");
+    /// assert!(limiter.check_at("alice", 1, now).is_allowed());
+    /// // Somebody has come after it.
+    /// assert!(!limiter.cancel_at("alice", place, now));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
+    pub fn cancel_at(&self, key: &K, reservation: Reservation, now: Timestamp) -> bool {
+        self.undo(key, reservation.permit(), now)
+    }
+
+    /// Forgets what the key was charged.
+    ///
+    /// Keys whose tags are equal and who share their shards share one word (see
+    /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(1), 1_000)?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// limiter.reset("alice");
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reset(&self, key: &K) {
+        self.reset_at(key, self.clock.now());
+    }
+
+    /// [`reset`](KeyedLimiter::reset) at a time of the caller's. Requests with an earlier time still wait
+    /// until then.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_hour(1), 1_000)?;
+    /// let now = Timestamp::from_secs(9);
+    /// assert!(limiter.check_at("alice", 1, now).is_allowed());
+    /// limiter.reset_at("alice", now);
+    /// assert!(limiter.check_at("alice", 1, now).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reset_at(&self, key: &K, now: Timestamp) {
+        self.amend(key, now, Amendment::Reset);
+    }
+
+    /// Undoes a charge that nobody has built on.
+    pub(crate) fn undo(&self, key: &K, permit: &Permit, now: Timestamp) -> bool {
+        let undo = permit.charge().map(Amendment::Undo);
+        undo.is_some_and(|undo| self.amend(key, now, undo).is_some())
+    }
+
+    fn amend(&self, key: &K, now: Timestamp, amendment: Amendment<'_>) -> Option<u64> {
+        let identity = self.find_and_fetch(key);
+        let second = self.hashers.second(identity, self.table.shards());
+        self.table.amend(identity, second, now.as_nanos(), amendment)
+    }
+
+    pub(crate) fn wish(&self, key: &K, verb: Verb, cost: u64, now: Option<Timestamp>) -> Decision {
+        let identity = self.find_and_fetch(key);
+        let first = self.table.shard(identity.first);
+        let (now, clock) = self.time(now);
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb };
+        self.answer(identity, first, ask, clock)
+    }
+}
+
+/// What of a cost was not charged.
+fn uncharged(cost: u64, decision: Decision) -> u64 {
+    match decision {
+        Decision::Allowed(permit) => cost - permit.cost(),
+        Decision::Denied(_) => cost,
+    }
+}

@@ -1,0 +1,83 @@
+//! [`Reservation`]: a place in the future of a limit.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::decision::Permit;
+
+/// Units that are charged already and may be used from an instant on.
+///
+/// Reservations of one limit queue up: each takes the next place, in the order in which they were made.
+/// Whoever does not want to wait any more can
+/// [cancel](crate::Limiter::cancel), which gives the place back if nobody has queued up behind it. A
+/// reservation that is dropped stays charged.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Quota};
+/// let clock = ManualClock::new();
+/// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
+/// let first = limiter.reserve(1, Duration::from_secs(1))?;
+/// let second = limiter.reserve(1, Duration::from_secs(1))?;
+/// assert_eq!([first.wait(), second.wait()], [Duration::ZERO, Duration::from_millis(250)]);
+/// # Ok::<(), tollgate::Denial>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the units are charged; cancel it if they are not wanted"]
+pub struct Reservation {
+    permit: Permit,
+    made: Timestamp,
+    ready: Timestamp,
+}
+
+impl Reservation {
+    pub(crate) fn new(permit: Permit) -> Self {
+        let made = permit.asked_at();
+        Self { permit, made, ready: permit.ready_at().max(made) }
+    }
+
+    /// The instant from which the units may be used, in the limiter's time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_second(1).burst(2));
+    /// let at = Timestamp::from_secs(60);
+    /// assert!(limiter.check_at(2, at).is_allowed());
+    /// let place = limiter.reserve_at(1, Duration::from_secs(5), at)?;
+    /// assert_eq!(place.ready_at(), Timestamp::from_secs(61));
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn ready_at(&self) -> Timestamp {
+        self.ready
+    }
+
+    /// How long to wait from when the reservation was made; at most what was allowed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(1));
+    /// assert_eq!(limiter.reserve(1, Duration::from_secs(5))?.wait(), Duration::ZERO);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        Duration::from_nanos(self.ready.as_nanos() - self.made.as_nanos())
+    }
+
+    /// What the reservation has charged.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(8));
+    /// assert_eq!(limiter.reserve(3, Duration::ZERO)?.permit().cost(), 3);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn permit(&self) -> &Permit {
+        &self.permit
+    }
+}

@@ -1,0 +1,119 @@
+//! [`Wish`]: what a request wants, and the one pure function that says what comes of it.
+//!
+//! A check is the plain case. The other verbs differ in how much of the cost they charge and in how far
+//! the debt may reach:
+//!
+//! ```text
+//! check     all of it, if it fits                        debt + cost <= burst
+//! up to     what fits, if that is anything
+//! reserve   all of it, also if it fits only w from now   debt + cost <= burst + rate * w
+//! charge    all of it, fit or not
+//! ```
+//!
+//! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now,
+//! and a charge takes what fits: a count has no place for more than its limit.
+
+use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment};
+use crate::sync::{Fault, planted};
+
+/// What a request wants to be charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// The whole cost, if it fits.
+    Check,
+    /// As much of it as fits.
+    UpTo,
+    /// The whole cost, if it fits within so many nanoseconds, behind no more than so many units.
+    Reserve { wait_ns: u64, behind: u64 },
+    /// The whole cost, as far as the word can remember it.
+    Charge,
+}
+
+/// A verb, its cost, and how far the word at hand can reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) verb: Verb,
+    pub(crate) cost: u64,
+    /// The longest debt that the word has room for, in the algorithm's unit of time.
+    pub(crate) most: u64,
+}
+
+/// What was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Charged {
+    pub(crate) held: Held,
+    pub(crate) cost: u64,
+}
+
+impl Wish {
+    /// Whether no state of the word could admit this, so that nothing needs to be done for it.
+    #[inline(always)]
+    pub(crate) fn is_never(self, kernel: &Kernel) -> bool {
+        matches!(self.verb, Verb::Check) && self.cost > kernel.limit()
+    }
+
+    /// The cost that a denial speaks of: for as much as fits, one unit.
+    #[inline(always)]
+    pub(crate) fn denied_cost(self) -> u64 {
+        match self.verb {
+            Verb::UpTo => self.cost.min(1),
+            _ => self.cost,
+        }
+    }
+}
+
+/// An algorithm that knows every verb.
+pub(crate) trait Verbs: Decides {
+    /// What comes of a wish, or `None` if it is denied. `late` is [`Kernel::lateness`].
+    fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged>;
+}
+
+impl Verbs for Gcra {
+    #[inline(always)]
+    fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
+        let Wish { verb, cost, most } = wish;
+        match verb {
+            Verb::Check => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),
+            Verb::UpTo => {
+                let free = self.remaining(held, late);
+                if free == 0 && cost > 0 {
+                    return None;
+                }
+                let cost = cost.min(free);
+                self.step(held, moment, late, cost).map(|held| Charged { held, cost })
+            }
+            Verb::Reserve { wait_ns, behind } => {
+                let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;
+                let behind = behind.saturating_mul(self.unit_ticks());
+                let room = self.burst_ticks().saturating_add(self.passed(0, wait_ns).min(behind));
+                // What cannot be remembered cannot be promised either.
+                let fits = debt.checked_add(late)? <= room && debt <= most;
+                fits.then_some(Charged { held: Held { ahead: debt, ..Held::IDLE }, cost })
+            }
+            Verb::Charge => {
+                let room = most.saturating_sub(held.ahead) / self.unit_ticks();
+                let cost = cost.min(room);
+                let forgotten = planted(Fault::ChargeForgotten);
+                let ahead = held.ahead + if forgotten { 0 } else { cost * self.unit_ticks() };
+                Some(Charged { held: Held { ahead, ..Held::IDLE }, cost })
+            }
+        }
+    }
+}
+
+impl Verbs for Kernel {
+    fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
+        if let Self::Gcra(gcra) = self {
+            return gcra.apply(wish, held, moment, late);
+        }
+        let cost = match wish.verb {
+            Verb::Check | Verb::Reserve { .. } => wish.cost,
+            Verb::UpTo | Verb::Charge => wish.cost.min(self.remaining(held, moment, late)),
+        };
+        match wish.verb {
+            Verb::UpTo if cost == 0 && wish.cost > 0 => None,
+            Verb::Charge if cost == 0 => Some(Charged { held, cost }),
+            _ => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),
+        }
+    }
+}

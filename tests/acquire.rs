@@ -1,0 +1,173 @@
+//! Waiting for a turn: in the order of coming, bounded, and given up without a trace.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::cell::RefCell;
+use std::future::{Future, pending, ready};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timer, Wait};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LONG: Wait = Wait::at_most(Duration::from_secs(3_600));
+
+/// Waiting is advancing the clock.
+struct Advance(ManualClock);
+
+impl Timer for Advance {
+    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+        self.0.advance(wait);
+        ready(())
+    }
+}
+
+/// Its sleeps never end.
+struct Never;
+
+impl Timer for Never {
+    fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
+        pending()
+    }
+}
+
+/// Writes down how long it was to sleep.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<Duration>>);
+
+impl Timer for Notes {
+    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+        self.0.lock().unwrap().push(wait);
+        ready(())
+    }
+}
+
+/// Polls once: with these timers that is the end, or there is none.
+fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn limiter(quota: Quota) -> (Limiter, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::with_clock(quota, clock.clone()), clock)
+}
+
+#[test]
+fn requests_leave_at_the_rate() {
+    let (limiter, clock) = limiter(Quota::per_second(4).burst(2));
+    let (timer, start) = (Advance(clock.clone()), clock.now());
+    let mut left_at = Vec::new();
+    for _ in 0..6 {
+        assert!(matches!(poll(limiter.acquire(1, LONG, &timer)), Poll::Ready(Ok(_))));
+        left_at.push((clock.now().as_nanos() - start.as_nanos()) / 1_000_000);
+    }
+    assert_eq!(left_at, [0, 0, 250, 500, 750, 1_000]);
+}
+
+#[test]
+fn nobody_overtakes_who_came_before() {
+    let (limiter, _) = limiter(Quota::per_second(1));
+    let timer = Notes::default();
+    let waits = RefCell::new(Vec::new());
+    for _ in 0..4 {
+        assert!(poll(limiter.acquire(1, LONG, &timer)).is_ready());
+        waits.borrow_mut().push(timer.0.lock().unwrap().last().copied());
+    }
+    let seconds = [None, Some(SECOND), Some(2 * SECOND), Some(3 * SECOND)];
+    assert_eq!(waits.into_inner(), seconds);
+}
+
+#[test]
+fn who_gives_up_as_the_last_gives_the_place_back() {
+    let (limiter, _) = limiter(Quota::per_second(1));
+    let keyed = KeyedLimiter::with_clock(Quota::per_second(1).burst(3), 10, ManualClock::new());
+    let keyed = keyed.unwrap();
+    assert!(limiter.check(1).is_allowed());
+    assert!(keyed.check("alice", 3).is_allowed());
+    for _ in 0..5 {
+        // Polled, then dropped.
+        assert!(poll(limiter.acquire(1, LONG, &Never)).is_pending());
+        assert!(poll(keyed.acquire("alice", 1, LONG, &Never)).is_pending());
+    }
+    assert_eq!(limiter.queue(1, LONG).unwrap().wait(), SECOND);
+    assert_eq!(keyed.queue("alice", 1, LONG).unwrap().wait(), SECOND);
+}
+
+#[test]
+fn a_place_that_others_queue_behind_stays_taken() {
+    let (limiter, _) = limiter(Quota::per_second(1));
+    assert!(limiter.check(1).is_allowed());
+    {
+        let mut first = pin!(limiter.acquire(1, LONG, &Never));
+        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(limiter.queue(1, LONG).unwrap().wait(), 2 * SECOND);
+    }
+    assert_eq!(limiter.queue(1, LONG).unwrap().wait(), 3 * SECOND);
+}
+
+#[test]
+fn a_future_that_nobody_polls_takes_no_place() {
+    let (limiter, _) = limiter(Quota::per_second(1));
+    let _unpolled = limiter.acquire(1, LONG, &Never);
+    assert_eq!(limiter.queue(1, LONG).unwrap().wait(), Duration::ZERO);
+}
+
+#[test]
+fn a_turn_that_comes_too_late_is_denied_at_once_and_charges_nothing() {
+    let (limiter, _) = limiter(Quota::per_second(1));
+    assert!(limiter.check(1).is_allowed());
+    let short = Wait::at_most(SECOND - Duration::from_nanos(1));
+    let Poll::Ready(Err(denial)) = poll(limiter.acquire(1, short, &Never)) else {
+        panic!("it should be denied without a sleep")
+    };
+    assert_eq!(denial.retry_after(), Some(SECOND));
+    assert_eq!(limiter.queue(1, Wait::at_most(SECOND)).unwrap().wait(), SECOND);
+}
+
+#[test]
+fn a_queue_is_as_long_as_it_says() {
+    let (limiter, clock) = limiter(Quota::per_second(1));
+    let wait = LONG.behind(4);
+    assert_eq!((0..20).filter(|_| limiter.queue(1, wait).is_ok()).count(), 5);
+    clock.advance(2 * SECOND);
+    assert_eq!((0..20).filter(|_| limiter.queue(1, wait).is_ok()).count(), 2);
+}
+
+#[test]
+fn a_cost_above_the_burst_waits_until_it_would_have_come_together() {
+    let (limiter, _) = limiter(Quota::per_second(2).burst(3));
+    assert!(!limiter.check(7).is_allowed());
+    assert_eq!(limiter.queue(7, LONG).unwrap().wait(), 2 * SECOND);
+    assert!(limiter.acquire_blocking(7, Wait::at_most(Duration::ZERO)).is_err());
+}
+
+#[test]
+fn jitter_comes_later_and_never_earlier() {
+    let (limiter, _) = limiter(Quota::per_second(1));
+    let (timer, jitter) = (Notes::default(), Duration::from_millis(100));
+    for _ in 0..40 {
+        assert!(poll(limiter.acquire(1, LONG.jitter(jitter), &timer)).is_ready());
+    }
+    let notes = timer.0.lock().unwrap();
+    // The first goes at once, or up to 100 ms later.
+    let turns = (0..).map(|nth| nth * SECOND);
+    let late: Vec<_> = turns.zip(notes.iter()).map(|(turn, &slept)| slept - turn).collect();
+    assert!(late.iter().all(|&late| late <= jitter), "{late:?}");
+    assert!(late.iter().any(|&late| late > jitter / 2), "{late:?}");
+    assert!(late.iter().any(|&late| late < jitter / 2), "{late:?}");
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test(start_paused = true)]
+async fn tasks_of_tokio_wait_for_their_turn() {
+    // The limiter's own time stands still, so that each waits from the start.
+    let (limiter, _) = limiter(Quota::per_second(1));
+    let start = tokio::time::Instant::now();
+    let task = || async {
+        limiter.acquire(1, LONG, &tollgate::TokioTimer).await.unwrap();
+        start.elapsed()
+    };
+    let (first, second, third) = tokio::join!(task(), task(), task());
+    assert_eq!([first, second, third], [Duration::ZERO, SECOND, 2 * SECOND]);
+}
