@@ -267,6 +267,26 @@ fn row_21_whole_wraps_of_idle_time_are_idle() {
 }
 
 #[test]
+fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
+    for text in
+        ["gcra 10/m", "fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x6"]
+    {
+        let clock = ManualClock::new();
+        let limiter = Limiter::with_clock(policy(text), clock.clone());
+        let keyed = KeyedLimiter::with_clock(policy(text), 10, clock).unwrap();
+        let permit = limiter.check(10).into_result().unwrap();
+        let of_key = keyed.check("key", 10).into_result().unwrap();
+        assert_eq!([limiter.refund(permit), keyed.refund("key", of_key)], [10, 10], "{text}");
+        // Nothing is owed any more.
+        assert_eq!([limiter.refund(permit), keyed.refund("key", of_key)], [0, 0], "{text}");
+        let admitted = [limiter.take_up_to(50), keyed.take_up_to("key", 50)];
+        let admitted = admitted.map(|decision| decision.into_result().unwrap().cost());
+        assert_eq!(admitted, [10, 10], "{text}");
+        assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed(), "{text}");
+    }
+}
+
+#[test]
 fn numbers_outside_the_range_of_their_type_are_named() {
     let error = "99999999999999999999/s".parse::<Policy>().unwrap_err().to_string();
     assert_eq!(

@@ -3,13 +3,15 @@
 
 use std::hash::{Hash, Hasher};
 use std::panic::{self, AssertUnwindSafe};
+use std::pin::pin;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
 use crate::common::policy;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timer, Timestamp, Wait};
 
 /// Runs `work(thread)` on that many threads that start together, and adds up what they return.
 pub(crate) fn on_threads(threads: u64, work: impl Fn(u64) -> u64 + Sync) -> u64 {
@@ -116,4 +118,26 @@ fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
     });
     // Five seconds give back nothing of 100 per hour: each key has its burst and no more.
     assert_eq!(admitted, 400);
+}
+
+#[test]
+fn row_50_a_future_that_is_dropped_leaks_no_permit_and_charges_nothing() {
+    struct Never;
+    impl Timer for Never {
+        fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
+            std::future::pending()
+        }
+    }
+    let limiter = Limiter::with_clock(Quota::per_hour(1), ManualClock::new());
+    let wait = Wait::at_most(Duration::from_secs(1_000_000));
+    assert!(limiter.check(1).is_allowed());
+    for polled in [false, true, true] {
+        let mut waiting = pin!(limiter.acquire(1, wait, &Never));
+        if polled {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+        }
+    }
+    // Each was dropped where its block ends; what is owed is the one unit that was admitted.
+    assert_eq!(limiter.queue(1, wait).unwrap().wait(), Duration::from_secs(3_600));
 }

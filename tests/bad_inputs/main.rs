@@ -13,11 +13,10 @@
 //! | Rows | Need |
 //! |---|---|
 //! | 11 | a wire: the service |
-//! | 12, 49 | refund, several limits at once |
+//! | 49 | several limits at once |
 //! | 16, 17, 37, 38 | Redis |
 //! | 22, 23, 25, 26 | changing a live quota |
-//! | 34 | the coarse clock |
-//! | 50, 55-60, 70 | the HTTP middleware |
+//! | 55-60, 70 | the HTTP middleware |
 //! | 51, 69, 71 | rules |
 //!
 //! Without a test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{Clock, CoarseClock, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
 use crate::common::policy;
 use crate::concurrency::on_threads;
@@ -117,4 +117,17 @@ fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
         assert_eq!(wait, Duration::from_secs(1_000_006 - secs));
     }
     assert!(keyed.stats().live == 1);
+}
+
+#[test]
+fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
+    let coarse = CoarseClock::new();
+    let limiter = Limiter::with_clock(Quota::per_second(2_000_000_000).burst(3), coarse.clock());
+    // A unit in every half nanosecond, and nobody advances the clock.
+    assert_eq!((0..100_000).filter(|_| limiter.check(1).is_allowed()).count(), 3);
+    let before = limiter.now();
+    while limiter.now() == before {
+        coarse.tick();
+    }
+    assert!(limiter.check(1).is_allowed());
 }
