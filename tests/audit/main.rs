@@ -7,7 +7,10 @@
 //! * *Charge chain*. With no refill between them, the units left after each admission are all different
 //!   and count down from the burst: two alike would be a lost charge, a gap a foreign one.
 //!
-//! Eleven audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the chain.
+//! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
+//!
+//! Twelve audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
+//! chain; the ledger.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -18,4 +21,5 @@ mod common;
 mod chain;
 mod gcra;
 mod run;
+mod verbs;
 mod windows;

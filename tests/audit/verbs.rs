@@ -1,0 +1,110 @@
+//! A ledger: at one instant nothing drains, so what is owed is what was charged less what was given back.
+
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Reservation};
+
+use crate::common::policy;
+use crate::run::{Random, rounds};
+
+const BURST: u64 = 10_000;
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The verbs of one limit, whatever holds it.
+trait Subject: Sync {
+    fn check(&self, cost: u64) -> Decision;
+    fn take_up_to(&self, cost: u64) -> Decision;
+    fn charge(&self, cost: u64) -> u64;
+    fn refund(&self, permit: tollgate::Permit) -> u64;
+    fn reserve(&self, cost: u64) -> Option<Reservation>;
+    fn cancel(&self, place: Reservation) -> bool;
+    fn reset_after(&self) -> Duration;
+}
+
+macro_rules! subject {
+    ($limiter:ty $(, $key:expr)?) => {
+        impl Subject for $limiter {
+            fn check(&self, cost: u64) -> Decision {
+                self.check($($key,)? cost)
+            }
+            fn take_up_to(&self, cost: u64) -> Decision {
+                self.take_up_to($($key,)? cost)
+            }
+            fn charge(&self, cost: u64) -> u64 {
+                self.charge($($key,)? cost)
+            }
+            fn refund(&self, permit: tollgate::Permit) -> u64 {
+                self.refund($($key,)? permit)
+            }
+            fn reserve(&self, cost: u64) -> Option<Reservation> {
+                self.reserve($($key,)? cost, HOUR).ok()
+            }
+            fn cancel(&self, place: Reservation) -> bool {
+                self.cancel($($key,)? place)
+            }
+            fn reset_after(&self) -> Duration {
+                self.peek($($key,)? 1).reset_after()
+            }
+        }
+    };
+}
+subject!(Limiter);
+subject!(KeyedLimiter<str>, "key");
+
+/// One thread's share of the traffic: what it left charged.
+fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
+    let (mut ledger, mut permits) = (0_i64, Vec::new());
+    let signed = |units: u64| i64::try_from(units).unwrap();
+    for _ in 0..requests {
+        let cost = random.below(5) + 1;
+        match random.below(8) {
+            0 | 1 => permits.extend(subject.check(cost).into_result().ok()),
+            2 => permits.extend(subject.take_up_to(cost).into_result().ok()),
+            3 => ledger += signed(cost - subject.charge(cost)),
+            4 => {
+                if let Some(place) = subject.reserve(cost)
+                    && !subject.cancel(place)
+                {
+                    ledger += signed(cost);
+                }
+            }
+            _ => {
+                if let Some(permit) = permits.pop() {
+                    let refunded = subject.refund(permit);
+                    assert!(refunded <= permit.cost(), "{refunded} of {}", permit.cost());
+                    ledger += signed(permit.cost() - refunded);
+                }
+            }
+        }
+    }
+    ledger + permits.iter().map(|permit| signed(permit.cost())).sum::<i64>()
+}
+
+/// Four threads on one limit; afterwards the debt is the ledger's sum, to the unit.
+fn balances(subject: &impl Subject, requests: u64) {
+    let ledger: i64 = thread::scope(|scope| {
+        let threads: Vec<_> = (1..=4)
+            .map(|seed| scope.spawn(move || work(subject, &mut Random::new(seed), requests / 4)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    // A unit drains in a second.
+    let owed = subject.reset_after();
+    assert_eq!(
+        owed,
+        Duration::from_secs(u64::try_from(ledger).unwrap()),
+        "the ledger says {ledger}"
+    );
+}
+
+#[test]
+fn what_is_owed_is_what_was_charged_less_what_was_given_back() {
+    let text = format!("gcra 1/s burst {BURST}");
+    rounds(|decisions| {
+        balances(&Limiter::with_clock(policy(&text), ManualClock::new()), decisions / 2);
+        let table = KeyedLimiter::with_clock(policy(&text), 10, ManualClock::new()).unwrap();
+        balances(&table, decisions / 2);
+        usize::try_from(decisions).unwrap()
+    });
+}
