@@ -155,20 +155,28 @@ impl Timer for TokioTimer {
 }
 
 /// A place that is given back if whoever waits for it gives up.
-struct Waiting<F: FnMut(Reservation)> {
+struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
+    permit: Permit,
     cancel: F,
 }
 
-impl<F: FnMut(Reservation)> Waiting<F> {
-    /// The turn has come.
-    fn done(mut self, permit: Permit) -> Permit {
+impl<F: FnMut(Reservation) -> bool> Waiting<F> {
+    fn new(place: Reservation, cancel: F) -> Self {
+        Self { permit: *place.permit(), place: Some(place), cancel }
+    }
+
+    /// Dropped while it sleeps, it gives the place back.
+    async fn until_its_turn(mut self, pause: Duration, timer: &impl Timer) -> Permit {
+        if !pause.is_zero() {
+            timer.sleep(pause).await;
+        }
         self.place = None;
-        permit
+        self.permit
     }
 }
 
-impl<F: FnMut(Reservation)> Drop for Waiting<F> {
+impl<F: FnMut(Reservation) -> bool> Drop for Waiting<F> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             (self.cancel)(place);
@@ -240,15 +248,8 @@ impl Limiter {
         timer: &impl Timer,
     ) -> Result<Permit, Denial> {
         let place = self.queue(cost, wait)?;
-        let (permit, pause) = (*place.permit(), wait.pause(&place, self.now()));
-        let cancel = |place| {
-            self.cancel(place);
-        };
-        let waiting = Waiting { place: Some(place), cancel };
-        if !pause.is_zero() {
-            timer.sleep(pause).await;
-        }
-        Ok(waiting.done(permit))
+        let pause = wait.pause(&place, self.now());
+        Ok(Waiting::new(place, |place| self.cancel(place)).until_its_turn(pause, timer).await)
     }
 
     /// [`acquire`](Limiter::acquire) for threads: sleeps until its turn has come.
@@ -312,15 +313,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         timer: &impl Timer,
     ) -> Result<Permit, Denial> {
         let place = self.queue(key, cost, wait)?;
-        let (permit, pause) = (*place.permit(), wait.pause(&place, self.now()));
-        let cancel = |place| {
-            self.cancel(key, place);
-        };
-        let waiting = Waiting { place: Some(place), cancel };
-        if !pause.is_zero() {
-            timer.sleep(pause).await;
-        }
-        Ok(waiting.done(permit))
+        let pause = wait.pause(&place, self.now());
+        Ok(Waiting::new(place, |place| self.cancel(key, place)).until_its_turn(pause, timer).await)
     }
 
     /// [`acquire`](KeyedLimiter::acquire) for threads: sleeps until its turn has come.
