@@ -144,8 +144,8 @@ impl From<QuotaError> for PolicyError {
     }
 }
 
-/// Why a [`KeyedLimiter`](crate::KeyedLimiter) or a [`StripedLimiter`](crate::StripedLimiter) could
-/// not be built.
+/// Why a [`KeyedLimiter`](crate::KeyedLimiter), a [`StripedLimiter`](crate::StripedLimiter) or a
+/// [`LogLimiter`](crate::LogLimiter) could not be built.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -188,6 +188,20 @@ pub enum BuildError {
         /// The number of stripes.
         stripes: u64,
     },
+    /// A sliding log of a quota whose burst is not its count.
+    BurstOnLog {
+        /// The units of a window, which a log admits at once.
+        count: u64,
+        /// The burst that was asked for.
+        burst: u64,
+    },
+    /// A sliding log with more units than it may have slots.
+    LogTooLarge {
+        /// The units that were asked for.
+        limit: u64,
+        /// The most that are accepted.
+        most: u64,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -198,7 +212,10 @@ impl fmt::Display for BuildError {
                 write!(f, "capacity {capacity} needs more memory than can be addressed")
             }
             Self::OutOfMemory { bytes } => {
-                write!(f, "the table's {bytes} bytes could not be allocated; lower the capacity")
+                write!(
+                    f,
+                    "{bytes} bytes could not be allocated; lower the capacity, or a log's limit"
+                )
             }
             Self::TagTooNarrow { state_bits, tag_bits } => write!(
                 f,
@@ -212,6 +229,16 @@ impl fmt::Display for BuildError {
             Self::StripeRate { quota, stripes } => write!(
                 f,
                 "the period of {quota}, {stripes} times as long, is out of range; use fewer stripes",
+            ),
+            Self::BurstOnLog { count, burst } => write!(
+                f,
+                "a sliding log admits its whole count of {count} at once and takes no burst of \
+                 {burst}; leave the burst out, or use gcra",
+            ),
+            Self::LogTooLarge { limit, most } => write!(
+                f,
+                "a sliding log keeps a time for each of its {limit} units, and at most {most} are \
+                 accepted; use gcra or a window",
             ),
         }
     }

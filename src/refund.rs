@@ -63,6 +63,7 @@ impl Kernel {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)
             }
+            Self::Log(_) => (held, 0), // has slots in place of a word
         }
     }
 }

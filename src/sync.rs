@@ -95,6 +95,24 @@ pub enum Fault {
     ChargeForgotten,
     /// A charge is undone although somebody has built on it.
     UndoWhatChanged,
+    /// A log takes slots that another request has marked.
+    MarkedSlotTaken,
+    /// A log admits a request for which it has marked fewer slots than it asks for.
+    ShortGatherAdmitted,
+    /// A log's denied request leaves its marks behind.
+    MarksForgotten,
+    /// A log's denied request leaves the slots that it had marked as never used.
+    MarksEndUnused,
+    /// A row of a log is said to be taken for longer than its slots say.
+    RowPassedOver,
+    /// A unit counts, whoever the log belongs to by the time it is written.
+    ChargeUnconfirmed,
+    /// No total order between a unit and the look at whose log it is.
+    ConfirmWithoutFence,
+    /// A log is forgotten without a second look at when it was taken last.
+    ForgetAtFirstSight,
+    /// A key's new log starts below the floor that its old one was forgotten at.
+    LogBelowFloor,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.
@@ -142,6 +160,10 @@ pub(crate) mod scale {
     pub(crate) const fn marks_floors() -> bool {
         true
     }
+
+    pub(crate) const fn row_bits(bits: u32) -> u32 {
+        bits
+    }
 }
 #[cfg(loom)]
 pub(crate) use control::scale;
@@ -161,6 +183,7 @@ pub mod control {
         static ROUNDS: Cell<usize> = const { Cell::new(3) };
         static APART: Cell<Option<u64>> = const { Cell::new(None) };
         static MARKS: Cell<bool> = const { Cell::new(true) };
+        static ROW_BITS: Cell<u32> = const { Cell::new(u32::MAX) };
     }
 
     /// Plants a fault, or takes it away.
@@ -227,7 +250,16 @@ pub mod control {
         MARKS.set(mark);
     }
 
+    /// How many slots are in a row of a log, as a power of two.
+    pub fn use_row_bits(bits: u32) {
+        ROW_BITS.set(bits);
+    }
+
     pub(crate) mod scale {
+        pub(crate) fn row_bits(most: u32) -> u32 {
+            super::ROW_BITS.get().min(most)
+        }
+
         pub(crate) fn count_apart() -> Option<u64> {
             let count = super::APART.get();
             super::APART.set(count.map(|count| count + 1));
@@ -286,6 +318,12 @@ mod modelled {
         pub(crate) fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
             let found = self.modelled.fetch_add(more, order);
             self.newest.store(found.wrapping_add(more), Relaxed);
+            found
+        }
+
+        pub(crate) fn fetch_max(&self, bits: u64, order: Ordering) -> u64 {
+            let found = self.modelled.fetch_max(bits, order);
+            self.newest.store(found.max(bits), Relaxed);
             found
         }
 

@@ -1,9 +1,9 @@
 //! The textbook examples of every algorithm, decision by decision. A: admitted, D: denied.
 //!
-//! Each runs through the pure function, the shared limiter and the keyed table at once.
+//! Each runs through the pure function, the shared limiter and the keyed table at once. Those of the sliding
+//! log, which has no pure function on one word, are in `sliding_log.rs`.
 //!
 //! Pending, by the work that brings what they need:
-//! * the sliding log: 6, 7, 8, the log's half of 34;
 //! * counting denied requests: the counted halves of 10 and 14;
 //! * soft limits: 26;
 //! * queues: 22; several limits at once: 23;

@@ -18,6 +18,7 @@
 //!   compare-and-swap fail for no reason (the models do that themselves).
 #![cfg(loom)]
 
+pub mod logs;
 pub mod race;
 pub mod suite;
 pub mod table;

@@ -313,6 +313,7 @@ fn check(job: &Job, order: Order, start: Instant, executions: &Arc<AtomicUsize>)
         control::use_rounds(3);
         control::count_apart(false);
         control::mark_floors(true);
+        control::use_row_bits(u32::MAX);
         scenario();
         control::plant(None);
     });

@@ -30,6 +30,14 @@ pub struct Halves {
     halves: u64,
 }
 
+impl Fixed {
+    /// The two hashes of a table of so many shards.
+    #[must_use]
+    pub fn pair(shards: u32) -> [Self; 2] {
+        [Some(shards), None].map(|places_in| Self { places_in })
+    }
+}
+
 impl BuildHasher for Fixed {
     type Hasher = Halves;
 
@@ -73,7 +81,7 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
         2 => 2,
         _ => 4,
     };
-    let hashers = [Some(shards), None].map(|places_in| Fixed { places_in });
+    let hashers = Fixed::pair(shards);
     let policy: Policy = policy.parse().expect("a policy");
     Arc::new(Table::with_hashers(policy, capacity, ManualClock::new(), hashers).expect("a table"))
 }
@@ -84,11 +92,20 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
 /// If there are no such shards.
 #[must_use]
 pub fn key_in(table: &Table, shards: [usize; 2], nth: usize) -> Key {
+    keys_in(|key| table.shards_of(key), shards, nth)
+}
+
+/// The `nth` key, from 1, of which this is true of its shards.
+///
+/// # Panics
+/// If there are no such shards.
+#[must_use]
+pub fn keys_in(shards_of: impl Fn(&Key) -> [usize; 2], shards: [usize; 2], nth: usize) -> Key {
     let first = u32::try_from(shards[0]).expect("a shard");
     let planted = control::fault();
     control::plant(None); // it is not the fault's business where a model puts its keys
     let keys = (1..10_000).map(|tag| Key { first, tag });
-    let key = keys.filter(|key| table.shards_of(key) == shards).nth(nth - 1);
+    let key = keys.filter(|key| shards_of(key) == shards).nth(nth - 1);
     control::plant(planted);
     key.expect("such shards")
 }

@@ -19,6 +19,8 @@ mod ranked;
 mod segmented_window;
 mod sliding_window;
 
+use crate::log::Answers;
+
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
@@ -77,6 +79,8 @@ pub(crate) enum Kernel {
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
     SegmentedWindow(SegmentedWindow),
+    /// Of a sliding log, which has slots in place of a word: no arithmetic, only what was read there.
+    Log(Answers),
 }
 
 /// Calls one method of whichever algorithm this is.
@@ -88,6 +92,7 @@ macro_rules! each {
             Kernel::FromFirst($algorithm) => $call,
             Kernel::SlidingWindow($algorithm) => $call,
             Kernel::SegmentedWindow($algorithm) => $call,
+            Kernel::Log($algorithm) => $call,
         }
     };
 }
@@ -125,6 +130,7 @@ impl Decides for Kernel {
             Self::FromFirst(window) => window.step(held, moment, cost),
             Self::SlidingWindow(window) => window.step(held, moment, cost),
             Self::SegmentedWindow(window) => window.step(held, cost),
+            Self::Log(_) => None, // decided already: there is no word to step
         }
     }
 }
@@ -163,6 +169,7 @@ impl Kernel {
             Self::FromFirst(window) => window.remaining(held, moment),
             Self::SlidingWindow(window) => window.remaining(held, moment),
             Self::SegmentedWindow(window) => window.remaining(held),
+            Self::Log(answers) => answers.remaining(),
         }
     }
 

@@ -5,6 +5,7 @@ mod floor;
 mod hash;
 mod install;
 mod layout;
+mod log;
 mod many;
 mod prefetch;
 mod shard;
@@ -34,6 +35,7 @@ use prefetch::prefetch;
 use shard::Shard;
 use table::{Ask, Table};
 
+pub use log::KeyedLogLimiter;
 pub use stats::Stats;
 
 /// One limit per key, in memory fixed at construction.

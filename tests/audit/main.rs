@@ -9,8 +9,8 @@
 //!
 //! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
 //!
-//! Twelve audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
-//! chain; the ledger.
+//! Sixteen audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
+//! chain; the ledger; sliding logs, small, in rows, by key and in a storm of reclaims.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -20,6 +20,7 @@ mod common;
 
 mod chain;
 mod gcra;
+mod log;
 mod run;
 mod verbs;
 mod windows;

@@ -13,6 +13,10 @@ mod lease;
 #[cfg(loom)]
 mod limiter;
 #[cfg(loom)]
+mod log;
+#[cfg(loom)]
+mod log_keyed;
+#[cfg(loom)]
 mod reclaim;
 #[cfg(loom)]
 mod striped;
@@ -30,6 +34,8 @@ fn main() -> std::process::ExitCode {
         .subject("striped", striped::models())
         .subject("lease", lease::models())
         .subject("verbs", verbs::models())
+        .subject("log", log::models())
+        .subject("log_keyed", log_keyed::models())
         .subject("windows", windows::models())
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())

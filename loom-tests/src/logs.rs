@@ -1,0 +1,110 @@
+//! Sliding logs of a few slots, their keyed form, and the verdict on what they admitted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{KeyedLogLimiter, LogLimiter, ManualClock, Quota, Timestamp, control};
+
+use crate::race::{Ask, Call, Limit};
+use crate::table::{Fixed, Key, keys_in};
+use crate::verdict::{ABOVE_BOUND, LOST_CHARGE};
+
+/// The window of every log here, in milliseconds.
+pub const WINDOW_MS: u64 = 10_000;
+
+/// The keyed log of the models.
+pub type Logs = KeyedLogLimiter<Key, Fixed>;
+
+impl Limit for LogLimiter {
+    fn decide(&self, ask: Ask) -> tollgate::Decision {
+        self.check_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+
+    fn look(&self, ask: Ask) -> tollgate::Decision {
+        self.peek_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+}
+
+impl Limit for Logs {
+    fn decide(&self, ask: Ask) -> tollgate::Decision {
+        self.check_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+
+    fn look(&self, ask: Ask) -> tollgate::Decision {
+        self.peek_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+}
+
+fn quota(limit: u64) -> Quota {
+    Quota::per(limit, Duration::from_millis(WINDOW_MS))
+}
+
+/// A log of so many units, in rows of at most `2^row_bits` slots.
+///
+/// # Panics
+/// If there is no such log.
+#[must_use]
+pub fn log(limit: u64, row_bits: u32) -> Arc<LogLimiter> {
+    control::use_row_bits(row_bits);
+    Arc::new(LogLimiter::with_clock(quota(limit), ManualClock::new()).expect("a log"))
+}
+
+/// Logs of so many units in 1 to 3 shards with 1 to 3 entries each.
+///
+/// # Panics
+/// If there are no such logs.
+#[must_use]
+pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<Logs> {
+    control::use_cells(entries);
+    let capacity = match shards {
+        1 => 1,
+        2 => 2,
+        _ => 4,
+    };
+    let hashers = Fixed::pair(shards);
+    let clock = ManualClock::new();
+    Arc::new(Logs::with_hashers(quota(limit), capacity, clock, hashers).expect("logs"))
+}
+
+/// The `nth` key, from 1, that is looked for in these two shards, in this order.
+#[must_use]
+pub fn log_key_in(logs: &Logs, shards: [usize; 2], nth: usize) -> Key {
+    keys_in(|key| logs.shards_of(key), shards, nth)
+}
+
+/// No half-open window of a key's holds more than the limit, by the callers' own nows.
+///
+/// # Panics
+/// If one does.
+pub fn assert_windows(limit: u64, key: Key, calls: &[&[Call]]) {
+    let admitted = admitted(key, calls);
+    for from_ms in admitted.iter().map(|ask| ask.now_ms) {
+        let inside = from_ms..from_ms + WINDOW_MS;
+        let units: u64 =
+            admitted.iter().filter(|ask| inside.contains(&ask.now_ms)).map(|ask| ask.cost).sum();
+        assert!(units <= limit, "{ABOVE_BOUND}: {units} from {from_ms} ms, {admitted:?}");
+    }
+}
+
+/// No more is left at `now` than these admissions allow: for what was admitted in the window before now.
+///
+/// # Panics
+/// If more is.
+pub fn assert_charged(limit: &impl Limit, most: u64, key: Key, now_ms: u64, calls: &[&[Call]]) {
+    let inside = admitted(key, calls).into_iter().filter(|ask| ask.now_ms + WINDOW_MS > now_ms);
+    let units: u64 = inside.map(|ask| ask.cost).sum();
+    control::plant(None); // the question is what the race has left behind
+    let left = limit.look(Ask { key, cost: 0, now_ms }).remaining();
+    assert!(left + units <= most, "{LOST_CHARGE}: {left} left, {units} admitted: {calls:?}");
+}
+
+/// The units that were admitted.
+#[must_use]
+pub fn units(calls: &[Call]) -> u64 {
+    calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum()
+}
+
+fn admitted(key: Key, calls: &[&[Call]]) -> Vec<Ask> {
+    let calls = calls.iter().flat_map(|calls| calls.iter());
+    calls.filter(|call| call.allowed && call.ask.key == key).map(|call| call.ask).collect()
+}

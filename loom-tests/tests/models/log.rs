@@ -1,0 +1,170 @@
+//! One sliding log: slots that several threads want.
+//!
+//! Properties, in every model: no window holds more than the limit; what is left afterwards is the limit less
+//! what was admitted, to the unit. Where only single units are asked for, the answers are those of the exact
+//! reference model in some order. A request of several units may be denied when it meets another, but never
+//! all of them at once if one could go.
+//!
+//! Enough, because requests meet only in slots, each a word that is taken by a compare-and-swap: with two
+//! threads every taking of a slot can come between the other's load and exchange; with two slots an attempt
+//! at both can lose either of them first or last; and a second request of a thread finds what an attempt that
+//! failed has left. The cursor and the bounds of rows are hints and caches: a model with rows of two slots
+//! shows that nothing is passed over for good.
+
+use std::sync::Arc;
+
+use loom_tests::logs::{WINDOW_MS, assert_charged, assert_windows, log, units};
+use loom_tests::race::{Ask, Call, Limit, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::Key;
+use loom_tests::verdict::{ABOVE_BOUND, REFUSED, UNEXPLAINED, assert_admitted, assert_explained};
+use tollgate::LogLimiter;
+use tollgate::control::{self, Fault};
+use tollgate_oracle::Algorithm;
+
+use crate::limiter::ask;
+
+/// One row, whatever the number of slots.
+const ONE_ROW: u32 = u32::MAX;
+
+fn left(log: &LogLimiter, now_ms: u64) -> u64 {
+    control::plant(None); // the question is what the race has left behind
+    log.look(ask(0, now_ms)).remaining()
+}
+
+/// Single units: the answers are the model's, in some order.
+fn single_units(limit: u64, setup: &[Ask], lists: Vec<Vec<Ask>>) {
+    let log = log(limit, ONE_ROW);
+    let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
+    let setup = ask_all(&*log, setup);
+    let calls = race(&log, lists);
+    let algorithm = Algorithm::SlidingLog { limit, window_ns: WINDOW_MS * 1_000_000 };
+    assert_explained(&*log, algorithm, &setup, &calls, ask(1, last_ms));
+}
+
+/// 2 threads, one slot left of two.
+fn last_slot() {
+    single_units(2, &[ask(1, 5_000)], vec![vec![ask(1, 6_000)], vec![ask(1, 6_000)]]);
+}
+
+/// 2 threads, two requests and one, two slots.
+fn last_two_slots() {
+    single_units(2, &[], vec![vec![ask(1, 5_000), ask(1, 5_000)], vec![ask(1, 5_000)]]);
+}
+
+/// 3 threads, two slots.
+fn three_for_two() {
+    single_units(2, &[], vec![vec![ask(1, 5_000)]; 3]);
+}
+
+/// 2 threads meet at the instant at which the one slot is free, and just before.
+fn at_the_instant() {
+    let late = vec![ask(1, 14_999), ask(1, 15_000)];
+    single_units(1, &[ask(1, 5_000)], vec![late, vec![ask(1, 15_000)]]);
+}
+
+/// Several units against others, all at one instant: what was admitted, and what is left, is the limit.
+fn several(limit: u64, setup: &[Ask], lists: Vec<Vec<Ask>>) -> (Arc<LogLimiter>, Vec<Vec<Call>>) {
+    let log = log(limit, ONE_ROW);
+    let setup = ask_all(&*log, setup);
+    assert_admitted(&setup);
+    let now_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
+    let calls = race(&log, lists);
+    let all = calls.concat();
+    assert_windows(limit, Key::default(), &[&setup, &all]);
+    assert_charged(&*log, limit, Key::default(), now_ms, &[&setup, &all]);
+    (log, calls)
+}
+
+/// 2 threads: two units against one, two slots. One of them goes.
+fn two_against_one() {
+    let (log, calls) = several(2, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000)]]);
+    let admitted = units(&calls.concat());
+    assert!(admitted >= 1, "{REFUSED}: {calls:?}");
+    assert_eq!(left(&log, 5_000), 2 - admitted, "{REFUSED} afterwards: {calls:?}");
+}
+
+/// 2 threads: two units each, three slots. At most one of them goes, and nothing is left marked.
+fn two_against_two() {
+    let (log, calls) = several(3, &[], vec![vec![ask(2, 5_000)], vec![ask(2, 5_000)]]);
+    let admitted = units(&calls.concat());
+    assert_eq!(left(&log, 5_000), 3 - admitted, "{REFUSED} afterwards: {calls:?}");
+}
+
+/// 2 threads: two units, of which the other takes one, and then comes with a time of the window before. Both
+/// slots were taken in that window, so it is denied, also if it finds a slot that was marked and put back.
+fn put_back_as_it_was() {
+    let lists = vec![vec![ask(2, 20_000)], vec![ask(1, 20_000), ask(1, 15_000)]];
+    let (_, calls) = several(2, &[ask(2, 10_000)], lists);
+    assert!(!calls[1][1].allowed, "{ABOVE_BOUND}: {calls:?}");
+}
+
+/// 3 threads: two units against one and one, three slots.
+fn two_against_one_and_one() {
+    let lists = vec![vec![ask(2, 5_000)], vec![ask(1, 5_000)], vec![ask(1, 5_000)]];
+    let (log, calls) = several(3, &[], lists);
+    let admitted = units(&calls.concat());
+    assert!(admitted >= 2, "{REFUSED}: {calls:?}");
+    assert_eq!(left(&log, 5_000), 3 - admitted, "{REFUSED} afterwards: {calls:?}");
+}
+
+/// 2 threads, three slots in rows of two: one thread looks in vain a second before they are free.
+fn rows() {
+    let log = log(3, 1);
+    assert_admitted(&ask_all(&*log, &[ask(3, 5_000)]));
+    let lists = vec![vec![ask(1, 14_000), ask(1, 15_000)], vec![ask(1, 15_000)]];
+    let calls = race(&log, lists);
+    assert!(!calls[0][0].allowed, "{ABOVE_BOUND}: {calls:?}");
+    assert!(calls[0][1].allowed && calls[1][0].allowed, "{REFUSED}: {calls:?}");
+    assert_eq!(left(&log, 15_000), 1, "{REFUSED} afterwards: {calls:?}");
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    vec![
+        Model::new("last_slot", Whole, last_slot).control(
+            "a_slot_taken_twice_is_caught",
+            Fault::PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("last_two_slots", Whole, last_two_slots).control(
+            "a_unit_not_written_is_caught",
+            Fault::FailureTakenForSuccess,
+            UNEXPLAINED,
+        ),
+        Model::new("three_for_two", Preemptions(3), three_for_two).control(
+            "three_for_two_is_caught",
+            Fault::PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("at_the_instant", Whole, at_the_instant).control(
+            "at_the_instant_is_caught",
+            Fault::PlainStoreForCas,
+            UNEXPLAINED,
+        ),
+        Model::new("two_against_one", Whole, two_against_one)
+            .control("a_marked_slot_taken_is_caught", Fault::MarkedSlotTaken, ABOVE_BOUND)
+            .control("a_cost_half_taken_is_caught", Fault::ShortGatherAdmitted, ABOVE_BOUND)
+            .control("marks_left_behind_is_caught", Fault::MarksForgotten, REFUSED),
+        Model::new("two_against_two", Preemptions(3), two_against_two).control(
+            "two_attempts_that_leave_marks_is_caught",
+            Fault::MarksForgotten,
+            REFUSED,
+        ),
+        Model::new("put_back_as_it_was", Preemptions(3), put_back_as_it_was).control(
+            "a_slot_put_back_as_unused_is_caught",
+            Fault::MarksEndUnused,
+            ABOVE_BOUND,
+        ),
+        Model::new("two_against_one_and_one", Preemptions(2), two_against_one_and_one).control(
+            "three_and_a_marked_slot_taken_is_caught",
+            Fault::MarkedSlotTaken,
+            ABOVE_BOUND,
+        ),
+        Model::new("rows", Preemptions(3), rows).control(
+            "a_row_passed_over_is_caught",
+            Fault::RowPassedOver,
+            REFUSED,
+        ),
+    ]
+}

@@ -1,0 +1,150 @@
+//! Sliding logs by key: entries that are given to keys, and taken from keys that come back.
+//!
+//! Properties, in every model: at every moment at most one entry is a key's (the core asserts it under loom
+//! after each opening, on the newest headers); no window of any key holds more than the limit, by the
+//! callers' own nows; afterwards no key has more left than its admissions allow.
+//!
+//! Enough, because two keys meet only in one entry's header, `until` and slots, and a key meets itself in
+//! the headers of its two shards. One entry in each of two shards is the smallest store in which two openers
+//! can choose unlike entries, and in which a key that was forgotten has one other place to go. One slot is
+//! the smallest log: with it every unit that is lost lets another in.
+
+use std::sync::Arc;
+
+use loom_tests::logs::{Logs, assert_charged, assert_windows, log_key_in, logs, units};
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::Key;
+use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED, TWO_LIVE, assert_admitted};
+use tollgate::control::{self, Fault};
+
+fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
+    Ask { key, cost, now_ms }
+}
+
+/// 2 threads ask for one new key at one instant, in a shard of so many entries.
+fn same_key(limit: u64, entries: usize) {
+    let logs = logs(limit, 1, entries);
+    let key = log_key_in(&logs, [0, 0], 1);
+    let calls = race(&logs, vec![vec![ask(key, 1, 5_000)], vec![ask(key, 1, 5_000)]]).concat();
+    assert_windows(limit, key, &[&calls]);
+    assert_charged(&*logs, limit, key, 5_000, &[&calls]);
+    assert!(units(&calls) >= 1, "{REFUSED}: {calls:?}");
+}
+
+/// Threads that ask for one new key and do not agree on where it can go: the entry of its first shard holds
+/// a key that is idle for those who come last. One entry in each of two shards.
+fn unlike_entries(nows_ms: &[u64], limit: u64) {
+    control::use_rounds(1);
+    let logs = logs(limit, 2, 1);
+    let [key, old] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
+    assert_admitted(&ask_all(&*logs, &[ask(old, 1, 1_000)]));
+    let calls = race(&logs, nows_ms.iter().map(|&now_ms| vec![ask(key, 1, now_ms)]).collect());
+    let last_ms = nows_ms.iter().max().copied().unwrap_or(0);
+    assert_windows(limit, key, &[&calls.concat()]);
+    assert_charged(&*logs, limit, key, last_ms, &[&calls.concat()]);
+}
+
+/// A key that was admitted a unit at 0 s in the entry of its first shard, and another key that will go there
+/// when it is idle; then each thread asks for one of them: (whether for the key that was there, now).
+fn returns(lists: &[&[(bool, u64)]]) {
+    let logs: Arc<Logs> = logs(1, 2, 1);
+    let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
+    let setup = ask_all(&*logs, &[ask(key, 1, 0)]);
+    assert_admitted(&setup);
+    let to_ask = |&(is_key, now_ms): &(bool, u64)| ask(if is_key { key } else { other }, 1, now_ms);
+    let last_ms = lists.iter().flat_map(|list| list.iter()).map(|&(_, now_ms)| now_ms).max();
+    let lists = lists.iter().map(|list| list.iter().map(to_ask).collect()).collect();
+    let calls = race(&logs, lists).concat();
+    for key in [key, other] {
+        assert_windows(1, key, &[&setup, &calls]);
+        assert_charged(&*logs, 1, key, last_ms.unwrap_or(0), &[&setup, &calls]);
+    }
+}
+
+/// 2 threads: one takes the idle entry, the other comes back to it, twice.
+fn charge() {
+    returns(&[&[(true, 10_000), (true, 10_000)], &[(false, 10_000)]]);
+}
+
+/// 2 threads: the key comes back with an old time while its entry is taken.
+fn late_return() {
+    returns(&[&[(true, 5_000)], &[(false, 20_000)]]);
+}
+
+/// 3 threads: two of the key and one newcomer. A lost round ends an install.
+fn charges_and_a_newcomer() {
+    control::use_rounds(1);
+    returns(&[&[(true, 10_000)], &[(true, 10_000)], &[(false, 10_000)]]);
+}
+
+/// 2 threads: two units of a key that comes back to an idle log of two, against a newcomer.
+fn several_units() {
+    let logs: Arc<Logs> = logs(2, 2, 1);
+    let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
+    let setup = ask_all(&*logs, &[ask(key, 1, 0)]);
+    assert_admitted(&setup);
+    let lists = vec![vec![ask(key, 2, 10_000), ask(key, 1, 10_000)], vec![ask(other, 1, 10_000)]];
+    let calls = race(&logs, lists).concat();
+    for key in [key, other] {
+        assert_windows(2, key, &[&setup, &calls]);
+        assert_charged(&*logs, 2, key, 10_000, &[&setup, &calls]);
+    }
+}
+
+/// 2 threads: a newcomer to a full shard, and the key that fills it. It is not evicted.
+fn full_shard() {
+    let logs = logs(1, 1, 1);
+    let [one, new] = [1, 2].map(|nth| log_key_in(&logs, [0, 0], nth));
+    let setup = ask_all(&*logs, &[ask(one, 1, 5_000)]);
+    let calls = race(&logs, vec![vec![ask(new, 1, 6_000)], vec![ask(one, 1, 6_000)]]).concat();
+    assert_eq!(units(&calls), 0, "{ABOVE_BOUND}: {calls:?}");
+    assert_charged(&*logs, 1, one, 6_000, &[&setup, &calls]);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::Preemptions;
+    vec![
+        Model::new("log_same_key", Preemptions(3), || same_key(1, 2)).control(
+            "log_same_key_taken_twice_is_caught",
+            Fault::PlainStoreForCas,
+            ABOVE_BOUND,
+        ),
+        Model::new("log_stalled_claim_is_helped", Preemptions(3), || same_key(2, 1)).control(
+            "log_unit_not_written_is_caught",
+            Fault::FailureTakenForSuccess,
+            LOST_CHARGE,
+        ),
+        Model::new("log_unlike_entries", Preemptions(3), || unlike_entries(&[10_000, 12_000], 1))
+            .control("log_no_verify_is_caught", Fault::NoVerify, TWO_LIVE)
+            .control("log_no_fence_is_caught", Fault::NoFence, TWO_LIVE),
+        Model::new("log_charge_of_an_idle_key", Preemptions(3), charge)
+            .control("log_charge_unconfirmed_is_caught", Fault::ChargeUnconfirmed, ABOVE_BOUND)
+            .control("log_confirm_without_fence_is_caught", Fault::ConfirmWithoutFence, ABOVE_BOUND)
+            .control(
+                "log_forgotten_at_first_sight_is_caught",
+                Fault::ForgetAtFirstSight,
+                ABOVE_BOUND,
+            ),
+        Model::new("log_late_return", Preemptions(3), late_return).control(
+            "log_below_the_floor_is_caught",
+            Fault::LogBelowFloor,
+            ABOVE_BOUND,
+        ),
+        Model::new("log_charges_and_a_newcomer", Preemptions(2), charges_and_a_newcomer).control(
+            "log_charges_forgotten_at_first_sight_is_caught",
+            Fault::ForgetAtFirstSight,
+            ABOVE_BOUND,
+        ),
+        Model::new("log_several_units", Preemptions(2), several_units).control(
+            "log_several_units_unconfirmed_is_caught",
+            Fault::ChargeUnconfirmed,
+            ABOVE_BOUND,
+        ),
+        Model::new("log_full_shard", Preemptions(3), full_shard).control(
+            "log_busy_key_evicted_is_caught",
+            Fault::EvictLive,
+            ABOVE_BOUND,
+        ),
+    ]
+}

@@ -1,0 +1,70 @@
+//! The path of a request whose key is there: find the entry, and decide in its slots.
+
+use crate::clock::Clock;
+use crate::decision::Decision;
+use crate::keyed::hash::Identity;
+use crate::keyed::shard::cells;
+use crate::keyed::survey::pair;
+use crate::log::{Ask, Rule};
+
+use super::header::{Header, Kind};
+use super::store::{Place, Store};
+
+/// The entries, and what decides in each of them.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) store: Store,
+    pub(super) rule: Rule,
+}
+
+impl Table {
+    pub(super) fn decide(
+        &self,
+        identity: Identity,
+        second: usize,
+        ask: Ask,
+        clock: Option<&Clock>,
+    ) -> Decision {
+        match self.hit(identity, second, ask) {
+            Some(decision) => decision,
+            None => self.install(identity, second, ask, clock),
+        }
+    }
+
+    /// Decides in the key's entry, if it has one.
+    ///
+    /// Lock-free: each turn of the loop that does not end it means that another thread has closed the entry,
+    /// opened it, or given it to another key. An entry is closed only while everything in it is free, so a
+    /// request that has written its unit meets that once.
+    pub(super) fn hit(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
+        loop {
+            let (place, mut header) = self.find(identity, second)?;
+            // A question changes nothing: it is answered also while somebody else looks.
+            if header.kind() == Kind::Closing && ask.charge && ask.cost <= self.rule.limit {
+                let Some(live) = self.store.reopen(place, header) else { continue };
+                header = live;
+            }
+            if let Some(decision) = self.rule.decide(&self.store.entry(place, header), ask) {
+                return Some(decision);
+            }
+        }
+    }
+
+    fn find(&self, identity: Identity, second: usize) -> Option<(Place, Header)> {
+        pair(identity.first, second)
+            .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))
+            .map(|place| (place, self.store.header(place)))
+            .find(|(_, header)| header.is_log_of(identity.tag))
+    }
+
+    /// Asked right after an opening, and openings are all that could make a second log: so what holds here
+    /// holds at every moment.
+    #[cfg(loom)]
+    pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
+        let live = pair(identity.first, second)
+            .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))
+            .filter(|&place| self.store.newest(place).is_log_of(identity.tag))
+            .count();
+        assert!(live <= 1, "{live} live cells carry one key");
+    }
+}

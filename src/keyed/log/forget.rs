@@ -1,0 +1,57 @@
+//! Forgetting: an entry whose slots are all free is taken from its key.
+//!
+//! An entry is many words, so one compare-and-swap cannot both find it idle and take it. Three steps:
+//!
+//! 1. *Close*: the header says that somebody looks. The entry is still its key's: whoever searches for the
+//!    key finds it here, and a request of it opens the entry again.
+//! 2. *Look*, after a fence: is everything free by now? If not, open again.
+//! 3. *Vacate*, after the shard's floor has been raised to the instant from which everything is free.
+//!
+//! No unit is lost. A request of the key writes its unit (and before it, `until`), then a fence, then looks
+//! at the header: if that is not the one it began with, it takes the unit back and begins anew. If it is,
+//! then the fences order the two: the request did not see the closing, so the look saw its `until`, and the
+//! entry is not forgotten while the unit counts.
+//!
+//! No unit counts twice or too little when the key comes back. It does so after its entry was seen vacant,
+//! so it sees a floor at least as late as the instant from which everything it had was free, and begins
+//! there (`install`). Any two of its units from before and after are a window apart or more.
+//!
+//! A thread that stalls between the steps hinders nobody: a closed entry is opened by its key, or closed
+//! anew by the next who wants it.
+
+use crate::sync::{Fault, Ordering, fence, planted};
+
+use super::header::{Header, Kind};
+use super::store::{Place, Store};
+
+impl Store {
+    /// Takes an entry from its key if everything in it is free by `now`: the vacant header, or `None`.
+    pub(super) fn forget(&self, place: Place, header: Header, now_ns: u64) -> Option<Header> {
+        let first_sight_ns = self.entry(place, header).idle_ns();
+        let closing = header.turned(Kind::Closing);
+        if !self.replace(place, header, closing) {
+            return None;
+        }
+        // SeqCst: pairs with the fence of `confirm`.
+        fence(Ordering::SeqCst);
+        let until_ns = if planted(Fault::ForgetAtFirstSight) {
+            first_sight_ns
+        } else {
+            self.entry(place, closing).idle_ns()
+        };
+        if until_ns > now_ns {
+            // If that fails, its key or another has opened or closed it.
+            self.replace(place, closing, closing.turned(Kind::Live));
+            return None;
+        }
+        self.raise_floor(place.shard, until_ns);
+        let vacant = closing.vacated();
+        self.replace(place, closing, vacant).then_some(vacant)
+    }
+
+    /// Opens an entry again that somebody has closed to look at it.
+    pub(super) fn reopen(&self, place: Place, closing: Header) -> Option<Header> {
+        let live = closing.turned(Kind::Live);
+        self.replace(place, closing, live).then_some(live)
+    }
+}

@@ -1,0 +1,113 @@
+//! [`Header`]: whose log an entry is.
+
+/// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
+///
+/// Every change adds one to the generation, so no header comes back before 2^22 others have stood there:
+/// who finds the header that it saw before knows that the entry has not changed hands meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header(u64);
+
+/// What a header says of its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nobody's.
+    Vacant = 0,
+    /// Somebody is giving it to the key of this tag.
+    Claim = 1,
+    /// It is this tag's log.
+    Live = 2,
+    /// It is still this tag's log, but somebody looks whether it can be forgotten.
+    Closing = 3,
+}
+
+impl Header {
+    const KIND_BITS: u32 = 2;
+    const GENERATION_BITS: u32 = 22;
+
+    /// So many headers differ in what is not the tag.
+    pub(super) const WORDS_PER_TAG: u64 = 1 << (Self::KIND_BITS + Self::GENERATION_BITS);
+
+    /// Of an entry that was never used.
+    pub(super) const UNUSED: Self = Self(0);
+
+    pub(super) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn kind(self) -> Kind {
+        match self.0 & 3 {
+            0 => Kind::Vacant,
+            1 => Kind::Claim,
+            2 => Kind::Live,
+            _ => Kind::Closing,
+        }
+    }
+
+    fn tag(self) -> u64 {
+        self.0 & Self::WORDS_PER_TAG.wrapping_neg()
+    }
+
+    /// Whether the entry is the log of this tag.
+    pub(super) fn is_log_of(self, tag: u64) -> bool {
+        self.tag() == tag && matches!(self.kind(), Kind::Live | Kind::Closing)
+    }
+
+    /// Whether somebody is giving the entry to this tag.
+    pub(super) fn is_claim_of(self, tag: u64) -> bool {
+        self.tag() == tag && self.kind() == Kind::Claim
+    }
+
+    /// The header that follows, of another kind and the same tag.
+    pub(super) fn turned(self, kind: Kind) -> Self {
+        self.followed_by(self.tag(), kind)
+    }
+
+    /// The header that follows, of nobody.
+    pub(super) fn vacated(self) -> Self {
+        self.followed_by(0, Kind::Vacant)
+    }
+
+    /// The header that follows, a claim.
+    pub(super) fn claimed_for(self, tag: u64) -> Self {
+        self.followed_by(tag, Kind::Claim)
+    }
+
+    fn followed_by(self, tag: u64, kind: Kind) -> Self {
+        let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
+        let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
+        Self(tag | (generation << Self::KIND_BITS) | kind as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_only_after_its_generation_has_turned() {
+        let tag = 5 * Header::WORDS_PER_TAG;
+        let first = Header::UNUSED.claimed_for(tag);
+        let mut header = first;
+        for _ in 1..1 << Header::GENERATION_BITS {
+            header = header.turned(Kind::Claim);
+            assert_ne!(header, first);
+            assert!(header.is_claim_of(tag));
+        }
+        assert_eq!(header.turned(Kind::Claim), first);
+    }
+
+    #[test]
+    fn a_log_that_is_looked_at_is_still_its_keys() {
+        let [tag, other] = [1, 2].map(|tag| tag * Header::WORDS_PER_TAG);
+        let live = Header::UNUSED.claimed_for(tag).turned(Kind::Live);
+        for header in [live, live.turned(Kind::Closing)] {
+            assert!(header.is_log_of(tag) && !header.is_log_of(other) && !header.is_claim_of(tag));
+        }
+        assert!(!live.vacated().is_log_of(tag));
+        assert_eq!(live.vacated().kind(), Kind::Vacant);
+    }
+}

@@ -1,0 +1,271 @@
+//! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/install.rs`, whose header
+//! has the proof that at most one entry is a key's at every moment; here an entry that somebody looks at
+//! (`Closing`) counts as live. What differs:
+//!
+//! * A generation in each header takes the place of a counter per shard.
+//! * A key is opened idle, and then decided as any other.
+//! * A key begins at the later floor of its two shards. A shard's floor is the latest instant from which
+//!   everything was free in one of its entries that was forgotten. It is read after the claim is verified: if
+//!   this key was forgotten in any entry, that entry was seen without it by then, and so was the floor below
+//!   which it was forgotten.
+//!
+//! A claim is given back by who made it, or vacated by another of the same key. A thread that stalls with
+//! a claim holds one entry until it goes on.
+
+use crossbeam_utils::Backoff;
+
+use crate::clock::Clock;
+use crate::decision::{Decision, Verdict};
+use crate::keyed::hash::Identity;
+use crate::keyed::shard::cells;
+use crate::keyed::survey::pair;
+use crate::log::{Answers, Ask};
+use crate::sync::{Fault, Ordering, fence, planted, scale};
+
+use super::decide::Table;
+use super::header::{Header, Kind};
+use super::store::Place;
+
+/// As in `src/keyed/install.rs`: three lost rounds in a row are rare.
+const ROUNDS: usize = 8;
+const EAGER_ROUNDS: usize = 3;
+
+/// While the first shard has fewer busy entries than this, a new key goes there; then into the emptier of the
+/// two. As in `src/keyed/survey.rs`.
+const FIRST_SHARD_SHARE: usize = 4;
+
+/// When to come again after claims of others were in the way: they are gone in microseconds.
+const SOON_NS: u64 = 1_000_000;
+
+/// How a round went.
+enum Round {
+    Decided(Decision),
+    /// The key has an entry, or somebody was in the way: search again.
+    Again,
+}
+
+/// An entry that a key could have.
+#[derive(Clone, Copy)]
+struct Candidate {
+    place: Place,
+    header: Header,
+}
+
+/// What a key's shards offer.
+#[derive(Default)]
+struct Offer {
+    /// A claim of the key's own tag, the lowest.
+    own_claim: Option<Candidate>,
+    /// What each of the two shards has: a vacant entry, else one that can be forgotten.
+    free: [Option<Candidate>; 2],
+    /// Entries of each that are neither.
+    busy: [usize; 2],
+    /// When the first busy entry can be forgotten.
+    free_ns: Option<u64>,
+}
+
+impl Table {
+    /// Decides for a key that the caller has just not found.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn install(
+        &self,
+        identity: Identity,
+        second: usize,
+        mut ask: Ask,
+        mut clock: Option<&Clock>,
+    ) -> Decision {
+        let backoff = Backoff::new();
+        for round in 0..scale::rounds(ROUNDS) {
+            if round >= EAGER_ROUNDS {
+                backoff.spin();
+            }
+            if let Round::Decided(decision) = self.round(identity, second, &mut ask, &mut clock) {
+                return decision;
+            }
+            if let Some(decision) = self.hit(identity, second, ask) {
+                return decision;
+            }
+        }
+        self.full(ask, ask.now_ns.saturating_add(SOON_NS))
+    }
+
+    fn round(
+        &self,
+        identity: Identity,
+        second: usize,
+        ask: &mut Ask,
+        clock: &mut Option<&Clock>,
+    ) -> Round {
+        let shards = [identity.first, second];
+        if ask.cost > self.rule.limit || self.is_early(shards, ask, clock) {
+            return Round::Decided(self.newcomer(shards, *ask));
+        }
+        let Some(offer) = self.offer(identity, second, ask.now_ns) else { return Round::Again };
+        let Some(choice) = offer.best() else {
+            let free_ns = offer.free_ns.unwrap_or(ask.now_ns.saturating_add(SOON_NS));
+            return Round::Decided(self.full(*ask, free_ns));
+        };
+        if !ask.charge {
+            return Round::Decided(self.newcomer(shards, *ask));
+        }
+        let Candidate { place, mut header } = choice;
+        if matches!(header.kind(), Kind::Live | Kind::Closing) {
+            let Some(vacant) = self.store.forget(place, header, ask.now_ns) else {
+                return Round::Again;
+            };
+            header = vacant;
+        }
+        match self.claim(identity, second, place, header) {
+            Some(claim) => {
+                self.open(identity, second, Candidate { place, header: claim }, ask, clock)
+            }
+            None => Round::Again,
+        }
+    }
+
+    /// Whether now lies before the floor, also after a look at the clock that it came from.
+    fn is_early(&self, shards: [usize; 2], ask: &mut Ask, clock: &mut Option<&Clock>) -> bool {
+        if planted(Fault::LogBelowFloor) {
+            return false;
+        }
+        let floor_ns = self.store.floor_ns(shards);
+        if floor_ns > ask.now_ns
+            && let Some(clock) = clock.take()
+        {
+            *ask = Ask::new(ask.now_ns.max(clock.now().as_nanos()), ask.cost, ask.charge);
+        }
+        floor_ns > ask.now_ns
+    }
+
+    /// What the key's two shards offer, or `None` if one of them has the key.
+    fn offer(&self, identity: Identity, second: usize, now_ns: u64) -> Option<Offer> {
+        let mut offer = Offer::default();
+        for (nth, shard) in pair(identity.first, second).enumerate() {
+            for entry in cells() {
+                let place = Place { shard, entry };
+                let header = self.store.header(place);
+                let candidate = Some(Candidate { place, header });
+                match header.kind() {
+                    Kind::Vacant => offer.free[nth] = candidate,
+                    Kind::Claim if header.is_claim_of(identity.tag) => {
+                        offer.own_claim = offer.own_claim.or(candidate);
+                        offer.busy[nth] += 1;
+                    }
+                    Kind::Claim => offer.busy[nth] += 1,
+                    _ if header.is_log_of(identity.tag) => return None,
+                    Kind::Live | Kind::Closing => {
+                        let until_ns = self.store.entry(place, header).idle_ns();
+                        if until_ns <= now_ns {
+                            offer.free[nth] = offer.free[nth].or(candidate);
+                        } else {
+                            offer.busy[nth] += 1;
+                            offer.free_ns =
+                                Some(offer.free_ns.map_or(until_ns, |ns| ns.min(until_ns)));
+                        }
+                    }
+                }
+            }
+        }
+        Some(offer)
+    }
+
+    /// Puts a claim on an entry and makes sure that nobody else is opening this key.
+    fn claim(
+        &self,
+        identity: Identity,
+        second: usize,
+        place: Place,
+        header: Header,
+    ) -> Option<Header> {
+        let claim = header.claimed_for(identity.tag);
+        if !self.store.replace(place, header, claim) {
+            return None;
+        }
+        // SeqCst: as in `src/keyed/install.rs`. My claim comes before my scan, another's claim before his; with
+        // the fence in between, at least one of us sees the other's claim.
+        if !planted(Fault::NoFence) {
+            fence(Ordering::SeqCst);
+        }
+        if planted(Fault::NoVerify) {
+            return Some(claim);
+        }
+        for shard in pair(identity.first, second) {
+            for other in cells().map(|entry| Place { shard, entry }) {
+                let header = self.store.header(other);
+                let rival = header.is_claim_of(identity.tag) && other != place;
+                let in_the_way = header.is_log_of(identity.tag)
+                    || (rival && other < place)
+                    || (rival && !self.store.replace(other, header, header.vacated()));
+                if in_the_way {
+                    self.give_back(place, claim);
+                    return None;
+                }
+            }
+        }
+        Some(claim)
+    }
+
+    /// A claim carries no unit, so giving it back loses nothing; if it was claimed anew, it is not mine.
+    fn give_back(&self, place: Place, claim: Header) {
+        self.store.replace(place, claim, claim.vacated());
+    }
+
+    /// Begins the key's log at the floor, and turns the claim into it.
+    fn open(
+        &self,
+        identity: Identity,
+        second: usize,
+        claimed: Candidate,
+        ask: &mut Ask,
+        clock: &mut Option<&Clock>,
+    ) -> Round {
+        let Candidate { place, header: claim } = claimed;
+        let shards = [identity.first, second];
+        if self.is_early(shards, ask, clock) {
+            self.give_back(place, claim);
+            return Round::Decided(self.newcomer(shards, *ask));
+        }
+        if !planted(Fault::LogBelowFloor) {
+            // Not the floor that was compared, if it has risen since: it may be later than now, and then the
+            // decision is a denial.
+            self.store.entry(place, claim).begin_at(self.store.floor_ns(shards));
+        }
+        let live = claim.turned(Kind::Live);
+        if self.store.replace(place, claim, live) {
+            #[cfg(loom)]
+            self.assert_one_live(identity, second);
+            if let Some(decision) = self.rule.decide(&self.store.entry(place, live), *ask) {
+                return Round::Decided(decision);
+            }
+        }
+        Round::Again
+    }
+
+    /// The answer to a question about a key that is not there, to a cost that never fits, or to a time that
+    /// lies before the floor.
+    fn newcomer(&self, shards: [usize; 2], ask: Ask) -> Decision {
+        let from_ns = self.store.floor_ns(shards).max(ask.now_ns);
+        let limit = self.rule.limit;
+        let remaining = if from_ns > ask.now_ns { 0 } else { limit };
+        let answers = Answers { limit, remaining, ready_ns: from_ns, idle_ns: from_ns };
+        let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
+        ask.decision(verdict, answers, ask.now_ns)
+    }
+
+    /// The denial of a newcomer for which there is no entry before `free_ns`.
+    fn full(&self, ask: Ask, free_ns: u64) -> Decision {
+        let free_ns = free_ns.max(ask.now_ns);
+        let limit = self.rule.limit;
+        let answers = Answers { limit, remaining: 0, ready_ns: free_ns, idle_ns: free_ns };
+        ask.decision(Verdict::Full, answers, free_ns)
+    }
+}
+
+impl Offer {
+    fn best(&self) -> Option<Candidate> {
+        let [first, second] = self.free;
+        let emptier = self.busy[0] < FIRST_SHARD_SHARE || self.busy[0] <= self.busy[1];
+        self.own_claim.or(if emptier { first.or(second) } else { second.or(first) })
+    }
+}

@@ -1,0 +1,227 @@
+//! [`Store`]: all entries of a keyed log, and [`Entry`], one of them as its key's slots.
+//!
+//! A shard is a cache line of seven headers and the floor of their entries: a search reads one or two lines.
+//! The rest of an entry lies elsewhere:
+//!
+//! | word | says | changes |
+//! |---|---|---|
+//! | base | nothing is free before: where the key's log begins | rises, when the entry is given to a key |
+//! | until | everything is free from then on | rises, before a slot is taken |
+//! | slots | see `src/log/slots.rs` | |
+//!
+//! All times only rise, whoever's the entry is. That makes it harmless to come late: what a thread writes to
+//! an entry that is not its key's any more can only make the new owner be denied, and it is taken back.
+
+use crate::error::BuildError;
+use crate::keyed::shard::CELLS;
+use crate::log::{ROW_MOST, Slots, filled, raise};
+use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
+
+use super::header::Header;
+
+/// The share of entries that are live when the store holds its capacity. Shards, and the way in which keys
+/// choose between theirs, are those of the table of words: see `src/keyed/table.rs`.
+const DESIGN_LOAD: (usize, usize) = (65, 100);
+
+/// Words of an entry beside its slots: base and until.
+const BESIDES: usize = 2;
+
+/// Headers, and the floor of their entries: a line.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Shard {
+    /// No key of this shard that is not here was ever admitted, here, anything that is not free from this
+    /// instant on.
+    floor: AtomicU64,
+    headers: [AtomicU64; CELLS],
+}
+
+/// Where an entry is. All threads order entries alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) shard: usize,
+    pub(super) entry: usize,
+}
+
+/// All entries. Allocated once; never grows, never shrinks.
+#[derive(Debug)]
+pub(super) struct Store {
+    shards: Box<[Shard]>,
+    words: Box<[AtomicU64]>,
+    /// Words of an entry.
+    stride: usize,
+}
+
+impl Store {
+    pub(super) fn new(slots: usize, capacity: usize) -> Result<Self, BuildError> {
+        if capacity == 0 {
+            return Err(BuildError::ZeroCapacity);
+        }
+        let too_large = || BuildError::CapacityTooLarge { capacity };
+        let entries =
+            capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
+        let (shards, stride) = (entries.div_ceil(CELLS), slots + BESIDES);
+        let words = shards.checked_mul(CELLS * stride).ok_or_else(too_large)?;
+        let shard = || Shard {
+            floor: AtomicU64::new(0),
+            headers: std::array::from_fn(|_| AtomicU64::new(Header::UNUSED.bits())),
+        };
+        let words = filled(words, || AtomicU64::new(0))?;
+        Ok(Self { shards: filled(shards, shard)?, words, stride })
+    }
+
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val::<[Shard]>(&self.shards) + size_of_val::<[AtomicU64]>(&self.words)
+    }
+
+    fn header_word(&self, place: Place) -> &AtomicU64 {
+        &self.shards[place.shard].headers[place.entry]
+    }
+
+    pub(super) fn header(&self, place: Place) -> Header {
+        // Acquire: pairs with the Release of `replace`. Who sees an entry vacant also sees the floor below
+        // which its key was forgotten; who sees it live, where its log begins.
+        Header::from_bits(self.header_word(place).load(Ordering::Acquire))
+    }
+
+    /// Replaces the exact header that was read.
+    pub(super) fn replace(&self, place: Place, header: Header, next: Header) -> bool {
+        // AcqRel: Release as said above; Acquire, so that what is read next is read after what the old
+        // header's writer wrote. Relaxed on failure: the caller looks again.
+        self.header_word(place)
+            .compare_exchange(header.bits(), next.bits(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// The slots of the key that the header is of.
+    pub(super) fn entry(&self, place: Place, seen: Header) -> Entry<'_> {
+        let first = (place.shard * CELLS + place.entry) * self.stride;
+        let words = &self.words[first..first + self.stride];
+        Entry { store: self, place, seen, words }
+    }
+
+    /// Where a key begins that is in neither of its shards: at the later of their floors.
+    pub(super) fn floor_ns(&self, shards: [usize; 2]) -> u64 {
+        // Relaxed: whoever must see a floor has read a header that was written, with Release, after it.
+        let floors = shards.map(|shard| self.shards[shard].floor.load(Ordering::Relaxed));
+        floors[0].max(floors[1])
+    }
+
+    pub(super) fn raise_floor(&self, shard: usize, to_ns: u64) {
+        // Relaxed, in `raise`: see `floor_ns`. A floor that was found as high already has been seen, too.
+        raise(&self.shards[shard].floor, to_ns);
+    }
+
+    /// The newest header, as no thread of a model sees it: for assertions.
+    #[cfg(loom)]
+    pub(super) fn newest(&self, place: Place) -> Header {
+        Header::from_bits(self.header_word(place).newest())
+    }
+}
+
+/// One entry, as it was when its header was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<'a> {
+    store: &'a Store,
+    place: Place,
+    seen: Header,
+    words: &'a [AtomicU64],
+}
+
+impl Entry<'_> {
+    /// The instant from which all slots are free.
+    fn until_ns(&self) -> u64 {
+        // Relaxed: who must not miss what was written last puts a fence before it.
+        self.words[1].load(Ordering::Relaxed)
+    }
+
+    /// The instant from which the entry can be taken from its key.
+    pub(super) fn idle_ns(&self) -> u64 {
+        if planted(Fault::EvictLive) { 0 } else { self.until_ns() }
+    }
+
+    /// Begins a key's log at an instant. Before it is opened.
+    pub(super) fn begin_at(&self, base_ns: u64) {
+        // Release: who reads this base reads from then on also the claim that came before it.
+        self.words[0].fetch_max(base_ns, Ordering::Release);
+    }
+
+    fn slots(&self) -> &[AtomicU64] {
+        &self.words[BESIDES..]
+    }
+}
+
+impl Slots for Entry<'_> {
+    fn rows(&self) -> usize {
+        self.slots().len().div_ceil(ROW_MOST)
+    }
+
+    fn row(&self, row: usize) -> &[AtomicU64] {
+        let first = row * ROW_MOST;
+        let last = (first + ROW_MOST).min(self.slots().len());
+        &self.slots()[first..last]
+    }
+
+    fn low_ns(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn high_ns(&self, _: usize) -> u64 {
+        self.until_ns()
+    }
+
+    fn raise_low(&self, _: usize, _: u64) {}
+
+    fn raise_high(&self, _: usize, to_ns: u64) {
+        // Relaxed, but before the unit's write, and so before the fence of `confirm`: see `forget`.
+        raise(&self.words[1], to_ns);
+    }
+
+    /// Threads begin at lines of their own, as far as there are lines.
+    fn start(&self, _: u64) -> (usize, usize) {
+        const SLOTS_PER_LINE: usize = 8;
+        let lines = self.slots().len().div_ceil(SLOTS_PER_LINE);
+        let slot = thread_number() as usize % lines * SLOTS_PER_LINE;
+        (slot / ROW_MOST, slot % ROW_MOST)
+    }
+
+    fn taken(&self, _: usize, _: usize) {}
+
+    fn oldest(&self) -> usize {
+        0
+    }
+
+    fn guess_ns(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn base_ns(&self) -> u64 {
+        // Acquire: pairs with the Release of `begin_at`. A base that a new owner has set is not taken for
+        // the old one's: `is_same` comes after it, and sees the claim.
+        self.words[0].load(Ordering::Acquire)
+    }
+
+    /// Whether the entry is still the key's after its unit was written: if not, the unit was written into
+    /// somebody else's log, or one that may have been forgotten before.
+    fn confirm(&self) -> bool {
+        if planted(Fault::ChargeUnconfirmed) {
+            return true;
+        }
+        // SeqCst: the unit (and `until`) comes before my look at the header, the header's change before the
+        // forgetter's look at `until`. With a fence in between on both sides, one of us sees the other.
+        if !planted(Fault::ConfirmWithoutFence) {
+            fence(Ordering::SeqCst);
+        }
+        self.is_same()
+    }
+
+    fn is_same(&self) -> bool {
+        // Acquire by `header`; what was read of the slots was read with Acquire too, so if a later owner
+        // wrote it, the header is seen changed.
+        self.store.header(self.place) == self.seen
+    }
+}

@@ -1,0 +1,41 @@
+//! [`Answers`]: a decision's answers, ready.
+//!
+//! Of a word, a decision keeps a copy and computes what it is asked. A log has no word: what a decision
+//! says of it was read from the slots when it was decided.
+
+use crate::algorithm::{Held, Moment};
+
+/// What a log answers, as a [`Kernel`](crate::algorithm::Kernel) that is asked for nothing but answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answers {
+    pub(crate) limit: u64,
+    /// Slots that were free.
+    pub(crate) remaining: u64,
+    /// The instant at which the cost fits.
+    pub(crate) ready_ns: u64,
+    /// The instant at which all slots are free.
+    pub(crate) idle_ns: u64,
+}
+
+impl Answers {
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    pub(crate) fn ready_ns(&self, _: Held, _: u64, _: u64) -> u64 {
+        self.ready_ns
+    }
+
+    pub(crate) fn idle_ns(&self, _: Held, _: u64) -> u64 {
+        self.idle_ns
+    }
+
+    /// Time has no other unit here.
+    pub(crate) fn moment(&self, at_ns: u64) -> Moment {
+        Moment { unit: at_ns, into_ns: 0 }
+    }
+}

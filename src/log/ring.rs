@@ -1,0 +1,155 @@
+//! [`Ring`]: the slots of one log, and what keeps a search among them short.
+//!
+//! The slots are a ring: a cursor says where the next search begins, one past the slot taken last. While
+//! the callers' times rise, the slot at the cursor is the one that is free first. Threads that find it free
+//! draw a number each from the cursor, so they do not fight for one slot. The cursor is a hint: wherever it
+//! stands, a search that finds nothing has looked everywhere.
+//!
+//! Where it need not look: slots lie in rows of about the square root of their number, and for each row two
+//! bounds are kept, one below and one above all of its times. The lower is raised by who has searched the
+//! row in vain, the upper by who is about to take a slot in it. So an empty log, a full one, and one whose
+//! times rise are decided by the bounds and a row or two. At worst, when callers' times leap to and fro, all
+//! slots are read.
+//!
+//! A denial takes no slot, but it may write such a bound: what it has read once nobody need read again.
+
+use crossbeam_utils::CachePadded;
+
+use crate::error::BuildError;
+use crate::sync::{AtomicU64, Ordering, scale};
+
+use super::slots::{ROW_MOST, Slots, is_free, load, raise, time};
+
+/// Rows of a log that is small have 64 slots: 8 lines of 64 bytes.
+const ROW_BITS_LEAST: u32 = 6;
+const ROW_BITS_MOST: u32 = ROW_MOST.trailing_zeros();
+
+#[derive(Debug)]
+pub(crate) struct Ring {
+    slots: Box<[AtomicU64]>,
+    /// None if there is one row: it is read as quickly as its bounds.
+    bounds: Box<[Bounds]>,
+    row_bits: u32,
+    cursor: CachePadded<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct Bounds {
+    low_ns: AtomicU64,
+    high_ns: AtomicU64,
+}
+
+impl Ring {
+    /// So many slots, at least one, none of them ever taken.
+    pub(crate) fn new(count: usize) -> Result<Self, BuildError> {
+        let enough = |&bits: &u32| (1 << (2 * bits)) >= count;
+        let row_bits = (ROW_BITS_LEAST..ROW_BITS_MOST).find(enough).unwrap_or(ROW_BITS_MOST);
+        let row_bits = scale::row_bits(row_bits);
+        let rows = count.div_ceil(1 << row_bits);
+        let bounds = if rows > 1 { rows } else { 0 };
+        Ok(Self {
+            slots: filled(count, || AtomicU64::new(0))?,
+            bounds: filled(bounds, || Bounds {
+                low_ns: AtomicU64::new(0),
+                high_ns: AtomicU64::new(0),
+            })?,
+            row_bits,
+            cursor: CachePadded::new(AtomicU64::new(0)),
+        })
+    }
+
+    fn split(&self, slot: usize) -> (usize, usize) {
+        (slot >> self.row_bits, slot & ((1 << self.row_bits) - 1))
+    }
+
+    /// Which slot a number of the cursor means.
+    #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
+    fn slot_at(&self, number: u64) -> usize {
+        (number % self.slots.len() as u64) as usize
+    }
+}
+
+/// A boxed slice, or a typed error if there is no memory for it.
+pub(crate) fn filled<T>(count: usize, each: impl FnMut() -> T) -> Result<Box<[T]>, BuildError> {
+    let bytes = count.saturating_mul(size_of::<T>());
+    let mut all = Vec::new();
+    all.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
+    all.resize_with(count, each);
+    Ok(all.into_boxed_slice())
+}
+
+impl Slots for Ring {
+    fn rows(&self) -> usize {
+        self.bounds.len().max(1)
+    }
+
+    fn row(&self, row: usize) -> &[AtomicU64] {
+        let first = row << self.row_bits;
+        let last = (first + (1 << self.row_bits)).min(self.slots.len());
+        &self.slots[first..last]
+    }
+
+    fn low_ns(&self, row: usize) -> u64 {
+        // Relaxed, here and below: see `raise`.
+        self.bounds.get(row).map_or(0, |bounds| bounds.low_ns.load(Ordering::Relaxed))
+    }
+
+    fn high_ns(&self, row: usize) -> u64 {
+        self.bounds.get(row).map_or(u64::MAX, |bounds| bounds.high_ns.load(Ordering::Relaxed))
+    }
+
+    fn raise_low(&self, row: usize, to_ns: u64) {
+        if let Some(bounds) = self.bounds.get(row) {
+            raise(&bounds.low_ns, to_ns);
+        }
+    }
+
+    fn raise_high(&self, row: usize, to_ns: u64) {
+        if let Some(bounds) = self.bounds.get(row) {
+            raise(&bounds.high_ns, to_ns);
+        }
+    }
+
+    fn start(&self, now_ns: u64) -> (usize, usize) {
+        // Relaxed, here and below: a hint orders nothing.
+        let mut slot = self.slot_at(self.cursor.load(Ordering::Relaxed));
+        if is_free(load(&self.slots[slot]), now_ns) {
+            slot = self.slot_at(self.cursor.fetch_add(1, Ordering::Relaxed));
+        }
+        self.split(slot)
+    }
+
+    fn taken(&self, row: usize, index: usize) {
+        let number = self.cursor.load(Ordering::Relaxed);
+        let (here, count) = (self.slot_at(number), self.slots.len());
+        let next = (row << self.row_bits) + index + 1;
+        let ahead = if next >= here { next - here } else { next + count - here };
+        // Only if the search had to go on from the slot that it began at: else the cursor is there already,
+        // or has been moved on by others, which looks like almost a whole round.
+        if ahead > 0 && ahead <= count / 2 + 1 {
+            self.cursor.store(number.wrapping_add(ahead as u64), Ordering::Relaxed);
+        }
+    }
+
+    fn oldest(&self) -> usize {
+        self.split(self.slot_at(self.cursor.load(Ordering::Relaxed))).0
+    }
+
+    fn guess_ns(&self, units: u64) -> Option<u64> {
+        let oldest = self.cursor.load(Ordering::Relaxed);
+        let nth = oldest.wrapping_add(units.saturating_sub(1));
+        Some(time(load(&self.slots[self.slot_at(nth)])))
+    }
+
+    fn base_ns(&self) -> u64 {
+        0
+    }
+
+    fn confirm(&self) -> bool {
+        true
+    }
+
+    fn is_same(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,83 @@
+//! [`Rule`]: a quota as a log reads it, and the decision on any slots.
+
+use crate::algorithm::{Held, Kernel};
+use crate::clock::LATEST_NS;
+use crate::decision::{Decision, Verdict, View};
+use crate::error::BuildError;
+use crate::quota::Quota;
+
+use super::answers::Answers;
+use super::slots::Slots;
+use super::survey::answers;
+use super::take::{Taken, Want, take};
+
+/// The largest limit: 2^20 units, 8 MiB of slots.
+///
+/// What bounds it is not the memory but a request for all of them: it marks a million slots one by one,
+/// and remembers which in up to a thousand small frames of the stack.
+const LIMIT_MOST: u64 = 1 << 20;
+
+/// So many units in each window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub(crate) limit: u64,
+    pub(crate) slots: usize,
+    window_ns: u64,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) now_ns: u64,
+    pub(crate) cost: u64,
+    /// Whether the cost is charged if it is admitted.
+    pub(crate) charge: bool,
+}
+
+impl Ask {
+    /// Past the latest time the clock stands still, as in every limiter.
+    pub(crate) fn new(now_ns: u64, cost: u64, charge: bool) -> Self {
+        Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0 }
+    }
+
+    /// The decision that gives these answers.
+    pub(crate) fn decision(self, verdict: Verdict, answers: Answers, at_ns: u64) -> Decision {
+        let kernel = Kernel::Log(answers);
+        let now_ns = self.now_ns;
+        let is_peeked = verdict == Verdict::Allowed && !self.charge;
+        let cost = if is_peeked { 0 } else { self.cost };
+        Decision::new(verdict, View { kernel, held: Held::IDLE, at_ns, now_ns, cost })
+    }
+}
+
+impl Rule {
+    pub(crate) fn new(quota: Quota) -> Result<Self, BuildError> {
+        let (limit, burst) = (quota.count(), quota.max_burst());
+        if burst != limit {
+            return Err(BuildError::BurstOnLog { count: limit, burst });
+        }
+        let slots = usize::try_from(limit).ok().filter(|_| limit <= LIMIT_MOST);
+        let slots = slots.ok_or(BuildError::LogTooLarge { limit, most: LIMIT_MOST })?;
+        Ok(Self { limit, slots, window_ns: quota.period_ns() })
+    }
+
+    /// Decides one request, or says that the slots are not the key's any more.
+    pub(crate) fn decide(&self, slots: &impl Slots, ask: Ask) -> Option<Decision> {
+        let Ask { now_ns, cost, charge } = ask;
+        let taken = if charge && cost <= self.limit {
+            take(slots, Want { now_ns, window_ns: self.window_ns, units: cost })
+        } else {
+            Taken::TooFew
+        };
+        if taken == Taken::Lost {
+            return None;
+        }
+        let answers = answers(slots, self.limit, now_ns, cost);
+        let is_allowed = taken == Taken::All || (!charge && cost <= answers.remaining);
+        if taken != Taken::All && !slots.is_same() {
+            return None;
+        }
+        let verdict = if is_allowed { Verdict::Allowed } else { Verdict::Denied };
+        Some(ask.decision(verdict, answers, now_ns))
+    }
+}

@@ -1,0 +1,142 @@
+//! Time slots: what a sliding log is made of, and how one slot is read.
+//!
+//! A slot is one atomic word. It holds the instant from which it is free again, in nanoseconds: the time
+//! of the unit that it was last taken for, and a window. A slot that was never taken holds 0. Its topmost
+//! bit is a *mark*: a request of several units has taken the slot and does not know yet whether it gets
+//! the others. Under the mark stands the old time, so that nothing has to be remembered to put it back.
+//!
+//! Who changes a slot:
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | a time, free for the caller | the caller's now and a window | compare-and-swap: a unit is admitted |
+//! | a time, free for the caller | the same time, marked | compare-and-swap: one of several units |
+//! | marked | now and a window, or the old time | a store, by the one who marked it: nobody else may |
+//!
+//! # The bound
+//! A slot is taken only by a caller whose now is not before the slot's time, and then holds that now and a
+//! window. So whatever the callers' times are, and in whatever order they come, the times at which one slot
+//! was taken lie a window apart or more, each from the next, and rise. A half-open window of length W holds
+//! at most one of them: L slots, L units. A closed one may hold two, one at each end: 2L.
+//!
+//! # Orderings
+//! Slots are loaded `Acquire` and written with `Release` or both. A log that one limit owns would do with
+//! `Relaxed`: its slots publish nothing but themselves. The keyed form needs the pair: who reads what a
+//! later owner wrote into a slot also sees that the entry has changed hands (`src/keyed/log`).
+
+use crate::sync::{AtomicU64, Fault, Ordering, planted};
+
+/// Set in a slot that a request of several units has taken so far.
+const MARK: u64 = 1 << 63;
+
+/// The latest instant that a slot can hold: no clock's time comes so late (see `LATEST_NS`), so a slot
+/// that would be free later than that is never free, as it should be.
+const LATEST_FREE_NS: u64 = MARK - 1;
+
+/// The most slots in a row. The record of what a request has marked in one row is a bit for each slot of
+/// it, on the stack: 128 bytes.
+pub(crate) const ROW_MOST: usize = 1024;
+
+/// The instant from which a slot is free that is taken now.
+#[inline]
+pub(crate) fn free_at(now_ns: u64, window_ns: u64) -> u64 {
+    now_ns.saturating_add(window_ns).min(LATEST_FREE_NS)
+}
+
+/// Whether a slot can be taken at an instant. A marked word is above every instant.
+#[inline]
+pub(crate) fn is_free(word: u64, at_ns: u64) -> bool {
+    let word = if planted(Fault::MarkedSlotTaken) { time(word) } else { word };
+    word <= at_ns
+}
+
+/// The time of a slot; of a marked one the time before. Its slot never holds an earlier one again.
+#[inline]
+pub(crate) fn time(word: u64) -> u64 {
+    word & !MARK
+}
+
+/// Whether a slot is marked: what time it will hold is not known yet.
+#[inline]
+pub(crate) fn is_marked(word: u64) -> bool {
+    word & MARK != 0
+}
+
+/// The same slot, marked.
+#[inline]
+pub(crate) fn marked(word: u64) -> u64 {
+    word | MARK
+}
+
+/// Reads a slot.
+#[inline]
+pub(crate) fn load(slot: &AtomicU64) -> u64 {
+    // Acquire: pairs with the Release of every write to a slot. See the header.
+    slot.load(Ordering::Acquire)
+}
+
+/// Replaces the exact word that was read, or gives the one that is there.
+#[inline]
+pub(crate) fn replace(slot: &AtomicU64, word: u64, next: u64) -> Result<u64, u64> {
+    // AcqRel, and Acquire on failure, since the word found is looked at: see the header.
+    slot.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire)
+}
+
+/// Ends a mark. Only for who made it: nobody else writes to a marked slot.
+#[inline]
+pub(crate) fn settle(slot: &AtomicU64, time_ns: u64) {
+    // Release: pairs with the Acquire of `load`.
+    slot.store(time_ns, Ordering::Release);
+}
+
+/// Raises a bound. A write only if it is needed.
+#[inline]
+pub(crate) fn raise(bound: &AtomicU64, to_ns: u64) {
+    // Relaxed: a bound orders nothing. What a bound says stays true (see `Slots`), so an old value of it is
+    // only a weaker statement; where more is asked, a fence follows (`src/keyed/log`).
+    if bound.load(Ordering::Relaxed) < to_ns {
+        bound.fetch_max(to_ns, Ordering::Relaxed);
+    }
+}
+
+/// Slots in rows, and what is known of each row without reading it.
+pub(crate) trait Slots {
+    /// How many rows there are: at least one.
+    fn rows(&self) -> usize;
+
+    /// The slots of one row: from 1 to [`ROW_MOST`].
+    fn row(&self, row: usize) -> &[AtomicU64];
+
+    /// No slot of the row is free before this instant. True for good, since times in a slot only rise.
+    fn low_ns(&self, row: usize) -> u64;
+
+    /// All slots of the row are free from this instant on, as far as the reader can know.
+    fn high_ns(&self, row: usize) -> u64;
+
+    /// Says that no slot of the row is free before this instant.
+    fn raise_low(&self, row: usize, to_ns: u64);
+
+    /// Says that a slot of the row may soon be free only from this instant on. Before it is written.
+    fn raise_high(&self, row: usize, to_ns: u64);
+
+    /// Row and place in it where a search begins that wants a slot now, and may well get one.
+    fn start(&self, now_ns: u64) -> (usize, usize);
+
+    /// The row where what was taken last meets what is free first, if there is an order.
+    fn oldest(&self) -> usize;
+
+    /// A hint: the slots up to this one are taken.
+    fn taken(&self, row: usize, index: usize);
+
+    /// A guess at the instant from which so many slots are free, if there is an order to guess by.
+    fn guess_ns(&self, units: u64) -> Option<u64>;
+
+    /// Nothing is free before this instant, whatever the slots say.
+    fn base_ns(&self) -> u64;
+
+    /// Whether what was written to the slots counts: they are still the caller's to take.
+    fn confirm(&self) -> bool;
+
+    /// Whether what was read of the slots counts.
+    fn is_same(&self) -> bool;
+}

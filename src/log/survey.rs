@@ -1,0 +1,102 @@
+//! What is free, and when: read from the slots, row by row.
+//!
+//! A row of which it is known that all of its slots are free, or that none is and none matters for the
+//! answer, is not read. In a log whose callers' times rise, slots are taken in the order of their times,
+//! so one or two rows are read, and of the others the two bounds.
+
+use super::answers::Answers;
+use super::slots::{Slots, is_free, is_marked, load};
+
+/// The slots, seen from one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Survey {
+    /// How many are free.
+    pub(crate) free: u64,
+    /// When the first of the others is; `u64::MAX` if there are none.
+    least_ns: u64,
+    /// From when on all are free, not before the instant.
+    latest_ns: u64,
+}
+
+/// Reads the slots as they are at `at_ns`.
+pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
+    let base_ns = slots.base_ns();
+    let mut seen = Survey { free: 0, least_ns: u64::MAX, latest_ns: at_ns };
+    let first = slots.oldest();
+    for row in (first..slots.rows()).chain(0..first) {
+        if at_ns >= base_ns && slots.high_ns(row) <= at_ns {
+            seen.free += slots.row(row).len() as u64;
+            continue;
+        }
+        let low_ns = slots.low_ns(row);
+        if low_ns > at_ns && low_ns >= seen.least_ns && slots.high_ns(row) <= seen.latest_ns {
+            continue;
+        }
+        for slot in slots.row(row) {
+            let word = load(slot);
+            let free_ns = word.max(base_ns);
+            if free_ns <= at_ns {
+                seen.free += 1;
+            } else if !is_marked(word) {
+                seen.least_ns = seen.least_ns.min(free_ns);
+                seen.latest_ns = seen.latest_ns.max(free_ns);
+            }
+        }
+    }
+    seen
+}
+
+/// How many slots are free at an instant.
+pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
+    if at_ns < slots.base_ns() {
+        return 0;
+    }
+    let in_row = |row: usize| {
+        let cells = slots.row(row);
+        if slots.high_ns(row) <= at_ns {
+            cells.len()
+        } else if slots.low_ns(row) > at_ns {
+            0
+        } else {
+            cells.iter().filter(|slot| is_free(load(slot), at_ns)).count()
+        }
+    };
+    (0..slots.rows()).map(|row| in_row(row) as u64).sum()
+}
+
+/// The answers to a request that was decided at `now_ns`.
+pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) -> Answers {
+    let seen = survey(slots, now_ns);
+    let missing = cost.saturating_sub(seen.free);
+    let ready_ns = match missing {
+        0 => now_ns,
+        // Above the limit it never fits, and nobody asks when.
+        _ if cost > limit => now_ns,
+        1 => seen.least_ns.min(seen.latest_ns),
+        _ => nth_ns(slots, now_ns, cost, seen.latest_ns),
+    };
+    Answers { limit, remaining: seen.free, ready_ns, idle_ns: seen.latest_ns }
+}
+
+/// The first instant after `now_ns` at which so many slots are free; at the latest `latest_ns`.
+fn nth_ns(slots: &impl Slots, now_ns: u64, units: u64, latest_ns: u64) -> u64 {
+    let is_enough = |at_ns| count_free(slots, at_ns) >= units;
+    // In a log whose callers' times rise the guess is right, which two counts show.
+    if let Some(guess_ns) = slots.guess_ns(units)
+        && (now_ns + 1..=latest_ns).contains(&guess_ns)
+        && is_enough(guess_ns)
+        && !is_enough(guess_ns - 1)
+    {
+        return guess_ns;
+    }
+    let (mut too_early_ns, mut enough_ns) = (now_ns, latest_ns);
+    while enough_ns - too_early_ns > 1 {
+        let middle_ns = too_early_ns + (enough_ns - too_early_ns) / 2;
+        if is_enough(middle_ns) {
+            enough_ns = middle_ns;
+        } else {
+            too_early_ns = middle_ns;
+        }
+    }
+    enough_ns
+}

@@ -1,0 +1,194 @@
+//! Taking slots: one by one compare-and-swap; several one by one, all or none.
+//!
+//! # One unit
+//! One compare-and-swap of any free slot. A caller who finds none has seen every slot above its now, and
+//! slots that are above a now stay above it: the denial is right at the end of the search.
+//!
+//! # Several units
+//! First the free slots are counted: if they are too few, nothing is written. Then slots are marked one by
+//! one, and only when all of them are, each gets its time. If they turn out to be too few after all, or not
+//! to be the caller's any more, each mark is taken away: the slot holds to the bit what it held before.
+//!
+//! So this is the one denial that writes. Why that is harmless: a marked slot reads as taken to everybody,
+//! so it can only make somebody else be denied, for as long as the attempt lasts. It cannot make anybody be
+//! admitted: nobody but its owner writes to a marked slot, so the time under the mark still stands when the
+//! mark goes, and the times in a slot rise as if the attempt had not been. Two attempts that need each
+//! other's slots may both be denied; nothing is retried, so nobody waits.
+//!
+//! What an attempt has marked is remembered as bits on the stack, a frame for each row in which it marked
+//! something: 128 bytes and a little for up to 1024 units.
+
+use crate::sync::{Fault, planted};
+
+use super::slots::{ROW_MOST, Slots, free_at, is_free, load, marked, replace, settle, time};
+use super::survey::count_free;
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) now_ns: u64,
+    pub(crate) window_ns: u64,
+    /// At least 1, at most as many as there are slots.
+    pub(crate) units: u64,
+}
+
+impl Want {
+    fn free_ns(self) -> u64 {
+        free_at(self.now_ns, self.window_ns)
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    All,
+    /// Too few slots are free. None is taken.
+    TooFew,
+    /// The slots are not the caller's any more. None is taken.
+    Lost,
+}
+
+/// Takes so many slots, or none.
+pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
+    if want.now_ns < slots.base_ns() {
+        return Taken::TooFew;
+    }
+    if want.units > 1 && count_free(slots, want.now_ns) < want.units {
+        return Taken::TooFew;
+    }
+    let (first, offset) = slots.start(want.now_ns);
+    let turn = Turn { first, offset, nth: 0 };
+    match want.units {
+        1 => take_one(slots, want, turn),
+        units => gather(slots, want, turn, units),
+    }
+}
+
+/// How far a walk over all rows has come. It begins somewhere, and goes round.
+#[derive(Clone, Copy)]
+struct Turn {
+    first: usize,
+    /// Where in the first row.
+    offset: usize,
+    nth: usize,
+}
+
+impl Turn {
+    /// The next row in which something may be free, and where in it to begin.
+    fn next_row(&mut self, slots: &impl Slots, now_ns: u64) -> Option<(usize, usize)> {
+        let rows = slots.rows();
+        while self.nth < rows {
+            let (row, offset) =
+                (self.first + self.nth, if self.nth == 0 { self.offset } else { 0 });
+            let row = if row < rows { row } else { row - rows };
+            self.nth += 1;
+            if slots.low_ns(row) <= now_ns {
+                return Some((row, offset));
+            }
+        }
+        None
+    }
+}
+
+fn take_one(slots: &impl Slots, want: Want, mut turn: Turn) -> Taken {
+    let free_ns = want.free_ns();
+    while let Some((row, offset)) = turn.next_row(slots, want.now_ns) {
+        let Some((index, old)) = take_in_row(slots, (row, offset), want, |_| free_ns) else {
+            continue;
+        };
+        if slots.confirm() {
+            slots.taken(row, index);
+            return Taken::All;
+        }
+        put_back(slots, (row, index), free_ns, old);
+        return Taken::Lost;
+    }
+    Taken::TooFew
+}
+
+/// Takes the first free slot of a row from a place on, going round, and gives its place and what it held.
+///
+/// Lock-free: an exchange that fails lost to another's (or for no reason, as the weak form may).
+fn take_in_row(
+    slots: &impl Slots,
+    (row, offset): (usize, usize),
+    want: Want,
+    next: impl Fn(u64) -> u64,
+) -> Option<(usize, u64)> {
+    let cells = slots.row(row);
+    let mut low_ns = u64::MAX;
+    for index in (offset..cells.len()).chain(0..offset) {
+        let mut word = load(&cells[index]);
+        while is_free(word, want.now_ns) {
+            slots.raise_high(row, want.free_ns());
+            match replace(&cells[index], word, next(word)) {
+                Ok(_) => return Some((index, word)),
+                Err(found) => word = found,
+            }
+        }
+        low_ns = low_ns.min(time(word));
+    }
+    // Each slot was read, and its time only rises.
+    let low_ns = if planted(Fault::RowPassedOver) { want.free_ns() } else { low_ns };
+    slots.raise_low(row, low_ns);
+    None
+}
+
+/// Puts back what a slot held before it was taken by the caller, unless its time has come meanwhile and
+/// somebody else has taken it: then nothing of the caller's is left in it.
+fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u64) {
+    let slot = &slots.row(row)[index];
+    while let Err(found) = replace(slot, mine, old) {
+        if found != mine {
+            return;
+        }
+    }
+}
+
+/// Which slots of a row a request has marked.
+type Marks = [u64; ROW_MOST / 64];
+
+/// Marks slots row by row; when there are enough, settles all of them on the way back.
+fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken {
+    if missing == 0 {
+        return if slots.confirm() { Taken::All } else { Taken::Lost };
+    }
+    while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
+        let (mut marks, mut count): (Marks, _) = ([0; ROW_MOST / 64], 0);
+        let mut last = offset;
+        while count < missing
+            && let Some((index, _)) = take_in_row(slots, (row, offset), want, marked)
+        {
+            marks[index / 64] |= 1 << (index % 64);
+            count += 1;
+            last = index;
+            offset = if index + 1 < slots.row(row).len() { index + 1 } else { 0 };
+        }
+        if count > 0 {
+            let taken = gather(slots, want, turn, missing - count);
+            settle_all(slots.row(row), &marks, (taken == Taken::All).then_some(want.free_ns()));
+            if taken == Taken::All && count == missing {
+                slots.taken(row, last);
+            }
+            return taken;
+        }
+    }
+    if planted(Fault::ShortGatherAdmitted) { Taken::All } else { Taken::TooFew }
+}
+
+/// Ends every mark in a row: with a new time, or with what was there before.
+fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64>) {
+    for (word, &bits) in marks.iter().enumerate() {
+        let mut bits = bits;
+        while bits != 0 {
+            let slot = &row[word * 64 + bits.trailing_zeros() as usize];
+            bits &= bits - 1;
+            match free_ns {
+                Some(free_ns) => settle(slot, free_ns),
+                None if planted(Fault::MarksForgotten) => {}
+                None if planted(Fault::MarksEndUnused) => settle(slot, 0),
+                None => settle(slot, time(load(slot))),
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Sliding logs: no half-open window of their length ever holds more than the limit; and where more was
+//! asked for than that, all of it is given.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{KeyedLogLimiter, LogLimiter, ManualClock, Quota, Timestamp};
+
+use crate::run::{Admission, Random, rounds, run};
+
+const WINDOW_NS: u64 = 1_000_000;
+
+/// The most units that a key was admitted in any half-open interval of a window's length.
+fn most_in_any_window(admissions: &mut [Admission]) -> u64 {
+    admissions.sort_unstable();
+    let mut most = 0;
+    for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
+        let (mut first, mut units) = (0, 0);
+        for admission in of_key {
+            units += admission.cost;
+            while of_key[first].now_ns + WINDOW_NS <= admission.now_ns {
+                units -= of_key[first].cost;
+                first += 1;
+            }
+            most = most.max(units);
+        }
+    }
+    most
+}
+
+fn quota(limit: u64) -> Quota {
+    Quota::per(limit, Duration::from_nanos(WINDOW_NS))
+}
+
+/// One log is asked for several times its limit in each window. Times are up to half a window apart, some
+/// are windows late.
+fn audit_one(limit: u64) {
+    let steps = limit * 2 / 3;
+    let request = move |random: &mut Random, n: u64| {
+        let late_ns = if random.below(100) == 0 { 3 * WINDOW_NS } else { 0 };
+        let now_ns = 10 * WINDOW_NS + n * WINDOW_NS / steps + random.below(WINDOW_NS / 2);
+        (0, now_ns - late_ns, random.below(3) + 1)
+    };
+    rounds(|count| {
+        let log = LogLimiter::with_clock(quota(limit), ManualClock::new()).unwrap();
+        let check = |_, now_ns, cost| log.check_at(cost, Timestamp::from_nanos(now_ns));
+        let mut admissions = run(count, u64::MAX, request, check);
+        let most = most_in_any_window(&mut admissions);
+        assert!((limit * 9 / 10..=limit).contains(&most), "{most} of {limit}");
+        admissions.len()
+    });
+}
+
+#[test]
+fn no_window_of_a_small_log_holds_more_than_its_limit() {
+    audit_one(12);
+}
+
+#[test]
+fn no_window_of_a_log_in_rows_holds_more_than_its_limit() {
+    audit_one(300);
+}
+
+fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
+    const LIMIT: u64 = 5;
+    rounds(|count| {
+        let table =
+            KeyedLogLimiter::with_clock(quota(LIMIT), capacity, ManualClock::new()).unwrap();
+        let check = |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+        let request = |random: &mut Random, n: u64| {
+            let late_ns = if random.below(50) == 0 { WINDOW_NS } else { 0 };
+            let now_ns = 10 * WINDOW_NS + n * step_ns + random.below(WINDOW_NS / 2);
+            (random.below(keys), now_ns - late_ns, random.below(3) + 1)
+        };
+        let mut admissions = run(count, u64::MAX, request, check);
+        let most = most_in_any_window(&mut admissions);
+        assert!(most <= LIMIT, "{most}");
+        admissions.len()
+    });
+}
+
+#[test]
+fn no_window_of_any_key_holds_more_than_its_limit() {
+    audit_keyed(100, 200, 3_000);
+}
+
+#[test]
+fn logs_in_a_storm_of_reclaims_hold_no_more_than_their_limit() {
+    audit_keyed(60, 8, 40_000);
+}
+
+/// A log as it is often written: counts what is inside, thinks, and writes.
+struct Torn {
+    times: Vec<AtomicU64>,
+}
+
+impl Torn {
+    fn check(&self, now_ns: u64) -> bool {
+        let Some(free) = self.times.iter().find(|time| time.load(Relaxed) <= now_ns) else {
+            return false;
+        };
+        thread::yield_now();
+        free.store(now_ns + WINDOW_NS, Relaxed);
+        true
+    }
+}
+
+#[test]
+fn a_log_that_loses_units_is_caught() {
+    let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
+    let log = LogLimiter::with_clock(quota(1), ManualClock::new()).unwrap();
+    let (allowed, _) = (log.peek(1), log.check(1));
+    let denied = log.peek(1);
+    let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);
+    let check = |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied };
+    let mut admissions = run(400_000, u64::MAX, request, check);
+    assert!(most_in_any_window(&mut admissions) > 12);
+}
