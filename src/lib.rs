@@ -21,6 +21,7 @@ mod policy;
 mod quota;
 mod refund;
 mod reservation;
+mod sketch;
 mod striped;
 mod sync;
 mod ticks;
@@ -43,6 +44,7 @@ pub use meter::Meter;
 pub use policy::{Algorithm, Policy};
 pub use quota::Quota;
 pub use reservation::Reservation;
+pub use sketch::{SketchError, SketchLimiter, SketchSize};
 pub use striped::StripedLimiter;
 pub use word::Word;
 

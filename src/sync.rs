@@ -113,6 +113,18 @@ pub enum Fault {
     ForgetAtFirstSight,
     /// A key's new log starts below the floor that its old one was forgotten at.
     LogBelowFloor,
+    /// A sketch charges the row that decides, and no other.
+    OthersNotCharged,
+    /// A sketch charges the other rows when it has decided.
+    OthersChargedLate,
+    /// An add to a row forgets what the row held.
+    AddLowersRow,
+    /// An add to a row stops one burst ahead of now, not two.
+    AddStopsAtBurst,
+    /// The fullest row decides, not the emptiest.
+    FullestRowDecides,
+    /// A row decides although its window has turned since it was chosen.
+    TurnedRowDecides,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.

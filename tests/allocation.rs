@@ -2,7 +2,9 @@
 
 use ahash::RandomState;
 use allocation_counter::measure;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{
+    KeyedLimiter, Limiter, ManualClock, Policy, Quota, SketchLimiter, SketchSize, Timestamp,
+};
 
 #[test]
 fn a_table_allocates_once() {
@@ -33,6 +35,28 @@ fn a_million_decisions_allocate_nothing() {
             admitted += u64::from(decision.is_allowed());
             let denied = direct.check_at(1, now).into_result().err();
             admitted += denied.map_or(0, |denial| denial.retry_after().map_or(0, |_| 1));
+        }
+    });
+    assert!(admitted > 100_000);
+    assert_eq!(allocations.count_total, 0);
+}
+
+#[test]
+fn a_sketch_allocates_once_and_its_decisions_nothing() {
+    let mut sketch: Option<SketchLimiter<u64>> = None;
+    let (clock, seeds) = (ManualClock::new(), [RandomState::new(), RandomState::new()]);
+    let size = SketchSize::new(4, 10_000).expect("a size");
+    let built = measure(|| {
+        sketch = SketchLimiter::with_hashers(Quota::per_second(10), size, clock, seeds).ok();
+    });
+    assert_eq!((built.count_total, built.bytes_total), (1, size.bytes() as u64));
+    let sketch = sketch.expect("the policy fits");
+    let mut admitted = 0_u64;
+    let allocations = measure(|| {
+        for n in 0..200_000_u64 {
+            let (key, now) = (n % 30_000, Timestamp::from_nanos(n * 20_000));
+            admitted += u64::from(sketch.check_at(&key, n % 12, now).is_allowed());
+            admitted += u64::from(sketch.contains_at(&key, now));
         }
     });
     assert!(admitted > 100_000);

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use tollgate::{
     Algorithm, BuildError, Clock, ClockError, CoarseClock, Decision, Denial, KeyedLimiter, Lease,
-    Limiter, ManualClock, Meter, Permit, Policy, PolicyError, Quota, QuotaError, Stats,
-    StripedLimiter, Timestamp, Word,
+    Limiter, ManualClock, Meter, Permit, Policy, PolicyError, Quota, QuotaError, SketchError,
+    SketchLimiter, SketchSize, Stats, StripedLimiter, Timestamp, Word,
 };
 
 fn shareable<T: Send + Sync + Debug + 'static>() {}
@@ -25,6 +25,8 @@ fn everything_is_send_and_sync() {
     shareable::<Clock>();
     shareable::<CoarseClock>();
     shareable::<StripedLimiter>();
+    shareable::<SketchLimiter<std::rc::Rc<str>>>();
+    shareable::<SketchSize>();
     shareable::<Lease<'static>>();
     shareable::<ManualClock>();
     shareable::<Policy>();
@@ -42,6 +44,7 @@ fn errors_are_errors() {
     error::<PolicyError>();
     error::<BuildError>();
     error::<ClockError>();
+    error::<SketchError>();
     error::<Denial>();
 }
 

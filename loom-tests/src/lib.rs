@@ -20,6 +20,7 @@
 
 pub mod logs;
 pub mod race;
+pub mod sketch;
 pub mod suite;
 pub mod table;
 pub mod verdict;

@@ -8,6 +8,7 @@ use loom::thread;
 use tollgate::control;
 use tollgate::{Decision, KeyedLimiter, Limiter, StripedLimiter, Timestamp};
 
+use crate::sketch::Sketch;
 use crate::table::{Fixed, Key};
 
 /// One request: a key (which an un-keyed limit ignores), a cost, and the caller's now.
@@ -49,6 +50,16 @@ impl Limit for Limiter {
 }
 
 impl Limit for KeyedLimiter<Key, Fixed> {
+    fn decide(&self, ask: Ask) -> Decision {
+        self.check_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+
+    fn look(&self, ask: Ask) -> Decision {
+        self.peek_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+    }
+}
+
+impl Limit for Sketch {
     fn decide(&self, ask: Ask) -> Decision {
         self.check_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
     }

@@ -45,6 +45,13 @@ impl FixedWindow {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
+    /// What the word holds once `cost` units are added that were admitted elsewhere. It stops at the
+    /// limit: nothing is admitted there, so what is left out cannot be missed.
+    pub(super) fn add(&self, held: Held, cost: u64) -> Held {
+        let window = Self::turn(held);
+        Held { counts: window.counts.saturating_add(cost).min(self.limit), ..window }
+    }
+
     pub(super) fn remaining(&self, held: Held) -> u64 {
         self.limit.saturating_sub(Self::turn(held).counts)
     }

@@ -57,6 +57,14 @@ impl FromFirst {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
+    /// What the word holds once `cost` units are added that were admitted elsewhere, at most the limit.
+    /// The window stays the one in force: two words that saw the same requests may have opened theirs at
+    /// different times, so this is no algorithm for a sketch.
+    pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
+        let window = self.turn(held, moment);
+        Held { counts: window.counts.saturating_add(cost).min(self.limit), ..window }
+    }
+
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
         self.limit.saturating_sub(self.turn(held, moment).counts)
     }

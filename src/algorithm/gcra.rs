@@ -90,6 +90,21 @@ impl Gcra {
         room.map_or(u64::MAX, |room| held.ahead.saturating_sub(room))
     }
 
+    /// What the word holds once `cost` units are added that were admitted elsewhere: for a word that keys
+    /// share, see [`crate::sketch`].
+    ///
+    /// It stops at two bursts ahead of now: whoever was admitted now has a debt of one burst at most, and
+    /// the other burst covers those that are in flight. So a word drains within two bursts' time, however
+    /// much is added. Where even that lies beyond 64 bits it stops at their end, where nothing is admitted
+    /// any more: now and the burst are both below 2^63.
+    #[inline(always)]
+    pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
+        let bursts = if planted(Fault::AddStopsAtBurst) { 1 } else { 2 };
+        let most = (bursts * self.burst_ticks).min(u64::MAX - moment.unit);
+        let added = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks)).min(most);
+        Held { ahead: held.ahead.max(added), ..Held::IDLE }
+    }
+
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let room = self.burst_ticks - cost * self.unit_ticks;
         self.scale.first_ns(self.tat(held, at_ns).saturating_sub(u128::from(room)))

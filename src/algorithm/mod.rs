@@ -12,6 +12,8 @@
 //! [`KeyedLimiter`]: crate::KeyedLimiter
 //! [`Meter`]: crate::Meter
 
+mod adds;
+mod answers;
 mod fixed_window;
 mod from_first;
 mod gcra;
@@ -19,8 +21,8 @@ mod ranked;
 mod segmented_window;
 mod sliding_window;
 
-use crate::log::Answers;
-
+pub(crate) use adds::{Adds, Load};
+pub(crate) use answers::Answers;
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;

@@ -98,6 +98,26 @@ impl SegmentedWindow {
         Some(Held { ahead: held.ahead, behind: 0, counts })
     }
 
+    /// What the word holds once `cost` units are added that were admitted elsewhere.
+    ///
+    /// The sum stops at the limit, and room for the newest is made by the oldest: every sum of the last
+    /// few segments grows by the cost, or up to the limit. Were the newest cut off instead, they would be
+    /// missed when the oldest have fallen off.
+    pub(super) fn add(&self, held: Held, cost: u64) -> Held {
+        let mut ring = self.turn(held);
+        let cost = cost.min(self.limit);
+        let mut above = (self.sum(ring) + cost).saturating_sub(self.limit);
+        for age in (1..self.segments).rev() {
+            let cut = above.min(self.count(ring, age));
+            ring -= Ring::from(cut) << (u32::from(age) * u32::from(self.count_bits));
+            above -= cut;
+        }
+        // What is still above the limit is above it in the current segment alone.
+        let current = self.count(ring, 0) + cost - above;
+        let ring = ring - Ring::from(self.count(ring, 0)) + Ring::from(current);
+        Held { ahead: held.ahead, behind: 0, counts: self.counts(ring) }
+    }
+
     pub(super) fn remaining(&self, held: Held) -> u64 {
         self.limit.saturating_sub(self.sum(self.turn(held)))
     }

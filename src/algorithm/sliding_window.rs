@@ -108,6 +108,16 @@ impl SlidingWindow {
         })
     }
 
+    /// What the word holds once `cost` units are added that were admitted elsewhere. The current count
+    /// stops at the limit: nothing is admitted there, and no key's own share of it is larger, now or when
+    /// it has become the previous count.
+    pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
+        let turned = self.turn(held, moment);
+        let current = turned.current.saturating_add(cost).min(self.limit);
+        let counts = (turned.previous << self.count_bits) | current;
+        Held { ahead: turned.ahead, behind: 0, counts }
+    }
+
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
         let turned = self.turn(held, moment);
         let window = u128::from(self.window_ns);

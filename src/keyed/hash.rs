@@ -67,7 +67,7 @@ impl<S: BuildHasher> Hashers<S> {
 /// Maps a hash evenly to `0..shards`: the high half of the product.
 #[expect(clippy::cast_possible_truncation, reason = "below `shards`, which is a usize")]
 #[inline]
-fn scale(hash: u64, shards: usize) -> usize {
+pub(crate) fn scale(hash: u64, shards: usize) -> usize {
     ((u128::from(hash) * shards as u128) >> 64) as usize
 }
 

@@ -7,7 +7,7 @@ mod install;
 mod layout;
 mod log;
 mod many;
-mod prefetch;
+pub(crate) mod prefetch;
 mod shard;
 mod stats;
 mod survey;
@@ -29,6 +29,7 @@ use crate::error::BuildError;
 use crate::policy::Policy;
 use crate::verb::Verb;
 
+pub(crate) use hash::scale;
 use hash::{Hashers, Identity};
 use layout::Layout;
 use prefetch::prefetch;

@@ -7,7 +7,7 @@
 
 /// Asks for the cache line of `target`. Changes nothing, on any target.
 #[inline(always)]
-pub(super) fn prefetch<T>(target: &T) {
+pub(crate) fn prefetch<T>(target: &T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

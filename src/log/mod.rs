@@ -1,6 +1,5 @@
 //! [`LogLimiter`]: an exact sliding log, one limit that many threads share.
 
-mod answers;
 mod ring;
 mod rule;
 mod slots;
@@ -12,7 +11,6 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::quota::Quota;
 
-pub(crate) use answers::Answers;
 pub(crate) use ring::filled;
 pub(crate) use rule::{Ask, Rule};
 pub(crate) use slots::{ROW_MOST, Slots, raise};

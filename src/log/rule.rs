@@ -6,10 +6,10 @@ use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
 use crate::quota::Quota;
 
-use super::answers::Answers;
 use super::slots::Slots;
 use super::survey::answers;
 use super::take::{Taken, Want, take};
+use crate::algorithm::Answers;
 
 /// The largest limit: 2^20 units, 8 MiB of slots.
 ///

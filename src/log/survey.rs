@@ -4,8 +4,8 @@
 //! answer, is not read. In a log whose callers' times rise, slots are taken in the order of their times,
 //! so one or two rows are read, and of the others the two bounds.
 
-use super::answers::Answers;
 use super::slots::{Slots, is_free, is_marked, load};
+use crate::algorithm::Answers;
 
 /// The slots, seen from one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ fn excess(admissions: &mut [Admission], count: i128, period_ns: i128, burst: i12
 
 /// Audits rounds of a policy until enough was decided; each round is checked whole. What is decided on
 /// so many words may come so many ticks early.
-fn audit_gcra(
+pub(crate) fn audit_gcra(
     text: &str,
     words: i128,
     fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>,

@@ -9,8 +9,9 @@
 //!
 //! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
 //!
-//! Sixteen audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
-//! chain; the ledger; sliding logs, small, in rows, by key and in a storm of reclaims.
+//! Twenty audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
+//! chain; the ledger; sliding logs, small, in rows, by key and in a storm of reclaims; sketches with a hot
+//! key, with crowded and with many cells, and with windows.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -22,5 +23,6 @@ mod chain;
 mod gcra;
 mod log;
 mod run;
+mod sketch;
 mod verbs;
 mod windows;

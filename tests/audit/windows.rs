@@ -12,13 +12,13 @@ use crate::run::{Admission, Random, rounds, run};
 const WINDOW_NS: u64 = 1_000_000_000;
 
 /// Requests of each thread in each window.
-const IN_STEP: u64 = 5_000;
+pub(crate) const IN_STEP: u64 = 5_000;
 
 /// The limit of every policy here.
-const LIMIT: u64 = 100;
+pub(crate) const LIMIT: u64 = 100;
 
 /// A request for one of `keys` keys somewhere in the window that its thread is in.
-fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
+pub(crate) fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
     move |random, n| (random.below(keys), n / IN_STEP * WINDOW_NS + random.below(WINDOW_NS), 1)
 }
 
@@ -33,7 +33,7 @@ fn keyed(text: &str, capacity: usize) -> impl Fn(u64, u64, u64) -> Decision + Sy
 }
 
 /// Every key's admissions in every window of the clock: `check(units)`.
-fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) -> usize {
+pub(crate) fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) -> usize {
     admissions.sort_unstable();
     let same = |a: &Admission, b: &Admission| {
         a.key == b.key && a.now_ns / WINDOW_NS == b.now_ns / WINDOW_NS
@@ -43,7 +43,7 @@ fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) -> usize {
 }
 
 /// The most that a key was admitted in any half-open interval of a window's length.
-fn most_in_any_window(admissions: &mut [Admission]) -> u64 {
+pub(crate) fn most_in_any_window(admissions: &mut [Admission]) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;
     for of_key in admissions.chunk_by(|a, b| a.key == b.key) {

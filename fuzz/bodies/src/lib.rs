@@ -15,6 +15,7 @@ mod log;
 mod meter;
 mod policy;
 mod replay;
+mod sketch;
 mod step;
 mod targets;
 mod text;
@@ -25,6 +26,7 @@ pub use layout::LayoutCase;
 pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
+pub use sketch::SketchCase;
 pub use step::{Cost, Span, Step, Steps};
 pub use targets::{TARGETS, Target};
 pub use text::TextCase;
@@ -33,5 +35,7 @@ pub use text::TextCase;
 pub mod source {
     pub use crate::policy::{Amount::*, Period::*, PolicyCase::*, QuotaCase, Shape::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
-    pub use crate::{GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, TextCase, WindowCase};
+    pub use crate::{
+        GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, TextCase, WindowCase,
+    };
 }

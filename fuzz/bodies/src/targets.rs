@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use arbitrary::{Arbitrary, Unstructured};
 
-use crate::{GcraCase, KeyedCase, LayoutCase, LogCase, Plant, TextCase, WindowCase};
+use crate::{GcraCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, TextCase, WindowCase};
 
 /// One target.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub struct Target {
 }
 
 /// The targets of `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "gcra_oracle",
         run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
@@ -38,6 +38,11 @@ pub const TARGETS: [Target; 6] = [
         name: "keyed_ops",
         run: |bytes, plant| read::<KeyedCase>(bytes).run_against(plant),
         source: |bytes| source(&read::<KeyedCase>(bytes)),
+    },
+    Target {
+        name: "sketch_ops",
+        run: |bytes, plant| read::<SketchCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<SketchCase>(bytes)),
     },
     Target {
         name: "policy_text",

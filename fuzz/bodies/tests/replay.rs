@@ -95,6 +95,11 @@ fn keyed_ops_seeds() {
 }
 
 #[test]
+fn sketch_ops_seeds() {
+    replay("sketch_ops");
+}
+
+#[test]
 fn policy_text_seeds() {
     replay("policy_text");
 }
@@ -157,6 +162,21 @@ fn keyed_ops_more_than_the_bound_is_caught() {
 #[test]
 fn keyed_ops_a_lost_cell_is_caught() {
     caught("keyed_ops", Plant::Cell, "a live key lost its cell");
+}
+
+#[test]
+fn sketch_ops_one_unit_too_many_is_caught() {
+    caught("sketch_ops", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn sketch_ops_one_nanosecond_too_early_is_caught() {
+    caught("sketch_ops", Plant::Answer, "before which it is admitted");
+}
+
+#[test]
+fn sketch_ops_more_than_the_bound_is_caught() {
+    caught("sketch_ops", Plant::Bound, "more than");
 }
 
 #[test]

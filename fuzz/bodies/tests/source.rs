@@ -53,6 +53,16 @@ fn requests_of_keys() {
 }
 
 #[test]
+fn requests_of_a_sketch() {
+    is_printed_as(pasted!(SketchCase {
+        policy: Window { shape: Strict, limit: Small(3), period: Minute },
+        rows: 3,
+        cells: 16,
+        ops: Steps(vec![Check { key: 7, cost: Rest }, Back { span: Thousandths(300), fine: -1 },])
+    }));
+}
+
+#[test]
 fn text_and_bytes() {
     is_printed_as(pasted!(TextCase("10/\"fort\\night\"")));
     is_printed_as(pasted!(LogCase(b"\xff\n-\"\x00")));

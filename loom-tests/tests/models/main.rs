@@ -19,6 +19,8 @@ mod log_keyed;
 #[cfg(loom)]
 mod reclaim;
 #[cfg(loom)]
+mod sketch;
+#[cfg(loom)]
 mod striped;
 #[cfg(loom)]
 mod verbs;
@@ -40,7 +42,8 @@ fn main() -> std::process::ExitCode {
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())
         .subject("floor", floor::models())
-        .subject("weak", weak::models());
+        .subject("weak", weak::models())
+        .subject("sketch", sketch::models());
     let passed = suite.run(std::env::args().skip(1));
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

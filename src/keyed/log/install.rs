@@ -14,12 +14,13 @@
 
 use crossbeam_utils::Backoff;
 
+use crate::algorithm::Answers;
 use crate::clock::Clock;
 use crate::decision::{Decision, Verdict};
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
 use crate::keyed::survey::pair;
-use crate::log::{Answers, Ask};
+use crate::log::Ask;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 
 use super::decide::Table;

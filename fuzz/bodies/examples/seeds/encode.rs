@@ -2,8 +2,8 @@
 //! bits for the variant of an enum, a byte for each "there is one more".
 
 use tollgate_fuzz_bodies::{
-    Amount, Cost, GcraCase, KeyedCase, LayoutCase, Op, Period, PolicyCase, QuotaCase, Shape, Span,
-    Step, Steps, WindowCase,
+    Amount, Cost, GcraCase, KeyedCase, LayoutCase, Op, Period, PolicyCase, QuotaCase, Shape,
+    SketchCase, Span, Step, Steps, WindowCase,
 };
 
 /// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
@@ -106,4 +106,5 @@ fields! {
     WindowCase { shape, limit, period, steps }
     LayoutCase { policy, start_ns, steps }
     KeyedCase { policy, capacity, own_clock, ops }
+    SketchCase { policy, rows, cells, ops }
 }

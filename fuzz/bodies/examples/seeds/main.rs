@@ -9,6 +9,7 @@
 mod encode;
 mod limits;
 mod lines;
+mod sketches;
 mod tables;
 
 use std::fmt::Debug;
@@ -29,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_cases(&root.join("window_oracle"), &limits::windows())?;
     write_cases(&root.join("layout_roundtrip"), &tables::layouts())?;
     write_cases(&root.join("keyed_ops"), &tables::many_keys())?;
+    write_cases(&root.join("sketch_ops"), &sketches::sketches())?;
     let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
     write_all(&root.join("policy_text"), policies)?;
     write_all(&root.join("log_line"), lines::LOGS)?;

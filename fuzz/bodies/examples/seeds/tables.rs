@@ -6,7 +6,7 @@ use tollgate_fuzz_bodies::{Amount, Op, Period, PolicyCase, Shape};
 use crate::Named;
 use crate::limits::{LATEST_NS, TODAY_NS, at, back, drained, quota, wandering};
 
-fn window(shape: Shape, limit: Amount, period: Period) -> PolicyCase {
+pub(crate) fn window(shape: Shape, limit: Amount, period: Period) -> PolicyCase {
     Window { shape, limit, period }
 }
 
@@ -91,16 +91,16 @@ pub(crate) fn layouts() -> Vec<Named<LayoutCase>> {
     ]
 }
 
-fn check(key: u8, cost: tollgate_fuzz_bodies::Cost) -> Op {
+pub(crate) fn check(key: u8, cost: tollgate_fuzz_bodies::Cost) -> Op {
     Check { key, cost }
 }
 
-fn on(span: tollgate_fuzz_bodies::Span) -> Op {
+pub(crate) fn on(span: tollgate_fuzz_bodies::Span) -> Op {
     Advance { span, fine: 0 }
 }
 
 /// More keys than there are cells, asked again when the first become idle.
-fn crowded() -> Vec<Op> {
+pub(crate) fn crowded() -> Vec<Op> {
     let mut ops = vec![on(Periods(2))];
     for round in 0..4_u8 {
         ops.extend([
@@ -116,7 +116,7 @@ fn crowded() -> Vec<Op> {
 }
 
 /// Some keys live long, others come once each.
-fn churn() -> Vec<Op> {
+pub(crate) fn churn() -> Vec<Op> {
     let mut ops = Vec::new();
     for round in 0..12_u8 {
         ops.extend([
@@ -138,7 +138,7 @@ fn silence() -> Vec<Op> {
 }
 
 /// One caller is far ahead of the others.
-fn far_ahead() -> Vec<Op> {
+pub(crate) fn far_ahead() -> Vec<Op> {
     let mut ops = vec![on(Periods(5)), Crowd { first: 0, keys: 5, cost: Units(2) }];
     ops.extend([
         on(EpochEighths(40)),
@@ -154,7 +154,7 @@ fn far_ahead() -> Vec<Op> {
 }
 
 /// Callers whose clocks disagree a little, around a floor that moves.
-fn disagreeing() -> Vec<Op> {
+pub(crate) fn disagreeing() -> Vec<Op> {
     (0..16_u8)
         .flat_map(|n| {
             [
@@ -172,7 +172,7 @@ fn disagreeing() -> Vec<Op> {
 }
 
 /// Keys that were forgotten ask again, with times from before that.
-fn forgotten_and_late() -> Vec<Op> {
+pub(crate) fn forgotten_and_late() -> Vec<Op> {
     let late = |fine| Back { span: Thousandths(2_500), fine };
     let mut ops = vec![on(Periods(50))];
     for round in 0..4_u8 {
@@ -197,7 +197,7 @@ fn forgotten_and_late() -> Vec<Op> {
 }
 
 /// Keys that become idle one after the other, in a full table whose floor follows closely.
-fn staggered() -> Vec<Op> {
+pub(crate) fn staggered() -> Vec<Op> {
     let mut ops = vec![on(Periods(50))];
     for key in 0..24 {
         ops.extend([check(key, Single), on(Granules(5))]);

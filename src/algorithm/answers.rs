@@ -3,9 +3,9 @@
 //! Of a word, a decision keeps a copy and computes what it is asked. A log has no word: what a decision
 //! says of it was read from the slots when it was decided.
 
-use crate::algorithm::{Held, Moment};
+use super::{Held, Moment};
 
-/// What a log answers, as a [`Kernel`](crate::algorithm::Kernel) that is asked for nothing but answers.
+/// What a log answers, as a [`Kernel`](super::Kernel) that is asked for nothing but answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) limit: u64,

@@ -1,0 +1,37 @@
+//! Sketches of a few cells, and keys whose cells a model chooses.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
+
+use crate::table::Key;
+
+/// A hash without a seed.
+pub type Plain = BuildHasherDefault<DefaultHasher>;
+
+/// The sketch of the models.
+pub type Sketch = SketchLimiter<Key, Plain>;
+
+/// An empty sketch of two rows with four cells each.
+///
+/// # Panics
+/// If the policy does not fit.
+#[must_use]
+pub fn sketch(policy: &str) -> Arc<Sketch> {
+    let policy: Policy = policy.parse().expect("a policy");
+    let size = SketchSize::new(2, 4).expect("a size");
+    let hashers = [Plain::default(), Plain::default()];
+    let sketch = SketchLimiter::with_hashers(policy, size, ManualClock::new(), hashers);
+    Arc::new(sketch.expect("a sketch"))
+}
+
+/// A key with these cells: one in each row.
+///
+/// # Panics
+/// If there are no such cells.
+#[must_use]
+pub fn key_with(sketch: &Sketch, cells: [usize; 2]) -> Key {
+    let mut keys = (1..10_000).map(|tag| Key { first: 0, tag });
+    keys.find(|key| sketch.cells_of(key) == cells).expect("such cells")
+}

@@ -1,0 +1,196 @@
+//! What a sketch asks of an algorithm besides decisions: which of several words holds least, and what a
+//! word becomes when units are added to it that were admitted elsewhere.
+//!
+//! An add never lowers a word: no request is admitted afterwards, then or later, that would not have been
+//! before. It does not grow without bound either, whatever is added: each algorithm says where it stops,
+//! and why what it leaves out cannot be missed.
+
+use super::{Decides, Gcra, Held, Kernel, Moment};
+
+/// How much stands in the way of a request: of two words the one with the smaller load admits more.
+///
+/// Ordered by the window first. A word whose window lies ahead of the request places it there, so words
+/// are compared within a window, and the one whose window is nearest decides; see [`crate::sketch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Load {
+    /// How far the word's window lies ahead of the request's. GCRA has no windows: 0.
+    pub(crate) windows_ahead: u64,
+    /// What is used up then: in ticks for GCRA, in units for windows.
+    pub(crate) used: u64,
+}
+
+/// An algorithm whose words several keys may share.
+pub(crate) trait Adds: Decides {
+    /// What the word holds against a request at this moment.
+    fn load(&self, held: Held, moment: Moment) -> Load;
+
+    /// What the word holds once `cost` units are added, whether or not they fit.
+    fn add(&self, held: Held, moment: Moment, cost: u64) -> Held;
+}
+
+impl Adds for Gcra {
+    #[inline(always)]
+    fn load(&self, held: Held, _: Moment) -> Load {
+        Load { windows_ahead: 0, used: held.ahead }
+    }
+
+    #[inline(always)]
+    fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
+        Self::add(self, held, moment, cost)
+    }
+}
+
+impl Adds for Kernel {
+    fn load(&self, held: Held, moment: Moment) -> Load {
+        match self {
+            Self::Gcra(gcra) => Adds::load(gcra, held, moment),
+            window => Load {
+                windows_ahead: held.ahead,
+                used: window.limit() - window.remaining(held, moment, 0),
+            },
+        }
+    }
+
+    fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
+        match self {
+            Self::Gcra(gcra) => gcra.add(held, moment, cost),
+            Self::FixedWindow(window) => window.add(held, cost),
+            Self::FromFirst(window) => window.add(held, moment, cost),
+            Self::SlidingWindow(window) => window.add(held, moment, cost),
+            Self::SegmentedWindow(window) => window.add(held, cost),
+            Self::Log(_) => held, // has slots in place of a word
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FixedWindow, FromFirst, Rounding, SegmentedWindow, SlidingWindow};
+    use super::*;
+
+    const WINDOW_NS: u64 = 60;
+    const LIMIT: u64 = 5;
+    /// Of the adds below.
+    const LAST_NS: u64 = 70;
+
+    /// Every kind of window, a limit of 5 in 60 ns; segments side by side and as one number.
+    fn windows() -> [Kernel; 7] {
+        let sliding =
+            |rounding| Kernel::SlidingWindow(SlidingWindow::new(LIMIT, WINDOW_NS, rounding, 3));
+        let segmented = |ranked| {
+            Kernel::SegmentedWindow(SegmentedWindow::new(LIMIT, WINDOW_NS / 3, 3, 3, ranked))
+        };
+        [
+            Kernel::FixedWindow(FixedWindow::new(LIMIT, WINDOW_NS)),
+            Kernel::FromFirst(FromFirst::new(LIMIT, WINDOW_NS, 1)),
+            sliding(Rounding::Exact),
+            sliding(Rounding::Down),
+            sliding(Rounding::Strict),
+            segmented(false),
+            segmented(true),
+        ]
+    }
+
+    /// The word as it is seen from `passed` units on.
+    fn used(kernel: &Kernel, held: Held, at_ns: u64, later_ns: u64) -> u64 {
+        let passed = kernel.passed(at_ns, later_ns);
+        let moment = kernel.moment(later_ns);
+        LIMIT - kernel.remaining(held.seen_later(passed), moment, 0)
+    }
+
+    /// Every word that up to three adds at 0, 50 and 70 ns may leave: two windows, four segments.
+    fn words(kernel: &Kernel) -> Vec<Held> {
+        let mut words = vec![Held::IDLE];
+        for (from_ns, to_ns) in [(0, 0), (0, 50), (50, LAST_NS)] {
+            let passed = kernel.passed(from_ns, to_ns);
+            let later: Vec<_> = words.iter().map(|held| held.seen_later(passed)).collect();
+            words = later
+                .iter()
+                .flat_map(|&held| {
+                    (0..=LIMIT + 1).map(move |cost| match cost {
+                        0 => held,
+                        _ => kernel.add(held, kernel.moment(to_ns), cost),
+                    })
+                })
+                .collect();
+        }
+        words
+    }
+
+    #[test]
+    fn an_add_that_fits_is_the_charge_itself() {
+        for kernel in windows() {
+            for held in words(&kernel) {
+                let moment = kernel.moment(LAST_NS);
+                for cost in 1..=LIMIT {
+                    if let Some(charged) = kernel.step(held, moment, 0, cost) {
+                        assert_eq!(kernel.add(held, moment, cost), charged, "{kernel:?} {cost}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_add_lowers_nothing_then_or_later_and_counts_in_full_up_to_the_limit() {
+        for kernel in windows() {
+            for held in words(&kernel) {
+                for cost in [1, 2, LIMIT, LIMIT + 1, u64::MAX] {
+                    let added = kernel.add(held, kernel.moment(LAST_NS), cost);
+                    for later_ns in (LAST_NS..250).step_by(5) {
+                        let [before, after] =
+                            [held, added].map(|held| used(&kernel, held, LAST_NS, later_ns));
+                        assert!(after >= before, "{kernel:?} {held:?} {cost} at {later_ns}");
+                    }
+                    let before = used(&kernel, held, LAST_NS, LAST_NS);
+                    let after = used(&kernel, added, LAST_NS, LAST_NS);
+                    assert_eq!(after, before.saturating_add(cost).min(LIMIT), "{kernel:?} {cost}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_ring_makes_room_for_the_newest_by_its_oldest() {
+        for ranked in [false, true] {
+            let ring = SegmentedWindow::new(LIMIT, 20, 3, 3, ranked);
+            let kernel = Kernel::SegmentedWindow(ring);
+            let (start, later) = (kernel.moment(0), kernel.moment(20));
+            // Five units of others' in the first segment; two more, admitted elsewhere, in the second.
+            let full = kernel.add(Held::IDLE, start, 5).seen_later(1);
+            let held = kernel.add(full, later, 2);
+            // When the first segment has fallen off the two are still there.
+            let used =
+                |passed| LIMIT - kernel.remaining(held.seen_later(passed), kernel.moment(20), 0);
+            assert_eq!([0, 1, 2, 3].map(used), [5, 5, 2, 0]);
+        }
+    }
+
+    #[test]
+    fn gcra_stops_at_two_bursts_and_at_the_end_of_its_word() {
+        let gcra = Gcra::new(1, 1, 3, 0);
+        let moment = gcra.moment(10);
+        let added = |ahead, cost| gcra.add(Held { ahead, ..Held::IDLE }, moment, cost).ahead;
+        assert_eq!([0, 1, 4, 5, 6, 7].map(|ahead| added(ahead, 2)), [2, 3, 6, 6, 6, 7]);
+        assert_eq!(added(0, u64::MAX), 6);
+        // Behind its time a word holds nothing.
+        let idle = Held { behind: 9, ..Held::IDLE };
+        assert_eq!(gcra.add(idle, moment, 2), Held { ahead: 2, ..Held::IDLE });
+        // Two bursts from now there may be no word any more.
+        let vast = Gcra::new(1, 1, (1 << 63) - 1, 0);
+        let end = Moment { unit: (1 << 63) - 1, into_ns: 0 };
+        let last = vast.add(Held { ahead: (1 << 63) - 1, ..Held::IDLE }, end, (1 << 63) - 1);
+        assert_eq!(end.unit + last.ahead, u64::MAX);
+        assert_eq!(vast.step(last, end, 0, 1), None);
+    }
+
+    #[test]
+    fn the_nearest_window_holds_least_and_then_the_emptiest() {
+        let kernel = Kernel::FixedWindow(FixedWindow::new(LIMIT, WINDOW_NS));
+        let load =
+            |ahead, behind, counts| kernel.load(Held { ahead, behind, counts }, kernel.moment(60));
+        assert!(load(0, 0, 4) < load(0, 0, 5));
+        assert!(load(0, 0, 5) < load(1, 0, 1));
+        assert_eq!(load(0, 1, 5), load(0, 0, 0));
+    }
+}

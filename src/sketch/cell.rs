@@ -1,0 +1,129 @@
+//! One cell of a sketch: a word that several keys charge.
+//!
+//! # Orderings
+//! A decision of [`Limiter`](crate::Limiter) needs one word, and so no ordering. Here a request charges
+//! several, and the proof in [`super::rows`] leans on one thing: of any two requests of a key, one finds the
+//! other's charge in the cell that it is decided on. Each charges the other's deciding cell before it is
+//! decided itself. Had neither found the other's charge, A's decision would come before B's add in one cell,
+//! B's add before B's decision in B's program, B's decision before A's add in the other cell, and A's add
+//! before A's decision: a circle. What makes it one:
+//!
+//! * Every change is a read-modify-write that is `AcqRel`. So whoever changes a cell later has *seen* all that
+//!   the earlier ones did before (all changes being such, the release sequence never breaks), in whichever
+//!   cells, and happens-before has no circles. With `Relaxed` a processor may let a request's decision be seen
+//!   before its add to another cell, and both requests would miss each other.
+//! * An add that finds nothing to change writes nothing, but has read: its load, and the load of a failed
+//!   exchange, are `Acquire`, for the same reason, from the reader's end alone.
+//!
+//! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued, not modelled. On
+//! x86-64 all of it is free.
+
+use crate::algorithm::{Adds, Load, Moment};
+use crate::clock::{LATEST_NS, Timestamp};
+use crate::meter::Step;
+use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::word::{Fields, Word};
+
+/// One request, and how words are read for it.
+pub(super) struct Ask<'a, A> {
+    pub(super) algorithm: &'a A,
+    fields: Fields,
+    now: Timestamp,
+    moment: Moment,
+    pub(super) cost: u64,
+}
+
+impl<'a, A: Adds> Ask<'a, A> {
+    #[inline(always)]
+    pub(super) fn new(algorithm: &'a A, fields: Fields, now: Timestamp, cost: u64) -> Self {
+        // As `Step` does: past the latest time the clock stands still.
+        let moment = algorithm.moment(now.as_nanos().min(LATEST_NS));
+        Self { algorithm, fields, now, moment, cost }
+    }
+
+    /// What the word holds against this request.
+    #[inline(always)]
+    pub(super) fn load(&self, word: Word) -> Load {
+        self.algorithm.load(self.fields.unpack(word, self.moment), self.moment)
+    }
+
+    /// How the request goes on this word.
+    #[inline(always)]
+    pub(super) fn step(&self, word: Word) -> Step {
+        Step::of(self.algorithm, self.fields, word, self.now, self.cost)
+    }
+
+    /// The word once the request's cost is added, whether or not it fits.
+    #[inline(always)]
+    fn added(&self, word: Word) -> Word {
+        let word = if planted(Fault::AddLowersRow) { Word::UNUSED } else { word };
+        let held =
+            self.algorithm.add(self.fields.unpack(word, self.moment), self.moment, self.cost);
+        self.fields.pack(held, self.moment)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Cell(AtomicU64);
+
+impl Cell {
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(Word::UNUSED.to_bits()))
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self) -> Word {
+        // Acquire: for an add that finds nothing to change, see the header; and for an estimate, whose reader
+        // then knows all that those did before who charged what it has read.
+        Word::from_bits(self.0.load(Ordering::Acquire))
+    }
+
+    /// Adds the cost, whether or not it fits. Lock-free: who tries again lost to another's charge.
+    #[inline(always)]
+    pub(super) fn add<A: Adds>(&self, ask: &Ask<'_, A>) {
+        let mut word = self.word();
+        loop {
+            let next = ask.added(word);
+            if next == word {
+                return; // it holds so much already that nothing can be added
+            }
+            // AcqRel and Acquire: see the header.
+            match self.0.compare_exchange_weak(
+                word.to_bits(),
+                next.to_bits(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return,
+                Err(found) => word = Word::from_bits(found),
+            }
+        }
+    }
+
+    /// Decides on this cell, which held `word` when it was chosen, and charges it if the request is
+    /// admitted. `None` if the cell's window has turned since: then it is no longer the one to decide.
+    #[inline(always)]
+    pub(super) fn decide<A: Adds>(&self, ask: &Ask<'_, A>, mut word: Word) -> Option<Step> {
+        let chosen = ask.load(word).windows_ahead;
+        loop {
+            let step = ask.step(word);
+            if step.word == word {
+                return Some(step); // lost to others: denied
+            }
+            // AcqRel: see the header. Relaxed if it fails: a denial leans on nothing, and who tries again
+            // acquires when it succeeds.
+            match self.0.compare_exchange_weak(
+                word.to_bits(),
+                step.word.to_bits(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(step),
+                Err(found) => word = Word::from_bits(found),
+            }
+            if ask.load(word).windows_ahead > chosen && !planted(Fault::TurnedRowDecides) {
+                return None;
+            }
+        }
+    }
+}
