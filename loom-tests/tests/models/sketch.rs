@@ -44,10 +44,12 @@ fn one_key(burst: u64, threads: usize, times: usize) {
 fn shared_cell() {
     let sketch = gcra(1);
     let keys = [[0, 0], [0, 1]].map(|cells| key_with(&sketch, cells));
-    let lists = vec![vec![ask(keys[0], 1, 5_000); 2], vec![ask(keys[1], 1, 4_000); 2]];
+    let lists = vec![vec![ask(keys[1], 1, 4_000); 2], vec![ask(keys[0], 1, 5_000); 2]];
     let calls = race(&sketch, lists).concat();
+    // Once more, after both: what the other has done to the shared cell must not have freed the key.
+    let after = ask_all(&*sketch, &keys.map(|key| ask(key, 1, 5_000)));
     for key in keys {
-        assert_intervals(1, key, &[&calls]);
+        assert_intervals(1, key, &[&calls, &after]);
     }
     assert!(admitted(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
