@@ -15,7 +15,8 @@ use super::{Decides, Gcra, Held, Kernel, Moment};
 pub(crate) struct Load {
     /// How far the word's window lies ahead of the request's. GCRA has no windows: 0.
     pub(crate) windows_ahead: u64,
-    /// What is used up then: in ticks for GCRA, in units for windows.
+    /// What is used up then: in ticks for GCRA, in units for windows, where more than the limit is the
+    /// limit and one.
     pub(crate) used: u64,
 }
 
@@ -44,10 +45,13 @@ impl Adds for Kernel {
     fn load(&self, held: Held, moment: Moment) -> Load {
         match self {
             Self::Gcra(gcra) => Adds::load(gcra, held, moment),
-            window => Load {
-                windows_ahead: held.ahead,
-                used: window.limit() - window.remaining(held, moment, 0),
-            },
+            window => {
+                let remaining = window.remaining(held, moment, 0);
+                // Two counts may hold more than the limit, and then not even a cost of 0 fits.
+                let is_over = remaining == 0 && window.step(held, moment, 0, 0).is_none();
+                let used = window.limit() - remaining + u64::from(is_over);
+                Load { windows_ahead: held.ahead, used }
+            }
         }
     }
 
@@ -192,5 +196,15 @@ mod tests {
         assert!(load(0, 0, 4) < load(0, 0, 5));
         assert!(load(0, 0, 5) < load(1, 0, 1));
         assert_eq!(load(0, 1, 5), load(0, 0, 0));
+    }
+
+    #[test]
+    fn a_window_that_holds_more_than_its_limit_holds_more_than_a_full_one() {
+        let sliding = SlidingWindow::new(LIMIT, WINDOW_NS, Rounding::Exact, 3);
+        let kernel = Kernel::SlidingWindow(sliding);
+        let load =
+            |counts| kernel.load(Held { counts, ..Held::IDLE }, kernel.moment(WINDOW_NS + 30)).used;
+        // Previous and current; half of the previous window is still covered.
+        assert_eq!([0o05, 0o14, 0o15, 0o25, 0o55].map(load), [5, 5, 6, 6, 6]);
     }
 }

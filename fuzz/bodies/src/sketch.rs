@@ -149,7 +149,9 @@ impl Observed {
         }
         if is_late {
             of_key.in_step &= !charged;
-        } else if of_key.in_step && decision.is_allowed() {
+        } else if of_key.in_step && decision.is_allowed() && ask.cost > 0 {
+            // A cost of nothing may fit where the model, seen from an earlier time, is over its limit: a
+            // full cell has room for nothing, whatever it would hold if it held more.
             return of_key.own.admits(ask);
         }
         Ok(())
