@@ -106,8 +106,8 @@ impl From<SystemTime> for Timestamp {
 }
 
 #[inline(never)]
-fn system_now(origin: Instant) -> Timestamp {
-    Timestamp(saturating_nanos(origin.elapsed()))
+fn system_now(origin: Instant, offset_ns: u64) -> Timestamp {
+    Timestamp(saturating_nanos(origin.elapsed()).saturating_add(offset_ns))
 }
 
 fn saturating_nanos(duration: Duration) -> u64 {
@@ -147,10 +147,12 @@ enum Source {
         /// Nanoseconds of 2^48 steps of the counter.
         scale: u64,
         offset_ns: u64,
+        is_unix: bool,
     },
     /// The operating system's monotonic clock.
     System {
         origin: Instant,
+        offset_ns: u64,
     },
     Manual(ManualClock),
 }
@@ -167,7 +169,7 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn monotonic() -> Self {
-        Self::counter(0)
+        Self::counter(0, false)
     }
 
     /// [`Clock::monotonic`] with its origin at the Unix epoch, as the system's wall clock tells it at
@@ -181,14 +183,14 @@ impl Clock {
     #[must_use]
     pub fn unix() -> Self {
         // A wall clock set before 1970 starts at the origin instead: no panic, and windows still turn.
-        Self::counter(Timestamp::from(SystemTime::now()).0.min(LATEST_NS))
+        Self::counter(Timestamp::from(SystemTime::now()).0.min(LATEST_NS), true)
     }
 
-    fn counter(offset_ns: u64) -> Self {
+    fn counter(offset_ns: u64, is_unix: bool) -> Self {
         let counter = quanta::Clock::new();
         let origin_raw = counter.raw();
         let scale = counter.delta_as_nanos(0, 1 << SCALE_BITS);
-        Self(Source::Counter { counter, origin_raw, scale, offset_ns })
+        Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix })
     }
 
     /// The operating system's monotonic clock, for machines whose time stamp counter is not to be
@@ -200,7 +202,47 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn system() -> Self {
-        Self(Source::System { origin: Instant::now() })
+        Self(Source::System { origin: Instant::now(), offset_ns: 0 })
+    }
+
+    /// The same clock, but one that goes on from `reading`: what a restored limiter keeps time by.
+    ///
+    /// A clock with an origin of its own ([`monotonic`](Clock::monotonic), [`system`](Clock::system))
+    /// reads exactly `reading` at this call. One of Unix time is put forward to it if it reads less, and
+    /// is never set back. A [`ManualClock`], and a clock of a [`CoarseClock`](crate::CoarseClock), stays
+    /// as it is, since others hold it too. No clock is put further forward than to 2^63 ns.
+    ///
+    /// ```
+    /// use tollgate::{Clock, Timestamp};
+    /// let clock = Clock::monotonic().resumed_at(Timestamp::from_secs(3_600));
+    /// assert!(clock.now() >= Timestamp::from_secs(3_600));
+    /// ```
+    #[must_use]
+    pub fn resumed_at(self, reading: Timestamp) -> Self {
+        // 292 years from here on before the sum in `now` wraps.
+        let offset_ns = reading.0.min(1 << 63);
+        let is_behind = self.now().0 < offset_ns;
+        match self.0 {
+            Source::Counter { counter, scale, is_unix: false, .. } => {
+                let origin_raw = counter.raw();
+                Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: false })
+            }
+            Source::Counter { counter, scale, is_unix: true, .. } if is_behind => {
+                let origin_raw = counter.raw();
+                Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: true })
+            }
+            Source::System { .. } => Self(Source::System { origin: Instant::now(), offset_ns }),
+            other => Self(other),
+        }
+    }
+
+    /// What the readings count from.
+    pub(crate) fn origin(&self) -> Origin {
+        match &self.0 {
+            Source::Counter { is_unix: true, .. } => Origin::Unix,
+            Source::Counter { .. } | Source::System { .. } => Origin::Own,
+            Source::Manual(_) => Origin::Told,
+        }
     }
 
     /// Reads the clock.
@@ -214,16 +256,27 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::Counter { counter, origin_raw, scale, offset_ns } => {
+            Source::Counter { counter, origin_raw, scale, offset_ns, .. } => {
                 // Saturating: counters of two cores may differ a little.
                 let elapsed_ns = scaled(counter.raw().saturating_sub(*origin_raw), *scale);
                 // Wraps 480 years after the latest time, at which an origin is cut.
                 Timestamp(offset_ns.wrapping_add(elapsed_ns))
             }
-            Source::System { origin } => system_now(*origin),
+            Source::System { origin, offset_ns } => system_now(*origin, *offset_ns),
             Source::Manual(manual) => manual.now(),
         }
     }
+}
+
+/// What a clock's readings count from: where another process finds the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A call in this process: nowhere else.
+    Own,
+    /// 1970.
+    Unix,
+    /// Whatever whoever sets the clock counts from.
+    Told,
 }
 
 impl Default for Clock {
@@ -328,6 +381,33 @@ impl Default for ManualClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_resumed_clock_goes_on_from_the_reading_that_it_is_told() {
+        let hour = Timestamp::from_secs(3_600);
+        for clock in [Clock::monotonic(), Clock::system()] {
+            let resumed = clock.resumed_at(hour);
+            let read = resumed.now();
+            assert!(read >= hour && read < hour + Duration::from_secs(60));
+            // Also back: a clock of many hours has nothing to do with the times of another process.
+            let back = resumed.resumed_at(Timestamp::from_secs(1)).now();
+            assert!(back >= Timestamp::from_secs(1) && back < hour);
+        }
+        let unix = Clock::unix();
+        let ahead = unix.now() + Duration::from_secs(86_400);
+        assert!(unix.clone().resumed_at(ahead).now() >= ahead);
+        let before = unix.now();
+        assert!(unix.resumed_at(hour).now() >= before, "never set back");
+        let far = Clock::monotonic().resumed_at(Timestamp::from_nanos(u64::MAX));
+        assert!(far.now() >= Timestamp::from_nanos(1 << 63));
+    }
+
+    #[test]
+    fn a_clock_that_others_hold_is_not_resumed() {
+        let manual = ManualClock::new();
+        let clock = Clock::from(manual.clone()).resumed_at(Timestamp::from_secs(5));
+        assert_eq!((clock.now(), manual.now()), (Timestamp::default(), Timestamp::default()));
+    }
 
     #[test]
     fn the_counter_is_scaled_as_quanta_scales_it() {
