@@ -18,12 +18,12 @@ use crate::word::{Fields, Word};
 pub(crate) struct Cell(AtomicU64);
 
 impl Cell {
-    pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(Word::UNUSED.to_bits()))
+    pub(crate) fn new(word: Word) -> Self {
+        Self(AtomicU64::new(word.to_bits()))
     }
 
     #[inline]
-    fn load(&self) -> Word {
+    pub(crate) fn load(&self) -> Word {
         // Relaxed: see the header. A stale word can only be an older one, which holds less; the
         // compare-and-swap then fails and the loop sees the newer.
         Word::from_bits(self.0.load(Ordering::Relaxed))

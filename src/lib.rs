@@ -22,6 +22,7 @@ mod quota;
 mod refund;
 mod reservation;
 mod sketch;
+mod snapshot;
 mod striped;
 mod sync;
 mod ticks;
@@ -45,6 +46,7 @@ pub use policy::{Algorithm, Policy};
 pub use quota::Quota;
 pub use reservation::Reservation;
 pub use sketch::{SketchError, SketchLimiter, SketchSize};
+pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
 pub use word::Word;
 

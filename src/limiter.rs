@@ -7,6 +7,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::meter::Meter;
 use crate::policy::Policy;
+use crate::word::Word;
 
 /// One limit shared by all threads that hold a reference to it.
 ///
@@ -24,9 +25,10 @@ use crate::policy::Policy;
 /// ```
 #[derive(Debug)]
 pub struct Limiter {
-    cell: CachePadded<Cell>,
-    meter: Meter,
-    clock: Clock,
+    pub(crate) cell: CachePadded<Cell>,
+    pub(crate) meter: Meter,
+    pub(crate) clock: Clock,
+    pub(crate) policy: Policy,
 }
 
 impl Limiter {
@@ -54,7 +56,13 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn with_clock(policy: impl Into<Policy>, clock: impl Into<Clock>) -> Self {
-        Self { cell: CachePadded::new(Cell::new()), meter: Meter::new(policy), clock: clock.into() }
+        Self::holding(Word::UNUSED, policy.into(), clock.into())
+    }
+
+    /// A limiter that goes on from a word.
+    pub(crate) fn holding(word: Word, policy: Policy, clock: Clock) -> Self {
+        let cell = CachePadded::new(Cell::new(word));
+        Self { cell, meter: Meter::new(policy), clock, policy }
     }
 
     /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.

@@ -97,7 +97,7 @@ impl StripedLimiter {
         let meter = |burst| Self::share(quota, count, burst).map(Meter::new);
         let (small, extra) = (burst / count, burst % count);
         Ok(Self {
-            stripes: (0..stripes).map(|_| CachePadded::new(Cell::new())).collect(),
+            stripes: (0..stripes).map(|_| CachePadded::new(Cell::new(Word::UNUSED))).collect(),
             large: meter(small + u64::from(extra > 0))?,
             small: meter(small)?,
             larger: usize::try_from(extra).unwrap_or(stripes),

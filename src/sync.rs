@@ -125,6 +125,12 @@ pub enum Fault {
     FullestRowDecides,
     /// A row decides although its window has turned since it was chosen.
     TurnedRowDecides,
+    /// A snapshot dates words by a floor that was read before them.
+    SnapshotWithStaleHeader,
+    /// A snapshot keeps both words of a key that moved while it was taken.
+    SnapshotKeepsTwins,
+    /// A snapshot keeps installs in progress.
+    SnapshotKeepsClaims,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.

@@ -38,6 +38,10 @@ impl FromFirst {
         self.limit
     }
 
+    pub(super) fn quantum_ns(&self) -> u64 {
+        self.quantum_ns
+    }
+
     /// The window in force. An open one keeps its start; otherwise the next opens at the first whole
     /// quantum that is not before now.
     fn turn(&self, held: Held, moment: Moment) -> Held {
@@ -73,7 +77,9 @@ impl FromFirst {
         if self.turn(held, self.moment(at_ns)).counts <= self.limit - cost {
             return at_ns;
         }
-        let start = (at_ns / self.quantum_ns + held.ahead).saturating_sub(held.behind);
+        // Saturating: the bits of a restored word may be any.
+        let start =
+            (at_ns / self.quantum_ns).saturating_add(held.ahead).saturating_sub(held.behind);
         start.saturating_mul(self.quantum_ns).saturating_add(self.window_ns)
     }
 

@@ -180,6 +180,17 @@ impl Kernel {
         self.remaining(held, moment, 0) == self.limit()
     }
 
+    /// How finely words count, where that is not fixed by the policy: the ticks of a unit, nanoseconds of a
+    /// quantum, whether segments are ranked. Tells apart words that mean different things.
+    pub(crate) fn fineness(&self) -> u64 {
+        match self {
+            Self::Gcra(gcra) => gcra.unit_ticks(),
+            Self::FromFirst(window) => window.quantum_ns(),
+            Self::SegmentedWindow(window) => u64::from(window.is_ranked()),
+            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::Log(_) => 0,
+        }
+    }
+
     /// The first instant at which `cost` would be admitted. `cost <= limit`.
     ///
     /// Windows place what comes before `at` at `at`; GCRA does not, so the instant may lie before it.

@@ -50,6 +50,10 @@ impl SegmentedWindow {
         self.limit
     }
 
+    pub(super) fn is_ranked(&self) -> bool {
+        self.ranked
+    }
+
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
     fn turn(&self, held: Held) -> Ring {
         if held.behind >= u64::from(self.segments) {

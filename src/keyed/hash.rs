@@ -4,6 +4,7 @@
 //! keys collide in it would have both at once (aHash has had such keys: aHash#163, aHash#292).
 
 use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
 
 use crate::sync::{Fault, planted};
 
@@ -34,6 +35,25 @@ impl<S: BuildHasher> Hashers<S> {
         // Odd, so that the multiplication in `second` is a bijection; from the tag's secret seed.
         let mix = tag.hash_one("second shard") | 1;
         Self { place, tag, mix }
+    }
+
+    /// What the two hashes make of known keys: equal in another process only if they find the same keys
+    /// there. Of several types, since a hash may treat each in a way of its own.
+    pub(super) fn fingerprints(&self) -> [u64; 2] {
+        fn fingerprint(hasher: &impl BuildHasher) -> u64 {
+            let (bytes, text) = ([7_u8, 6, 5], "tollgate");
+            let addresses =
+                [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
+            let hashes = [
+                hasher.hash_one(text),
+                hasher.hash_one(0x0123_4567_89ab_cdef_u64),
+                hasher.hash_one(&bytes[..]),
+                hasher.hash_one(addresses[0]),
+                hasher.hash_one(addresses[1]),
+            ];
+            hashes.into_iter().fold(0, |sum: u64, hash| sum.rotate_left(13).wrapping_add(hash))
+        }
+        [fingerprint(&self.place), fingerprint(&self.tag)]
     }
 
     /// The shard that a key is looked for in first.

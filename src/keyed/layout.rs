@@ -56,19 +56,19 @@ const CLAIM: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) kernel: Kernel,
-    count_bits: u8,
-    time_bits: u8,
+    pub(super) count_bits: u8,
+    pub(super) time_bits: u8,
     state_bits: u8,
     pub(super) tag_bits: u8,
     time_mask: u64,
     /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
     pub(super) words_per_tag: u64,
-    back: u64,
+    pub(super) back: u64,
     /// The furthest that a word's time may lie ahead of the instant that it is written at.
     pub(super) ahead: u64,
     /// E, in the algorithm's unit. At least half of the longest that a word can stay live, so that an
     /// advance past everything that lives takes a handful of steps.
-    epoch_units: u64,
+    pub(super) epoch_units: u64,
     /// E, in granules.
     pub(super) epoch: u64,
 }
@@ -191,6 +191,11 @@ impl Layout {
             _ if word & CLAIM != 0 => Kind::Claim,
             _ => Kind::Live,
         }
+    }
+
+    /// The tag of a live word, as [`Self::is_live`] takes it.
+    pub(super) fn tag(&self, word: u64) -> u64 {
+        word & self.words_per_tag.wrapping_neg()
     }
 
     pub(super) fn claim(&self, tag: u64, nonce: u64) -> u64 {

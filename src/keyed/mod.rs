@@ -8,7 +8,10 @@ mod layout;
 mod log;
 mod many;
 pub(crate) mod prefetch;
+mod restore;
+mod seeds;
 mod shard;
+mod snapshot;
 mod stats;
 mod survey;
 mod table;
@@ -33,6 +36,7 @@ pub(crate) use hash::scale;
 use hash::{Hashers, Identity};
 use layout::Layout;
 use prefetch::prefetch;
+use seeds::Seeds;
 use shard::Shard;
 use table::{Ask, Table};
 
@@ -70,6 +74,9 @@ pub struct KeyedLimiter<K: ?Sized, S = RandomState> {
     hashers: Hashers<S>,
     clock: Clock,
     capacity: usize,
+    policy: Policy,
+    /// Those of the hashers, if they were drawn here.
+    seeds: Option<Seeds>,
     keys: PhantomData<fn(&K)>,
 }
 
@@ -114,8 +121,9 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
         capacity: usize,
         clock: impl Into<Clock>,
     ) -> Result<Self, BuildError> {
-        let [place, tag] = [RandomState::new(), RandomState::new()];
-        KeyedLimiter::with_hashers(policy, capacity, clock, [place, tag])
+        let seeds = Seeds::draw();
+        let limiter = KeyedLimiter::with_hashers(policy, capacity, clock, seeds.hashers())?;
+        Ok(Self { seeds: Some(seeds), ..limiter })
     }
 }
 
@@ -142,11 +150,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         clock: impl Into<Clock>,
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
-        let clock = clock.into();
-        let layout = Layout::plan(&policy.into())?;
+        let (policy, clock) = (policy.into(), clock.into());
+        let layout = Layout::plan(&policy)?;
         let table = Table::new(layout, capacity, floor::floor_at(clock.now().as_nanos()))?;
         let [place, tag] = hashers;
-        Ok(Self { table, hashers: Hashers::new(place, tag), clock, capacity, keys: PhantomData })
+        let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
+        Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })
     }
 
     /// What the limiter's clock reads: the time that [`check`](KeyedLimiter::check) would decide at.

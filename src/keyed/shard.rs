@@ -80,6 +80,11 @@ impl Shard {
         }
     }
 
+    /// A shard that holds these words.
+    pub(super) fn holding(header: Header, words: [u64; CELLS]) -> Self {
+        Self { header: AtomicU64::new(header.0), cells: words.map(AtomicU64::new) }
+    }
+
     #[inline]
     pub(super) fn header(&self) -> Header {
         // Acquire: pairs with the Release of `publish`, and keeps the words' loads after this one.
@@ -183,6 +188,19 @@ impl Header {
 
     pub(super) fn first(floor: u64) -> Self {
         Self(floor & Self::FLOOR_MASK)
+    }
+
+    pub(super) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Whether all that is set in it is what somebody sets.
+    pub(super) fn is_known(self) -> bool {
+        self.0 & !Self::FLOOR_MASK & (Self::ONE_INSTALL - 1) == 0
     }
 
     /// The floor, in granules.

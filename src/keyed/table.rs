@@ -78,17 +78,52 @@ pub(super) struct Table {
 impl Table {
     /// A vacant table for `capacity` keys, whose floors stand at `floor`.
     pub(super) fn new(layout: Layout, capacity: usize, floor: u64) -> Result<Self, BuildError> {
+        let count = Self::pads_for(capacity)?;
+        let bytes = count * size_of::<Pad>();
+        let mut pads = Vec::new();
+        pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
+        pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+    }
+
+    /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
+    /// many and brings few has taken no more than twice the memory of what he has brought.
+    pub(super) fn told<E: From<BuildError>>(
+        layout: Layout,
+        capacity: usize,
+        mut next: impl FnMut() -> Result<Shard, E>,
+    ) -> Result<Self, E> {
+        let count = Self::pads_for(capacity)?;
+        let mut pads = Vec::new();
+        while pads.len() < count {
+            if pads.len() == pads.capacity() {
+                let more = pads.len().clamp(1, count - pads.len());
+                let bytes = (pads.len() + more) * size_of::<Pad>();
+                pads.try_reserve_exact(more).map_err(|_| BuildError::OutOfMemory { bytes })?;
+            }
+            let mut pad = std::array::from_fn(|_| Shard::new(0));
+            for shard in &mut pad {
+                *shard = next()?;
+            }
+            pads.push(CachePadded::new(pad));
+        }
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+    }
+
+    /// The shards of a table for `capacity` keys.
+    pub(super) fn shards_for(capacity: usize) -> Result<usize, BuildError> {
+        Ok(Self::pads_for(capacity)? * SHARDS_PER_PAD)
+    }
+
+    /// Its padded units, whose bytes can be addressed.
+    fn pads_for(capacity: usize) -> Result<usize, BuildError> {
         if capacity == 0 {
             return Err(BuildError::ZeroCapacity);
         }
         let too_large = || BuildError::CapacityTooLarge { capacity };
         let cells = capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
         let count = cells.div_ceil(CELLS).div_ceil(SHARDS_PER_PAD);
-        let bytes = count.checked_mul(size_of::<Pad>()).ok_or_else(too_large)?;
-        let mut pads = Vec::new();
-        pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
-        pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+        count.checked_mul(size_of::<Pad>()).map(|_| count).ok_or_else(too_large)
     }
 
     #[inline]

@@ -1,0 +1,255 @@
+//! Making a table of a snapshot, or nothing.
+//!
+//! What a file says of itself is compared with what a table of this policy is, before anything is made
+//! of it. Then its shards are read into a table that grows as they come, so that a file that promises more
+//! than it has takes no more than a few times its own size. Only when its end, its checksum and every
+//! word are right is there a limiter.
+//!
+//! A checksum is no signature: who may write the file can give a word any state. Hence each is also
+//! looked at: no claims, since nobody would finish them; no live word without a tag, no two of one key.
+//! What is left is a state of the policy, if perhaps of nobody's making, and decides like any other.
+
+use std::hash::{BuildHasher, Hash};
+use std::io::Read;
+use std::marker::PhantomData;
+use std::time::SystemTime;
+
+use crate::clock::Clock;
+use crate::error::BuildError;
+use crate::policy::Policy;
+use crate::snapshot::{
+    Kind as Whose, Preamble, Reader, RestoreError, WORDS_AT, field, length, resume,
+};
+
+use super::KeyedLimiter;
+use super::hash::{Hashers, Identity};
+use super::layout::{Kind, Layout};
+use super::seeds::Seeds;
+use super::shard::{CELLS, Header, Shard};
+use super::snapshot::words_of;
+use super::table::Table;
+
+impl<K: Hash + ?Sized> KeyedLimiter<K> {
+    /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its hashers and its capacity.
+    /// It goes on where that left off.
+    ///
+    /// What has drained meanwhile by the wall clock has drained, never more: if the wall clock went backward
+    /// or has not been set, no time has passed. Give a clock of the kind that the limiter had. One with an
+    /// origin of its own is set to go on from the old one's reading, and one of Unix time is never less
+    /// than it ([`Clock::resumed_at`]); a [`ManualClock`](crate::ManualClock), or a
+    /// [`CoarseClock`](crate::CoarseClock)'s, must have been set to it, as must times for
+    /// [`check_at`](KeyedLimiter::check_at).
+    ///
+    /// The keys must be of the type that they were, and hash alike: nothing in the file tells.
+    ///
+    /// # Errors
+    /// A reader that fails, and a file that is not, to the bit, one of a table of this policy whose
+    /// hashers can be made again here. Nothing is half restored.
+    ///
+    /// ```
+    /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError};
+    /// let quota = Quota::per_hour(2);
+    /// let mut file = Vec::new();
+    /// KeyedLimiter::<str>::new(quota, 1_000)?.snapshot(&mut file)?;
+    /// file[1_000] ^= 1;
+    /// let refused = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..]);
+    /// assert!(matches!(refused, Err(RestoreError::Damaged { part: "file", .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        reader: impl Read,
+    ) -> Result<Self, RestoreError> {
+        Self::read_seeded(policy.into(), clock.into(), reader, None)
+    }
+
+    /// [`restore`](KeyedLimiter::restore) with a reading of the wall clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`restore`](KeyedLimiter::restore).
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tollgate::{Clock, KeyedLimiter, Quota};
+    /// let quota = Quota::per_hour(1);
+    /// let limiter = KeyedLimiter::<str>::new(quota, 1_000)?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
+    /// limiter.snapshot_at(&mut file, wall)?;
+    /// let later = wall + Duration::from_secs(3_600);
+    /// let limiter = KeyedLimiter::<str>::restore_at(quota, Clock::monotonic(), &file[..], later)?;
+    /// assert!(limiter.check("alice", 1).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore_at(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        reader: impl Read,
+        wall: SystemTime,
+    ) -> Result<Self, RestoreError> {
+        Self::read_seeded(policy.into(), clock.into(), reader, Some(wall))
+    }
+
+    fn read_seeded(
+        policy: Policy,
+        clock: Clock,
+        reader: impl Read,
+        wall: Option<SystemTime>,
+    ) -> Result<Self, RestoreError> {
+        let (reader, preamble) = Reader::open(reader)?;
+        let seeds = preamble.seeds.map(Seeds::new);
+        let Some(drawn) = seeds else {
+            // The kind, if that is what is wrong, is the better answer.
+            let layout = Layout::plan(&policy)?;
+            preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
+            return Err(RestoreError::SeedsMissing);
+        };
+        let [place, tag] = drawn.hashers();
+        let limiter =
+            KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag), wall)?;
+        Ok(Self { seeds, ..limiter })
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// [`restore`](KeyedLimiter::restore) for a limiter that was built
+    /// [`with_hashers`](KeyedLimiter::with_hashers): they have to be built again with the same seeds, and
+    /// given in the same order.
+    ///
+    /// # Errors
+    /// As [`restore`](KeyedLimiter::restore); and hashers that make something else of a probe than those
+    /// of the snapshot did.
+    ///
+    /// ```
+    /// use ahash::RandomState;
+    /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError};
+    /// let quota = Quota::per_hour(2);
+    /// let hashers = |seed| [1, 2].map(|n| RandomState::with_seeds(seed, n, 0, 0));
+    /// let clock = Clock::monotonic;
+    /// let limiter = KeyedLimiter::<str, _>::with_hashers(quota, 1_000, clock(), hashers(7))?;
+    /// let mut file = Vec::new();
+    /// limiter.snapshot(&mut file)?;
+    /// let restore = |seed| {
+    ///     KeyedLimiter::<str, _>::restore_with_hashers(quota, clock(), hashers(seed), &file[..])
+    /// };
+    /// assert!(restore(7).is_ok());
+    /// assert!(matches!(restore(8), Err(RestoreError::Hashers)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore_with_hashers(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        hashers: [S; 2],
+        reader: impl Read,
+    ) -> Result<Self, RestoreError> {
+        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
+        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), None)
+    }
+
+    /// [`restore_with_hashers`](KeyedLimiter::restore_with_hashers) with a reading of the wall clock of
+    /// the caller's.
+    ///
+    /// # Errors
+    /// As [`restore_with_hashers`](KeyedLimiter::restore_with_hashers).
+    ///
+    /// ```
+    /// use ahash::RandomState;
+    /// use std::time::SystemTime;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let (quota, clock, wall) = (Quota::per_hour(2), ManualClock::new(), SystemTime::now());
+    /// let hashers = || [1, 2].map(|n| RandomState::with_seeds(n, 2, 3, 4));
+    /// let limiter = KeyedLimiter::<str, _>::with_hashers(quota, 1_000, clock.clone(), hashers())?;
+    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// let mut file = Vec::new();
+    /// limiter.snapshot_at(&mut file, wall)?;
+    /// let limiter = KeyedLimiter::<str, _>::restore_with_hashers_at(
+    ///     quota, clock, hashers(), &file[..], wall,
+    /// )?;
+    /// assert!(!limiter.check("alice", 1).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore_with_hashers_at(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        hashers: [S; 2],
+        reader: impl Read,
+        wall: SystemTime,
+    ) -> Result<Self, RestoreError> {
+        let ([place, tag], opened) = (hashers, Reader::open(reader)?);
+        Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), Some(wall))
+    }
+
+    fn read<R: Read>(
+        (mut reader, preamble): (Reader<R>, Preamble),
+        policy: Policy,
+        clock: Clock,
+        hashers: Hashers<S>,
+        wall: Option<SystemTime>,
+    ) -> Result<Self, RestoreError> {
+        let layout = Layout::plan(&policy)?;
+        preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
+        let capacity = size_of_table(&preamble)?;
+        if preamble.fingerprints != hashers.fingerprints() {
+            return Err(RestoreError::Hashers);
+        }
+        let table = Table::told(layout, capacity, || read_shard(&mut reader))?;
+        reader.close()?;
+        table.is_a_snapshots(|identity| hashers.second(identity, table.shards()))?;
+        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
+    }
+}
+
+/// The capacity of the table, whose shards and whose file have the number and the length that follow.
+fn size_of_table(preamble: &Preamble) -> Result<usize, RestoreError> {
+    let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
+    let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
+    let shards = Table::shards_for(capacity)?;
+    field("number of shards", preamble.shards, shards as u64)?;
+    field("length", preamble.length, length(words_of(shards)).unwrap_or(u64::MAX))?;
+    Ok(capacity)
+}
+
+fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
+    let header = Header::from_bits(reader.word()?);
+    let mut words = [0; CELLS];
+    for word in &mut words {
+        *word = reader.word()?;
+    }
+    Ok(Shard::holding(header, words))
+}
+
+impl Table {
+    /// Refuses a table that no snapshot is of, whatever its checksum.
+    fn is_a_snapshots(&self, second: impl Fn(Identity) -> usize) -> Result<(), RestoreError> {
+        let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
+            let words = words_of(shard).saturating_add(place as u64);
+            let offset = WORDS_AT.saturating_add(8 * words);
+            Err(RestoreError::Word { offset, found, accepted })
+        };
+        for index in 0..self.shards() {
+            let header = self.shard(index).header();
+            if !header.is_known() {
+                return refused(index, 0, header.to_bits(), "a header without a spill deadline");
+            }
+            for cell in 0..CELLS {
+                let word = self.shard(index).load(cell);
+                let accepted = match Layout::kind(word) {
+                    Kind::Claim => "vacant, since nobody would finish this install",
+                    Kind::Live if self.layout.tag(word) == 0 => "vacant, or have a tag",
+                    Kind::Live | Kind::Vacant => continue,
+                };
+                return refused(index, 1 + cell, word, accepted);
+            }
+        }
+        let word = |shard: usize, cell: usize| self.shard(shard).load(cell);
+        match self.twins(word, second).first() {
+            Some(&[(shard, cell), _]) => {
+                let accepted = "vacant, since another word further on has the same key";
+                refused(shard, 1 + cell, word(shard, cell), accepted)
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Copying a table while it is in use.
+//!
+//! # Each word with a floor that it can be read against
+//! A shard is copied as a key is looked for: header, words, header again, and once more if the floor has
+//! moved. Words are loaded `Acquire` before the second header, so the floor that is kept is at least as
+//! new as that of each word's writer, and equal on both sides, so no word was read under a floor that was
+//! replaced meanwhile. Hence each word in the file is in the range of its floor (`layout.rs`), as it is
+//! for every reader. Each turn that is lost means that another thread has advanced a floor.
+//!
+//! # What is not there was idle
+//! Let a charge to key K have been made before the call. If the word with it, or a later one of the same
+//! cell, is read, it is in the file. Otherwise K had been forgotten there before that cell was read:
+//! below a floor F that was published first. Who sees the cell without K's word has that from whoever
+//! took it away, and so, reading the header after it, a floor at or above F: that is the floor in the
+//! file, the charge had drained by it, and whoever brings K back after a restore starts at or above it. A
+//! key that is missing because it moved to a cell that had been read already is the same case: what it
+//! had owed in its old cell has drained by the floor there, and what it was charged in its new one came
+//! after that cell was read.
+//!
+//! # At most one live cell for a key
+//! The table never has two at one moment, but a copy is not of one moment. A key that was read, then
+//! forgotten and installed further on in the order of reading, is there twice. The word that was read
+//! *last* is the newer: were it the older, it would have been forgotten before the other was opened, and
+//! who has read the other (`Acquire` of its opener's `Release`) no longer finds it. And everything that
+//! the older one held had drained by the floor below which it was forgotten, at or above which the newer
+//! one starts. So the older is left out. That takes a whole copy before the first byte is written; it also
+//! makes the copy a matter of milliseconds, however slow the writer.
+//!
+//! # Installs in progress
+//! A claim carries no debt, and its owner does not exist after a restart: it is written as vacant. The
+//! install counter is kept, although nonces matter only to claims. So a table at rest is written as it
+//! is, to the bit.
+//!
+//! A restored table is thus one that could have been there: T1 by the third section, T2 and T3 by the
+//! second, and each word can be read by the first. The rest is the table's own.
+
+use std::hash::{BuildHasher, Hash};
+use std::io::Write;
+use std::ops::Range;
+use std::time::SystemTime;
+
+use crate::clock::Timestamp;
+use crate::snapshot::{
+    Form, Kind as Whose, Preamble, SnapshotError, SnapshotSummary, length, wall_ns, write,
+};
+use crate::sync::{Fault, planted};
+
+use super::KeyedLimiter;
+use super::hash::Identity;
+use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::seeds::Seeds;
+use super::shard::{CELLS, Header, cells};
+use super::table::Table;
+
+/// A shard as it was read.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    header: Header,
+    words: [u64; CELLS],
+}
+
+impl Layout {
+    /// How words are divided, as a file says it.
+    #[expect(clippy::cast_possible_truncation, reason = "7 cells, 20 bits")]
+    pub(super) fn form(&self) -> Form {
+        Form {
+            cells: CELLS as u8,
+            granule_bits: GRANULE_BITS as u8,
+            count_bits: self.count_bits,
+            time_bits: self.time_bits,
+            tag_bits: self.tag_bits,
+            fineness: self.kernel.fineness(),
+            epoch: self.epoch_units,
+            back: self.back,
+        }
+    }
+}
+
+impl Table {
+    fn copy(&self, index: usize) -> Copied {
+        let shard = self.shard(index);
+        loop {
+            let before = shard.header();
+            let mut words = [0; CELLS];
+            for cell in cells() {
+                words[cell] = shard.load(cell);
+            }
+            let stale = planted(Fault::SnapshotWithStaleHeader);
+            let header = if stale { before } else { shard.header() };
+            if header.floor() == before.floor() {
+                return Copied { header, words };
+            }
+        }
+    }
+
+    /// A copy of all shards, in their order, that a table may be made of.
+    fn copy_all(&self, second: impl Fn(Identity) -> usize) -> Result<Vec<Copied>, SnapshotError> {
+        let mut copies = Vec::new();
+        let bytes = self.shards().saturating_mul(size_of::<Copied>());
+        let refused = |_| SnapshotError::OutOfMemory { bytes };
+        copies.try_reserve_exact(self.shards()).map_err(refused)?;
+        copies.extend((0..self.shards()).map(|index| self.copy(index)));
+        for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
+            if Layout::kind(*word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims) {
+                *word = 0;
+            }
+        }
+        let word = |shard: usize, cell: usize| copies[shard].words[cell];
+        for [(shard, cell), _] in self.twins(word, second) {
+            if !planted(Fault::SnapshotKeepsTwins) {
+                copies[shard].words[cell] = 0;
+            }
+        }
+        Ok(copies)
+    }
+
+    /// The live words that are followed, in the order of reading, by another of the same key: shard and
+    /// cell of both. None in a table, and hardly ever one in a copy.
+    pub(super) fn twins(
+        &self,
+        word: impl Fn(usize, usize) -> u64,
+        second: impl Fn(Identity) -> usize,
+    ) -> Vec<[(usize, usize); 2]> {
+        let mut twins = Vec::new();
+        let places = |shards: Range<usize>, cells: usize| {
+            shards.flat_map(move |shard| (0..cells).map(move |cell| (shard, cell)))
+        };
+        for (index, cell) in places(0..self.shards(), CELLS) {
+            let this = word(index, cell);
+            if Layout::kind(this) != Kind::Live {
+                continue;
+            }
+            let tag = self.layout.tag(this);
+            let other = second(Identity { first: index, tag });
+            let other = if other < index { other..other + 1 } else { 0..0 };
+            for (shard, earlier) in places(other, CELLS).chain(places(index..index + 1, cell)) {
+                if self.layout.is_live(word(shard, earlier), tag) {
+                    twins.push([(shard, earlier), (index, cell)]);
+                }
+            }
+        }
+        twins
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// Writes what the table holds, while others go on deciding: of every key all that was charged before
+    /// this call and has not drained, and of a request that is charged meanwhile either its whole cost or
+    /// nothing. Nobody waits, and nothing in the table changes.
+    ///
+    /// A limiter that is [restored](KeyedLimiter::restore) from this admits what this one would have
+    /// admitted, and in the worst case once more what was charged to a key after its word had been read.
+    ///
+    /// The file has 304 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
+    /// and 8. A copy of the table is in memory while it is written. The writer is flushed, not synced:
+    /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
+    /// at every moment.
+    ///
+    /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or
+    /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. Who reads
+    /// it can make keys that collide, as could who reads this process's memory. Keep it where only the
+    /// service can read it.
+    ///
+    /// # Errors
+    /// The writer's; no memory for the copy.
+    ///
+    /// ```
+    /// use tollgate::{Clock, KeyedLimiter, Quota};
+    /// let quota = Quota::per_hour(2);
+    /// let limiter = KeyedLimiter::<str>::new(quota, 1_000)?;
+    /// assert!(limiter.check("alice", 2).is_allowed());
+    /// let mut file = Vec::new();
+    /// limiter.snapshot(&mut file)?;
+    /// // The process ends, another begins.
+    /// let limiter = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..])?;
+    /// assert!(!limiter.check("alice", 1).is_allowed());
+    /// assert!(limiter.check("bob", 1).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
+        // The limiter's clock first: see the head of `snapshot`.
+        let now = self.now();
+        self.write(writer, now, SystemTime::now())
+    }
+
+    /// [`snapshot`](KeyedLimiter::snapshot) with a reading of the wall clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`snapshot`](KeyedLimiter::snapshot).
+    ///
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(2), 1_000)?;
+    /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.keys, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot_at(
+        &self,
+        writer: impl Write,
+        wall: SystemTime,
+    ) -> Result<SnapshotSummary, SnapshotError> {
+        self.write(writer, self.now(), wall)
+    }
+
+    fn write(
+        &self,
+        writer: impl Write,
+        now: Timestamp,
+        wall: SystemTime,
+    ) -> Result<SnapshotSummary, SnapshotError> {
+        let shards = self.table.shards();
+        let copies = self.table.copy_all(|identity| self.hashers.second(identity, shards))?;
+        let bytes = length(words_of(shards)).unwrap_or(u64::MAX);
+        let preamble = Preamble {
+            kind: Whose::Keyed,
+            origin: self.clock.origin(),
+            length: bytes,
+            now_ns: now.as_nanos(),
+            wall_ns: wall_ns(wall),
+            capacity: self.capacity as u64,
+            shards: shards as u64,
+            form: self.table.layout.form(),
+            fingerprints: self.hashers.fingerprints(),
+            seeds: self.seeds.map(Seeds::to_numbers),
+            policy: self.policy.to_string(),
+        };
+        let words = copies.iter().flat_map(|copy| {
+            std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
+        });
+        write(writer, &preamble, words)?;
+        let words = copies.iter().flat_map(|copy| &copy.words);
+        let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
+        Ok(SnapshotSummary { keys, bytes, now })
+    }
+}
+
+/// Words and headers of so many shards.
+pub(super) fn words_of(shards: usize) -> u64 {
+    (shards as u64).saturating_mul(1 + CELLS as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of two shards whose floors stand at 7, with these words.
+    fn table(layout: Layout, words: &[(usize, usize, u64)]) -> Table {
+        let table = Table::new(layout, 8, 7).expect("a table");
+        for &(shard, cell, word) in words {
+            assert!(table.shard(shard).replace(cell, 0, word));
+        }
+        table
+    }
+
+    fn copied(table: &Table, second: impl Fn(Identity) -> usize) -> Vec<(usize, usize, u64)> {
+        let copies = table.copy_all(second).expect("little memory");
+        assert!(copies.iter().all(|copy| copy.header.floor() == 7));
+        let words = |(shard, copy): (usize, &Copied)| copy.words.map(|word| (shard, word));
+        let words = copies.iter().enumerate().map(words);
+        words
+            .flat_map(|words| words.into_iter().enumerate())
+            .filter(|(_, (_, word))| *word != 0)
+            .map(|(cell, (shard, word))| (shard, cell, word))
+            .collect()
+    }
+
+    fn layout() -> Layout {
+        Layout::plan(&"gcra 1/s burst 9".parse().expect("a policy")).expect("a layout")
+    }
+
+    #[test]
+    fn of_a_key_that_moved_the_word_that_was_read_last_is_kept() {
+        let layout = layout();
+        let [one, other] = [5, 6].map(|tag| tag << layout.state_bits());
+        let all = [(0, 1, one | 1), (0, 4, one | 2), (0, 5, other | 3), (1, 2, one | 4)];
+        let table = table(layout, &all);
+        // The other shard is the other; or there is none, and the words of shard 1 are strangers'.
+        assert_eq!(copied(&table, |key| 1 - key.first), [all[2], all[3]]);
+        assert_eq!(copied(&table, |key| key.first), [all[1], all[2], all[3]]);
+    }
+
+    #[test]
+    fn installs_in_progress_are_left_out_and_the_table_stays_as_it_was() {
+        let layout = layout();
+        let tag = 5 << layout.state_bits();
+        let all = [(0, 3, layout.claim(tag, 9)), (1, 0, tag | 1)];
+        let table = table(layout, &all);
+        for _ in 0..2 {
+            assert_eq!(copied(&table, |key| 1 - key.first), [all[1]]);
+        }
+        assert_eq!(table.shard(0).load(3), layout.claim(tag, 9));
+    }
+
+    #[test]
+    fn a_file_tells_how_words_are_divided() {
+        let form =
+            |text: &str| Layout::plan(&text.parse().expect("a policy")).expect("a layout").form();
+        let gcra = form("gcra 10/m burst 10");
+        assert_eq!((gcra.cells, gcra.granule_bits), (7, 20));
+        assert_eq!((gcra.tag_bits, gcra.time_bits, gcra.count_bits), (44, 19, 0));
+        assert_eq!(gcra.fineness, 1 << 12);
+        assert_eq!(form("fixed-window 100/m from-first").fineness, 100_000);
+        assert_eq!(form("segmented-window 20/m x4").fineness, 0);
+        assert_eq!(form("segmented-window 100/m x6").fineness, 1);
+        assert_eq!(form("sliding-window 100/m").fineness, 0);
+    }
+}

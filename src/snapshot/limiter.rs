@@ -1,0 +1,176 @@
+//! Snapshots of a [`Limiter`]: one word.
+
+use std::io::{Read, Write};
+use std::time::SystemTime;
+
+use super::{
+    Form, Kind, Preamble, Reader, RestoreError, SnapshotError, SnapshotSummary, field, length,
+    resume, wall_ns, write,
+};
+use crate::clock::{Clock, Timestamp};
+use crate::limiter::Limiter;
+use crate::meter::Meter;
+use crate::policy::Policy;
+use crate::word::Word;
+
+impl Limiter {
+    /// Writes what this limit holds, while others go on deciding: all that was charged before this call,
+    /// and of a request that is charged meanwhile either its whole cost or nothing. Units that lie in
+    /// leases are charged.
+    ///
+    /// The writer is flushed, not synced. Write to a new file, sync that, and then rename it over the old
+    /// one, so that there is a whole one at every moment.
+    ///
+    /// # Errors
+    /// The writer's.
+    ///
+    /// ```
+    /// use tollgate::{Clock, Limiter, Quota};
+    /// let quota = Quota::per_hour(2);
+    /// let limiter = Limiter::new(quota);
+    /// assert!(limiter.check(2).is_allowed());
+    /// let mut file = Vec::new();
+    /// limiter.snapshot(&mut file)?;
+    /// let restored = Limiter::restore(quota, Clock::monotonic(), &file[..])?;
+    /// assert!(!restored.check(1).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
+        let now = self.now();
+        self.write(writer, now, SystemTime::now())
+    }
+
+    /// [`snapshot`](Limiter::snapshot) with a reading of the wall clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`snapshot`](Limiter::snapshot).
+    ///
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(2));
+    /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.bytes, 320);
+    /// # Ok::<(), tollgate::SnapshotError>(())
+    /// ```
+    pub fn snapshot_at(
+        &self,
+        writer: impl Write,
+        wall: SystemTime,
+    ) -> Result<SnapshotSummary, SnapshotError> {
+        self.write(writer, self.now(), wall)
+    }
+
+    fn write(
+        &self,
+        writer: impl Write,
+        now: Timestamp,
+        wall: SystemTime,
+    ) -> Result<SnapshotSummary, SnapshotError> {
+        let word = self.cell.load().to_bits();
+        let bytes = length(1).unwrap_or(0);
+        let preamble = Preamble {
+            kind: Kind::Limiter,
+            origin: self.clock.origin(),
+            length: bytes,
+            now_ns: now.as_nanos(),
+            wall_ns: wall_ns(wall),
+            capacity: 1,
+            shards: 0,
+            form: form(&self.meter),
+            fingerprints: [0; 2],
+            seeds: None,
+            policy: self.policy.to_string(),
+        };
+        write(writer, &preamble, std::iter::once(word))?;
+        Ok(SnapshotSummary { keys: usize::from(word != 0), bytes, now })
+    }
+
+    /// The limiter whose [`snapshot`](Limiter::snapshot) this is. It goes on where that left off.
+    ///
+    /// What has drained meanwhile by the wall clock has drained. Give a clock of the kind that it had; one
+    /// with an origin of its own is set to go on from the old one's reading, see [`Clock::resumed_at`].
+    ///
+    /// # Errors
+    /// A reader that fails, and a file that is not, to the bit, one of a limiter of this policy.
+    ///
+    /// ```
+    /// use tollgate::{Clock, Limiter, Quota, RestoreError};
+    /// let mut file = Vec::new();
+    /// Limiter::new(Quota::per_hour(2)).snapshot(&mut file)?;
+    /// let refused = Limiter::restore(Quota::per_hour(3), Clock::monotonic(), &file[..]);
+    /// assert!(matches!(refused, Err(RestoreError::Policy { .. })));
+    /// # Ok::<(), tollgate::SnapshotError>(())
+    /// ```
+    pub fn restore(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        reader: impl Read,
+    ) -> Result<Self, RestoreError> {
+        Self::read(policy.into(), clock.into(), reader, None)
+    }
+
+    /// [`restore`](Limiter::restore) with a reading of the wall clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`restore`](Limiter::restore).
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tollgate::{Clock, Limiter, Quota};
+    /// let quota = Quota::per_hour(1);
+    /// let limiter = Limiter::new(quota);
+    /// assert!(limiter.check(1).is_allowed());
+    /// let (mut file, wall) = (Vec::new(), SystemTime::now());
+    /// limiter.snapshot_at(&mut file, wall)?;
+    /// let later = wall + Duration::from_secs(3_600);
+    /// let restored = Limiter::restore_at(quota, Clock::monotonic(), &file[..], later)?;
+    /// assert!(restored.check(1).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore_at(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        reader: impl Read,
+        wall: SystemTime,
+    ) -> Result<Self, RestoreError> {
+        Self::read(policy.into(), clock.into(), reader, Some(wall))
+    }
+
+    fn read(
+        policy: Policy,
+        clock: Clock,
+        reader: impl Read,
+        wall: Option<SystemTime>,
+    ) -> Result<Self, RestoreError> {
+        let (mut reader, preamble) = Reader::open(reader)?;
+        let form = form(&Meter::new(policy));
+        preamble.is_of(Kind::Limiter, policy, form, clock.origin())?;
+        field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
+        for (name, found, expected) in [
+            ("capacity", preamble.capacity, 1),
+            ("number of shards", preamble.shards, 0),
+            ("length", preamble.length, length(1).unwrap_or(0)),
+            ("fingerprint", preamble.fingerprints[0], 0),
+            ("fingerprint", preamble.fingerprints[1], 0),
+        ] {
+            field(name, found, expected)?;
+        }
+        // Any bits are some state: see `Word::from_bits`.
+        let word = Word::from_bits(reader.word()?);
+        reader.close()?;
+        let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
+        Ok(Self::holding(word, policy, clock))
+    }
+}
+
+fn form(meter: &Meter) -> Form {
+    let count_bits = meter.fields.count_bits;
+    Form {
+        cells: 1,
+        count_bits,
+        time_bits: 64 - count_bits,
+        fineness: meter.kernel.fineness(),
+        ..Form::default()
+    }
+}

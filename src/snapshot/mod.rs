@@ -1,0 +1,234 @@
+//! Snapshots: what a limiter holds, as a file, so that a restart forgets nothing.
+//!
+//! # What is promised
+//! * **Nothing blocks.** A snapshot only loads. Other threads go on deciding, and write as they would.
+//! * **What is charged meanwhile.** Each word is read once, and what was charged to it before that moment
+//!   is in the file, what is charged later is not. So the file holds, of every key, all that was charged
+//!   before `snapshot` was called and has not drained, and of what is charged during the call, either
+//!   all of a request's cost or nothing. A decision is one compare-and-swap, so there are no halves.
+//! * **A restore never admits beyond that.** Its words are the file's. So it admits what the limiter would
+//!   have admitted from there on, and in the worst case once more what was charged after the word was
+//!   read. Who wants that to be nothing takes the snapshot when the last request has been decided.
+//! * **Whole or not at all.** A file with a checksum that is not its own, of another length, version,
+//!   policy, layout, pointer width, kind of clock or with other hashers is refused before anything is
+//!   made of it, and the error says which.
+//!
+//! Why all this holds of a table whose keys come, go and move between cells while it is copied is argued
+//! at the head of `src/keyed/snapshot.rs`.
+//!
+//! # Time
+//! Words hold times of the limiter's clock, and stay as they are: it is the restored *clock* that goes
+//! on where the old one left off.
+//!
+//! | clock | reads at the restore |
+//! |---|---|
+//! | [`Clock::monotonic`], [`Clock::system`] | the old reading, and what the wall clock says has passed |
+//! | [`Clock::unix`] | the wall clock, but no less than the old reading |
+//! | [`ManualClock`](crate::ManualClock), [`CoarseClock`](crate::CoarseClock) | what it reads; less than the old reading is refused |
+//!
+//! So windows stay on their grid, and what has drained by the wall clock has drained, never more. If the
+//! wall clock went backward, or is unknown at either end, no time has passed: that can only deny. Unknown is
+//! a wall clock that reads less than 2020: one that has not been set since the machine was started.
+//!
+//! The readings are taken in this order: the limiter's clock and then the wall clock at the snapshot,
+//! the wall clock and then the clock at the restore. So what passes between two of them is lost, not won.
+
+mod checksum;
+mod error;
+mod limiter;
+mod preamble;
+
+pub use error::{RestoreError, SnapshotError};
+pub(crate) use preamble::{Form, Kind, Preamble, field};
+
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::time::{Duration, SystemTime};
+
+use crate::clock::{Clock, Origin, Timestamp};
+
+use checksum::Checksum;
+use preamble::PREAMBLE_BYTES;
+
+/// Of a checksum, and of a word.
+const NUMBER_BYTES: usize = 8;
+
+/// Where the words begin: after the preamble and its checksum.
+pub(crate) const WORDS_AT: u64 = (PREAMBLE_BYTES + NUMBER_BYTES) as u64;
+
+/// 2020-01-01. A wall clock that reads less has not been set.
+const SET_SINCE: Timestamp = Timestamp::from_secs(1_577_836_800);
+
+/// What a snapshot came to.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Quota};
+/// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
+/// assert!(limiter.check("alice", 1).is_allowed());
+/// let mut file = Vec::new();
+/// let saved = limiter.snapshot(&mut file)?;
+/// assert_eq!((saved.keys, saved.bytes), (1, file.len() as u64));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnapshotSummary {
+    /// Keys that were written. Some may have become idle, without having been forgotten yet.
+    pub keys: usize,
+    /// The length of the file.
+    pub bytes: u64,
+    /// What the limiter's clock read. A restored clock goes on from here.
+    pub now: Timestamp,
+}
+
+/// The length of a file with so many words, or `None` if no file is so long.
+pub(crate) fn length(words: u64) -> Option<u64> {
+    words.checked_mul(NUMBER_BYTES as u64)?.checked_add(WORDS_AT + NUMBER_BYTES as u64)
+}
+
+/// Writes a whole snapshot, and flushes.
+pub(crate) fn write<W: Write>(
+    writer: W,
+    preamble: &Preamble,
+    words: impl Iterator<Item = u64>,
+) -> Result<(), SnapshotError> {
+    let mut writer = BufWriter::new(writer);
+    let mut checksum = Checksum::new();
+    let bytes = preamble.to_bytes();
+    checksum.add(&bytes);
+    writer.write_all(&bytes)?;
+    // Not part of the second checksum: what is followed by its own CRC leaves the same rest, whatever it
+    // is, and the second would say nothing of the preamble.
+    writer.write_all(&checksum.value().to_le_bytes())?;
+    for word in words {
+        let bytes = word.to_le_bytes();
+        checksum.add(&bytes);
+        writer.write_all(&bytes)?;
+    }
+    writer.write_all(&checksum.value().to_le_bytes())?;
+    Ok(writer.flush()?)
+}
+
+/// A snapshot being read. Allocates one buffer of a few KiB.
+pub(crate) struct Reader<R: Read> {
+    input: BufReader<R>,
+    checksum: Checksum,
+    bytes: u64,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the preamble, and refuses one that is damaged or not of this version.
+    pub(crate) fn open(input: R) -> Result<(Self, Preamble), RestoreError> {
+        let (input, checksum) = (BufReader::new(input), Checksum::new());
+        let mut reader = Self { input, checksum, bytes: 0 };
+        let mut bytes = [0; PREAMBLE_BYTES];
+        match reader.fill(&mut bytes, WORDS_AT + NUMBER_BYTES as u64) {
+            // What is no snapshot is told so, also if it is short.
+            Err(short @ RestoreError::Truncated { .. }) => {
+                let count = bytes.len().min(usize::try_from(reader.bytes).unwrap_or(0));
+                preamble::is_ours(&bytes[..count]).and(Err(short))
+            }
+            Err(other) => Err(other),
+            Ok(()) => preamble::is_ours(&bytes),
+        }?;
+        reader.checksum.add(&bytes);
+        reader.verify("preamble")?;
+        Ok((reader, Preamble::from_bytes(&bytes)?))
+    }
+
+    /// The next word.
+    pub(crate) fn word(&mut self) -> Result<u64, RestoreError> {
+        let mut bytes = [0; NUMBER_BYTES];
+        self.fill(&mut bytes, self.bytes + 2 * NUMBER_BYTES as u64)?;
+        self.checksum.add(&bytes);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Refuses a file that is damaged or goes on.
+    pub(crate) fn close(mut self) -> Result<(), RestoreError> {
+        self.verify("file")?;
+        let goes_on = !self.input.fill_buf().map_err(RestoreError::Read)?.is_empty();
+        if goes_on { Err(RestoreError::TooLong { expected: self.bytes }) } else { Ok(()) }
+    }
+
+    fn verify(&mut self, part: &'static str) -> Result<(), RestoreError> {
+        let mut bytes = [0; NUMBER_BYTES];
+        self.fill(&mut bytes, self.bytes + NUMBER_BYTES as u64)?;
+        let (found, expected) = (self.checksum.value(), u64::from_le_bytes(bytes));
+        if found == expected {
+            Ok(())
+        } else {
+            Err(RestoreError::Damaged { part, found, expected })
+        }
+    }
+
+    /// Reads so many bytes of a file that must have at least `needed`.
+    fn fill(&mut self, bytes: &mut [u8], needed: u64) -> Result<(), RestoreError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.input.read(rest) {
+                Ok(0) => return Err(RestoreError::Truncated { found: self.bytes, needed }),
+                Ok(count) => {
+                    self.bytes += count as u64;
+                    rest = &mut rest[count..];
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(RestoreError::Read(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a wall clock reads, in nanoseconds since 1970: as it is kept in a file.
+pub(crate) fn wall_ns(wall: SystemTime) -> u64 {
+    Timestamp::from(wall).as_nanos()
+}
+
+/// The time between two readings of the wall clock; none if either is unknown, or it went backward.
+fn passed(saved_ns: u64, wall: SystemTime) -> Duration {
+    let (saved, now) = (Timestamp::from_nanos(saved_ns), Timestamp::from(wall));
+    if saved < SET_SINCE || now < SET_SINCE { Duration::ZERO } else { now - saved }
+}
+
+/// The clock that a restored limiter goes on with.
+pub(crate) fn resume(
+    clock: Clock,
+    preamble: &Preamble,
+    wall: SystemTime,
+) -> Result<Clock, RestoreError> {
+    let saved = Timestamp::from_nanos(preamble.now_ns);
+    let reading = match preamble.origin {
+        // Adding what has passed would be right too, but windows would drift off the wall clock.
+        Origin::Unix => saved,
+        Origin::Own | Origin::Told => saved + passed(preamble.wall_ns, wall),
+    };
+    let clock = clock.resumed_at(reading);
+    let found = clock.now();
+    if found < saved { Err(RestoreError::ClockBehind { found, saved }) } else { Ok(clock) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: u64 = 1_790_000_000;
+
+    fn wall(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_has_passed_is_told_by_two_known_readings_of_the_wall_clock() {
+        let saved_ns = wall_ns(wall(NOON));
+        assert_eq!(saved_ns, NOON * 1_000_000_000);
+        assert_eq!(passed(saved_ns, wall(NOON + 7)), Duration::from_secs(7));
+        assert_eq!(passed(saved_ns, wall(NOON)), Duration::ZERO);
+        assert_eq!(passed(saved_ns, wall(NOON - 1)), Duration::ZERO, "backward");
+        assert_eq!(passed(saved_ns, wall(5)), Duration::ZERO, "not set at the restore");
+        assert_eq!(passed(wall_ns(wall(5)), wall(NOON)), Duration::ZERO, "nor at the snapshot");
+        let set = SET_SINCE.as_nanos();
+        assert_eq!(passed(set, wall(1_577_836_801)), Duration::from_secs(1));
+        assert_eq!(passed(set - 1, wall(1_577_836_801)), Duration::ZERO);
+        assert_eq!(passed(set - 1, wall(1_577_836_799)), Duration::ZERO);
+    }
+}

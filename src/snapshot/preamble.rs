@@ -1,0 +1,349 @@
+//! [`Preamble`]: what a snapshot says of itself before its words, in [`PREAMBLE_BYTES`] bytes.
+//!
+//! Byte by byte in `docs/snapshot-format.md`; a test holds a whole file of it.
+
+use std::fmt;
+
+use super::error::RestoreError;
+use crate::clock::Origin;
+use crate::policy::Policy;
+
+pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
+
+/// The version of the format. A version reads itself and no other.
+pub(super) const VERSION: u32 = 1;
+
+/// Without its checksum.
+pub(super) const PREAMBLE_BYTES: usize = 296;
+
+/// The longest policy has fewer than 90 bytes.
+const POLICY_BYTES: usize = 128;
+
+/// The pointers of this machine, in bits.
+#[expect(clippy::cast_possible_truncation, reason = "128 at most")]
+const POINTER_BITS: u8 = usize::BITS as u8;
+
+/// Whose snapshot it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Keyed,
+    Limiter,
+}
+
+impl Kind {
+    const ALL: [(u8, Self, &'static str); 2] =
+        [(1, Self::Keyed, "KeyedLimiter"), (2, Self::Limiter, "Limiter")];
+
+    fn of(code: u8) -> Result<Self, RestoreError> {
+        let known = Self::ALL.into_iter().find(|(known, ..)| *known == code);
+        let refused = RestoreError::Field { name: "kind", found: code.into(), expected: 1 };
+        known.map(|(_, kind, _)| kind).ok_or(refused)
+    }
+
+    fn code(self) -> u8 {
+        Self::ALL.into_iter().find(|(_, kind, _)| *kind == self).map_or(0, |(code, ..)| code)
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, kind, _)| *kind == self).map_or("", |(.., name)| name)
+    }
+}
+
+impl Origin {
+    const ALL: [(u8, Self, &'static str); 3] = [
+        (1, Self::Own, "the start of a clock"),
+        (2, Self::Unix, "the Unix epoch"),
+        (3, Self::Told, "wherever its owner does (a ManualClock or CoarseClock)"),
+    ];
+
+    fn of(code: u8) -> Result<Self, RestoreError> {
+        let known = Self::ALL.into_iter().find(|(known, ..)| *known == code);
+        let refused =
+            RestoreError::Field { name: "kind of clock", found: code.into(), expected: 1 };
+        known.map(|(_, origin, _)| origin).ok_or(refused)
+    }
+
+    fn code(self) -> u8 {
+        Self::ALL.into_iter().find(|(_, origin, _)| *origin == self).map_or(0, |(code, ..)| code)
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, origin, _)| *origin == self).map_or("", |(.., name)| name)
+    }
+}
+
+/// How words are divided, and what their parts count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) cells: u8,
+    pub(crate) granule_bits: u8,
+    pub(crate) count_bits: u8,
+    pub(crate) time_bits: u8,
+    pub(crate) tag_bits: u8,
+    /// GCRA: the ticks of a unit. From-first: nanoseconds of a quantum. Segments: 1 if ranked.
+    pub(crate) fineness: u64,
+    /// The epoch, and how far back from now a word is read, in the algorithm's unit.
+    pub(crate) epoch: u64,
+    pub(crate) back: u64,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cells, granule_bits, count_bits, time_bits, tag_bits, fineness, epoch, back } =
+            self;
+        write!(
+            f,
+            "{tag_bits} bits of tag, {time_bits} of time and {count_bits} of counts in {cells} cells, \
+             fineness {fineness}, epoch {epoch}, back {back}, granule 2^{granule_bits} ns"
+        )
+    }
+}
+
+/// What a snapshot says of itself.
+#[derive(Clone)]
+pub(crate) struct Preamble {
+    pub(crate) kind: Kind,
+    pub(crate) origin: Origin,
+    /// Of the whole file, in bytes.
+    pub(crate) length: u64,
+    pub(crate) now_ns: u64,
+    pub(crate) wall_ns: u64,
+    pub(crate) capacity: u64,
+    pub(crate) shards: u64,
+    pub(crate) form: Form,
+    pub(crate) fingerprints: [u64; 2],
+    pub(crate) seeds: Option<[u64; 8]>,
+    /// The policy's text.
+    pub(crate) policy: String,
+}
+
+impl Preamble {
+    pub(super) fn to_bytes(&self) -> [u8; PREAMBLE_BYTES] {
+        let mut bytes = [0; PREAMBLE_BYTES];
+        let mut rest = &mut bytes[..];
+        let mut put = |field: &[u8]| {
+            let (head, tail) = std::mem::take(&mut rest).split_at_mut(field.len());
+            head.copy_from_slice(field);
+            rest = tail;
+        };
+        put(&MAGIC);
+        put(&VERSION.to_le_bytes());
+        put(&[self.kind.code(), POINTER_BITS, self.origin.code(), self.seeds.is_some().into()]);
+        for number in [self.length, self.now_ns, self.wall_ns, self.capacity, self.shards] {
+            put(&number.to_le_bytes());
+        }
+        let form = &self.form;
+        let text = &self.policy.as_bytes()[..self.policy.len().min(POLICY_BYTES)];
+        let text_length = u8::try_from(text.len()).unwrap_or(0);
+        put(&[form.cells, form.granule_bits, form.count_bits, form.time_bits, form.tag_bits]);
+        put(&[text_length, 0, 0]);
+        for number in [form.fineness, form.epoch, form.back] {
+            put(&number.to_le_bytes());
+        }
+        for number in self.fingerprints.into_iter().chain(self.seeds.unwrap_or_default()) {
+            put(&number.to_le_bytes());
+        }
+        put(text);
+        bytes
+    }
+
+    /// Reads what [`is_ours`] and the checksum let through.
+    pub(super) fn from_bytes(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, RestoreError> {
+        let mut rest = &bytes[12..];
+        let [kind, pointer_bits, origin, has_seeds] = take(&mut rest);
+        let [length, now_ns, wall_ns, capacity, shards] = numbers(&mut rest);
+        let [cells, granule_bits, count_bits, time_bits, tag_bits, text_length, zeros @ ..] =
+            take::<8>(&mut rest);
+        let [fineness, epoch, back] = numbers(&mut rest);
+        let fingerprints = numbers(&mut rest);
+        let seeds: [u64; 8] = numbers(&mut rest);
+        let text: [u8; POLICY_BYTES] = take(&mut rest);
+        if pointer_bits != POINTER_BITS {
+            let (found, expected) = (pointer_bits, POINTER_BITS);
+            return Err(RestoreError::PointerWidth { found, expected });
+        }
+        field("reserved bytes", u64::from(u16::from_le_bytes(zeros)), 0)?;
+        field("mark of seeds", u64::from(has_seeds), u64::from(has_seeds.min(1)))?;
+        if has_seeds == 0 {
+            seeds.into_iter().try_for_each(|seed| field("place of seeds", seed, 0))?;
+        }
+        let (policy, padding) = text.split_at(usize::from(text_length).min(POLICY_BYTES));
+        field("length of the policy", u64::from(text_length), policy.len() as u64)?;
+        padding.iter().try_for_each(|&byte| field("padding of the policy", byte.into(), 0))?;
+        Ok(Self {
+            kind: Kind::of(kind)?,
+            origin: Origin::of(origin)?,
+            length,
+            now_ns,
+            wall_ns,
+            capacity,
+            shards,
+            form: Form {
+                cells,
+                granule_bits,
+                count_bits,
+                time_bits,
+                tag_bits,
+                fineness,
+                epoch,
+                back,
+            },
+            fingerprints,
+            seeds: (has_seeds == 1).then_some(seeds),
+            policy: String::from_utf8_lossy(policy).into_owned(),
+        })
+    }
+
+    /// Refuses the snapshot of another limiter than is to be restored.
+    pub(crate) fn is_of(
+        &self,
+        kind: Kind,
+        policy: Policy,
+        form: Form,
+        origin: Origin,
+    ) -> Result<(), RestoreError> {
+        if self.kind != kind {
+            return Err(RestoreError::Kind { found: self.kind.name(), expected: kind.name() });
+        }
+        let expected = policy.to_string();
+        if self.policy != expected {
+            return Err(RestoreError::Policy { found: self.policy.clone(), expected });
+        }
+        if self.form != form {
+            let [found, expected] = [self.form, form].map(|form| form.to_string());
+            return Err(RestoreError::Layout { found, expected });
+        }
+        if self.origin != origin {
+            let [found, given] = [self.origin, origin].map(Origin::name);
+            return Err(RestoreError::ClockOrigin { found, given });
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a file whose first bytes, as many as there are, are not those of a snapshot that this version
+/// can check.
+pub(super) fn is_ours(bytes: &[u8]) -> Result<(), RestoreError> {
+    let (magic, mut rest) = bytes.split_at(bytes.len().min(MAGIC.len()));
+    if !MAGIC.starts_with(magic) {
+        let mut found = [0; MAGIC.len()];
+        found[..magic.len()].copy_from_slice(magic);
+        return Err(RestoreError::NotASnapshot { found });
+    }
+    if rest.len() < size_of_val(&VERSION) {
+        return Ok(()); // too short to tell, which is another error
+    }
+    match u32::from_le_bytes(take(&mut rest)) {
+        VERSION => Ok(()),
+        found => Err(RestoreError::Version { found }),
+    }
+}
+
+/// Refuses another number than the one that is right.
+pub(crate) fn field(name: &'static str, found: u64, expected: u64) -> Result<(), RestoreError> {
+    if found == expected { Ok(()) } else { Err(RestoreError::Field { name, found, expected }) }
+}
+
+/// The next bytes; zeros where there are none, which the sizes above rule out.
+fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
+    match rest.split_first_chunk() {
+        Some((head, tail)) => {
+            *rest = tail;
+            *head
+        }
+        None => [0; N],
+    }
+}
+
+fn numbers<const N: usize>(rest: &mut &[u8]) -> [u64; N] {
+    std::array::from_fn(|_| u64::from_le_bytes(take(rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preamble(policy: &str) -> Preamble {
+        Preamble {
+            kind: Kind::Keyed,
+            origin: Origin::Unix,
+            length: 1,
+            now_ns: 2,
+            wall_ns: 3,
+            capacity: 4,
+            shards: 5,
+            form: Form {
+                cells: 6,
+                granule_bits: 7,
+                count_bits: 8,
+                time_bits: 9,
+                tag_bits: 10,
+                fineness: 11,
+                epoch: 12,
+                back: 13,
+            },
+            fingerprints: [14, 15],
+            seeds: Some([16, 17, 18, 19, 20, 21, 22, 23]),
+            policy: policy.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_preamble_ends_with_its_policy() {
+        let bytes = preamble("gcra 1/s burst 1").to_bytes();
+        assert_eq!(&bytes[168..168 + 17], b"gcra 1/s burst 1\0");
+        assert_eq!(PREAMBLE_BYTES, 168 + POLICY_BYTES);
+    }
+
+    #[test]
+    fn the_longest_policy_fits() {
+        // Twenty digits is as long as a number gets.
+        let longest = "segmented-window 10000000000000000000/10000000000000000000ns x64";
+        let with_burst =
+            "gcra 10000000000000000000/10000000000000000000ns burst 10000000000000000000";
+        for text in [longest, with_burst] {
+            let read = Preamble::from_bytes(&preamble(text).to_bytes()).expect("a preamble");
+            assert_eq!(read.policy, text);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_or_refused_to_the_bit() {
+        let bytes = preamble("gcra 1/s burst 1").to_bytes();
+        for bit in 96..8 * PREAMBLE_BYTES {
+            let mut other = bytes;
+            other[bit / 8] ^= 1 << (bit % 8);
+            if let Ok(read) = Preamble::from_bytes(&other) {
+                // The text may have become one that is not UTF-8: that is no policy's.
+                let lossy = read.policy.contains('\u{fffd}');
+                assert!(lossy || read.to_bytes() == other, "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_that_stands_for_nothing_is_refused_by_its_name() {
+        for (at, value, name) in [
+            (12, 3, "kind"),
+            (14, 0, "kind of clock"),
+            (15, 2, "mark of seeds"),
+            (61, 129, "length of the policy"),
+            (62, 1, "reserved bytes"),
+            (295, 1, "padding of the policy"),
+        ] {
+            let mut bytes = preamble("gcra 1/s burst 1").to_bytes();
+            bytes[at] = value;
+            match Preamble::from_bytes(&bytes).map(|_| ()) {
+                Err(RestoreError::Field { name: found, .. }) => assert_eq!(found, name),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        let mut bytes = preamble("gcra 1/s burst 1").to_bytes();
+        bytes[15] = 0;
+        let refused = Preamble::from_bytes(&bytes).map(|_| ());
+        assert!(matches!(
+            refused,
+            Err(RestoreError::Field { name: "place of seeds", found: 16, .. })
+        ));
+    }
+}

@@ -1,0 +1,172 @@
+//! The time between two processes: what the wall clock says has passed has passed, never more.
+//!
+//! A monotonic clock is read a little later than it was set, so its reading is held to lie within a
+//! minute; what was charged is asked about at exact times.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tollgate::{Clock, CoarseClock, KeyedLimiter, Limiter, ManualClock, RestoreError, Timestamp};
+
+use crate::common::policy;
+use crate::file::wall;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Takes a snapshot at one wall time and restores at another. Gives what the clock read at the snapshot,
+/// and what the restored one reads.
+fn readings(clock: fn() -> Clock, saved: SystemTime, restored: SystemTime) -> [Timestamp; 2] {
+    let policy = policy("fixed-window 1/h");
+    let (table, limit) = (
+        KeyedLimiter::<str>::with_clock(policy, 9, clock()).unwrap(),
+        Limiter::with_clock(policy, clock()),
+    );
+    let (mut of_table, mut of_limit) = (Vec::new(), Vec::new());
+    let before = table.snapshot_at(&mut of_table, saved).unwrap().now;
+    let other = limit.snapshot_at(&mut of_limit, saved).unwrap().now;
+    let table = KeyedLimiter::<str>::restore_at(policy, clock(), &of_table[..], restored).unwrap();
+    let limit = Limiter::restore_at(policy, clock(), &of_limit[..], restored).unwrap();
+    let after = table.now();
+    assert!(limit.now() - other < after - before + MINUTE);
+    assert!(after - before < limit.now() - other + MINUTE);
+    [before, after]
+}
+
+fn is_about(passed: Duration, expected: Duration) -> bool {
+    passed >= expected && passed < expected + MINUTE
+}
+
+#[test]
+fn a_monotonic_clock_goes_on_by_what_the_wall_clock_says() {
+    for clock in [Clock::monotonic, Clock::system] {
+        let [before, after] = readings(clock, wall(0), wall(7_200));
+        assert!(is_about(after - before, 2 * HOUR), "{before:?} {after:?}");
+    }
+}
+
+#[test]
+fn no_time_has_passed_if_the_wall_clock_went_backward_or_is_unknown() {
+    let unset = UNIX_EPOCH + Duration::from_secs(30);
+    for [saved, restored] in
+        [[wall(7_200), wall(0)], [unset, wall(0)], [wall(0), unset], [UNIX_EPOCH - HOUR, wall(0)]]
+    {
+        for clock in [Clock::monotonic, Clock::system] {
+            let [before, after] = readings(clock, saved, restored);
+            assert!(is_about(after - before, Duration::ZERO) && after >= before);
+        }
+    }
+}
+
+#[test]
+fn unix_time_is_the_wall_clocks_and_never_less_than_it_was() {
+    // The clock asks the system itself; the wall times given are for what has no origin of its own.
+    let [before, after] = readings(Clock::unix, wall(0), wall(7_200));
+    assert!(after >= before && is_about(after - before, Duration::ZERO));
+    let policy = policy("gcra 1/h");
+    let ahead = Clock::unix().resumed_at(Clock::unix().now() + 24 * HOUR);
+    let limiter = KeyedLimiter::<str>::with_clock(policy, 9, ahead).unwrap();
+    let mut file = Vec::new();
+    let saved = limiter.snapshot(&mut file).unwrap().now;
+    let restored = KeyedLimiter::<str>::restore(policy, Clock::unix(), &file[..]).unwrap();
+    assert!(restored.now() >= saved && is_about(restored.now() - saved, Duration::ZERO));
+}
+
+#[test]
+fn what_has_drained_meanwhile_has_drained_to_the_nanosecond() {
+    let policy = policy("gcra 2/h burst 4");
+    let clock = ManualClock::new();
+    // An hour is a whole number of ticks: nothing is rounded.
+    clock.set(Timestamp::from_secs(3_600));
+    let table = KeyedLimiter::<str>::with_clock(policy, 9, clock.clone()).unwrap();
+    assert!(table.check("alice", 4).is_allowed());
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    clock.advance(HOUR);
+    let restored = KeyedLimiter::<str>::restore(policy, clock, &file[..]).unwrap();
+    assert_eq!(restored.peek("alice", 1).remaining(), 2);
+    let third = Timestamp::from_secs(3_600) + HOUR + HOUR / 2;
+    let just_before = Timestamp::from_nanos(third.as_nanos() - 1);
+    assert!(!restored.peek_at("alice", 3, just_before).is_allowed());
+    assert!(restored.peek_at("alice", 3, third).is_allowed());
+}
+
+#[test]
+fn windows_stay_on_their_grid() {
+    // Windows of 10 s, counted from the old clock's origin: whatever the new process's age.
+    let policy = policy("fixed-window 5/10s");
+    let start = || Clock::monotonic().resumed_at(Timestamp::from_secs(1_003));
+    let table = KeyedLimiter::<str>::with_clock(policy, 9, start()).unwrap();
+    assert!(table.check_at("alice", 5, Timestamp::from_secs(1_003)).is_allowed());
+    let mut file = Vec::new();
+    table.snapshot_at(&mut file, wall(0)).unwrap();
+    let restored =
+        KeyedLimiter::<str>::restore_at(policy, Clock::monotonic(), &file[..], wall(4)).unwrap();
+    assert!(restored.now() >= Timestamp::from_secs(1_007));
+    assert!(!restored.peek_at("alice", 1, Timestamp::from_millis(1_009_999)).is_allowed());
+    assert!(restored.peek_at("alice", 5, Timestamp::from_secs(1_010)).is_allowed());
+}
+
+#[test]
+fn a_clock_that_is_told_the_time_must_have_been_told() {
+    let policy = policy("gcra 1/h");
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_secs(100));
+    let limiter = Limiter::with_clock(policy, clock);
+    let mut file = Vec::new();
+    assert_eq!(limiter.snapshot(&mut file).unwrap().now, Timestamp::from_secs(100));
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_millis(99_999));
+    match Limiter::restore(policy, clock.clone(), &file[..]) {
+        Err(error @ RestoreError::ClockBehind { found, saved }) => {
+            assert_eq!((found, saved), (Timestamp::from_millis(99_999), Timestamp::from_secs(100)));
+            let told = "the clock reads 99999000000 ns, less than the 100000000000 ns of the snapshot; \
+                        set it to at least that";
+            assert_eq!(error.to_string(), told);
+        }
+        other => panic!("{other:?}"),
+    }
+    clock.set(Timestamp::from_secs(100));
+    let restored = Limiter::restore(policy, clock, &file[..]).unwrap();
+    assert_eq!(restored.now(), Timestamp::from_secs(100));
+}
+
+#[test]
+fn a_coarse_clock_goes_on_when_its_source_does() {
+    let policy = policy("gcra 1/h");
+    let source = Clock::monotonic().resumed_at(Timestamp::from_secs(5_000));
+    let limiter = Limiter::with_clock(policy, CoarseClock::of(source).clock());
+    let mut file = Vec::new();
+    let saved = limiter.snapshot(&mut file).unwrap();
+    let behind = CoarseClock::new();
+    let refused = Limiter::restore(policy, behind.clock(), &file[..]);
+    assert!(matches!(refused, Err(RestoreError::ClockBehind { .. })));
+    let coarse = CoarseClock::of(Clock::monotonic().resumed_at(saved.now));
+    assert!(Limiter::restore(policy, coarse.clock(), &file[..]).is_ok());
+}
+
+#[test]
+fn times_of_another_origin_are_refused() {
+    let policy = policy("fixed-window 1/h");
+    let clocks = || {
+        [
+            (Clock::monotonic(), "the start of a clock"),
+            (Clock::unix(), "the Unix epoch"),
+            (ManualClock::new().into(), "wherever its owner does (a ManualClock or CoarseClock)"),
+        ]
+    };
+    for (clock, saved) in clocks() {
+        let mut file = Vec::new();
+        let table = KeyedLimiter::<str>::with_clock(policy, 9, clock).unwrap();
+        table.snapshot(&mut file).unwrap();
+        for (clock, expected) in clocks() {
+            match KeyedLimiter::<str>::restore(policy, clock, &file[..]) {
+                Ok(_) => assert_eq!(saved, expected),
+                Err(RestoreError::ClockOrigin { found, given }) => {
+                    assert_ne!(saved, expected);
+                    assert_eq!((found, given), (saved, expected));
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Two whole files, so that the format cannot change unnoticed: `docs/snapshot-format.md` says what each
+//! byte is. A change here is a new version of the format.
+//!
+//! Of a machine whose pointers have 64 bits, and whose lines are fetched one by one or in pairs.
+
+#![cfg(target_pointer_width = "64")]
+
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Timestamp};
+
+use crate::common::policy;
+use crate::file::{HASHERS, Times, wall};
+
+const POLICY: &str = "gcra 1/m burst 3";
+
+const TABLE: &str = "
+    544f4c4c474154450100000001400300b80100000000000000e8764817000000
+    0000f323845bd71808000000000000000200000000000000071400112e100000
+    0010000000000000a88a0000000000005215010000000000cddbd349864dd476
+    dca21222f15b4e9d000000000000000000000000000000000000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    00000000000000006763726120312f6d20627572737420330000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000a62efb0e01063beb8674010000004000aa4ae41c6d47583f
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000aa3ac839da8eb07e8674010000004000aa2a56ab236b041f
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000aa3a728eb623ac5fc64ddfd53d172c8a
+";
+
+const LIMIT: &str = "
+    544f4c4c474154450100000002400300400100000000000000e8764817000000
+    0000f323845bd718010000000000000000000000000000000100004000100000
+    0000000010000000000000000000000000000000000000000000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    00000000000000006763726120312f6d20627572737420330000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    0000000000000000000000000000000000000000000000000000000000000000
+    00000000000000006941c3e0c07e78e3aaaaaaaa3a0000000043a8f8a2634bc9
+";
+
+fn hex(bytes: &[u8]) -> String {
+    let line = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    bytes.chunks(32).map(|bytes| format!("    {}\n", line(bytes))).collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
+}
+
+fn clock() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_secs(100));
+    clock
+}
+
+#[test]
+fn a_table_is_written_as_it_always_was() {
+    let table =
+        KeyedLimiter::<u64, Times>::with_hashers(policy(POLICY), 8, clock(), HASHERS).unwrap();
+    for key in 1..=4 {
+        assert!(table.check(&key, 1 + key % 3).is_allowed());
+    }
+    let mut file = Vec::new();
+    table.snapshot_at(&mut file, wall(0)).unwrap();
+    assert_eq!(hex(&file), TABLE[1..], "the file is now:\n{}", hex(&file));
+}
+
+#[test]
+fn a_table_that_was_written_once_can_be_read() {
+    let file = bytes(TABLE);
+    assert_eq!(file.len(), 440);
+    let table = KeyedLimiter::<u64, Times>::restore_with_hashers(
+        policy(POLICY),
+        clock(),
+        HASHERS,
+        &file[..],
+    );
+    let table = table.unwrap();
+    for key in 0..=5_u64 {
+        let charged = if (1..=4).contains(&key) { 1 + key % 3 } else { 0 };
+        assert_eq!(table.peek(&key, 1).remaining(), 3 - charged, "key {key}");
+    }
+}
+
+#[test]
+fn a_limit_is_written_as_it_always_was() {
+    let limit = Limiter::with_clock(policy(POLICY), clock());
+    assert!(limit.check(2).is_allowed());
+    let mut file = Vec::new();
+    limit.snapshot_at(&mut file, wall(0)).unwrap();
+    assert_eq!(hex(&file), LIMIT[1..], "the file is now:\n{}", hex(&file));
+}
+
+#[test]
+fn a_limit_that_was_written_once_can_be_read() {
+    let file = bytes(LIMIT);
+    let limit = Limiter::restore(policy(POLICY), clock(), &file[..]).unwrap();
+    assert_eq!(limit.peek(1).remaining(), 1);
+}

@@ -1,0 +1,172 @@
+//! A restored limiter against the one that was never restarted.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
+
+use crate::common::policy;
+use crate::file::wall;
+
+const KEYS: u64 = 12;
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Time goes on by so many thousandths of a period.
+    On(u64),
+    /// A request, so many thousandths of a period late.
+    Check { key: u64, cost: u64, late: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let on = prop_oneof![0_u64..500, 0_u64..5_000, 0_u64..3_000_000].prop_map(Step::On);
+    let late = prop_oneof![4 => Just(0_u64), 1 => 0_u64..5_000];
+    let check =
+        (0..KEYS, 0_u64..5, late).prop_map(|(key, cost, late)| Step::Check { key, cost, late });
+    prop::collection::vec(prop_oneof![1 => on, 3 => check], 0..80)
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let texts = [
+        "gcra {}/s burst 3",
+        "gcra {}/m",
+        "gcra {}/7ms burst 20",
+        "gcra {}/30d",
+        "fixed-window {}/s",
+        "fixed-window {}/m from-first",
+        "sliding-window {}/s",
+        "sliding-window {}/h round-down",
+        "sliding-window {}/m strict",
+        "segmented-window {}/m x4",
+        "segmented-window {}/h x6",
+    ];
+    (prop::sample::select(texts.to_vec()), 1_u64..60)
+        .prop_map(|(text, count)| policy(&text.replace("{}", &count.to_string())))
+}
+
+fn period_ns(policy: Policy) -> u64 {
+    u64::try_from(policy.quota().period().as_nanos()).unwrap()
+}
+
+/// Moves time, or gives the request and its now.
+fn happen(step: Step, now_ns: &mut u64, period_ns: u64) -> Option<(u64, u64, Timestamp)> {
+    match step {
+        Step::On(thousandths) => {
+            *now_ns = now_ns.saturating_add(period_ns / 1_000 * thousandths);
+            None
+        }
+        Step::Check { key, cost, late } => {
+            let now = Timestamp::from_nanos(now_ns.saturating_sub(period_ns / 1_000 * late));
+            Some((key, cost, now))
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_restored_table_decides_as_the_original(
+        policy in policies(),
+        capacity in 1_usize..16,
+        before in steps(),
+        after in steps(),
+    ) {
+        let clock = ManualClock::new();
+        let original = KeyedLimiter::<u64>::with_clock(policy, capacity, clock.clone()).unwrap();
+        let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
+        for step in before {
+            if let Some((key, cost, now)) = happen(step, &mut now_ns, period_ns) {
+                let _ = original.check_at(&key, cost, now);
+            }
+        }
+        let mut file = Vec::new();
+        let saved = original.snapshot_at(&mut file, wall(0)).unwrap();
+        prop_assert_eq!(saved.bytes, file.len() as u64);
+        let restored = KeyedLimiter::<u64>::restore_at(policy, clock, &file[..], wall(9)).unwrap();
+        let mut again = Vec::new();
+        prop_assert_eq!(restored.snapshot_at(&mut again, wall(0)).unwrap(), saved);
+        prop_assert!(again == file, "the snapshot of the restored is the same");
+        for step in after {
+            if let Some((key, cost, now)) = happen(step, &mut now_ns, period_ns) {
+                let [one, other] = [&original, &restored].map(|table| table.check_at(&key, cost, now));
+                prop_assert_eq!(format!("{one:?}"), format!("{other:?}"), "{} key {}", policy, key);
+                let [one, other] = [&original, &restored].map(|table| table.stats_at(now));
+                prop_assert_eq!((one.live, one.capacity, one.bytes), (other.live, other.capacity, other.bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn a_restored_limit_decides_as_the_original(
+        policy in policies(),
+        before in steps(),
+        after in steps(),
+    ) {
+        let clock = ManualClock::new();
+        let original = Limiter::with_clock(policy, clock.clone());
+        let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
+        for step in before {
+            if let Some((_, cost, now)) = happen(step, &mut now_ns, period_ns) {
+                let _ = original.check_at(cost, now);
+            }
+        }
+        let mut file = Vec::new();
+        let saved = original.snapshot_at(&mut file, wall(0)).unwrap();
+        prop_assert_eq!((saved.bytes, file.len()), (320, 320));
+        let restored = Limiter::restore_at(policy, clock, &file[..], wall(9)).unwrap();
+        let mut again = Vec::new();
+        prop_assert_eq!(restored.snapshot_at(&mut again, wall(0)).unwrap(), saved);
+        prop_assert!(again == file, "the snapshot of the restored is the same");
+        for step in after {
+            if let Some((_, cost, now)) = happen(step, &mut now_ns, period_ns) {
+                let [one, other] = [&original, &restored].map(|limit| limit.check_at(cost, now));
+                prop_assert_eq!(format!("{one:?}"), format!("{other:?}"), "{}", policy);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_of_many_shards_comes_back_whole() {
+    let clock = ManualClock::new();
+    let policy = policy("gcra 1/h burst 5");
+    let original = KeyedLimiter::<u64>::with_clock(policy, 10_000, clock.clone()).unwrap();
+    let admitted = (0..10_000_u64).filter(|key| original.check(key, key % 5 + 1).is_allowed());
+    assert_eq!(admitted.count(), 10_000);
+    let mut file = Vec::new();
+    let saved = original.snapshot(&mut file).unwrap();
+    assert_eq!(saved.keys, 10_000);
+    assert_eq!(file.len(), 312 + original.stats().bytes);
+    let restored = KeyedLimiter::<u64>::restore(policy, clock.clone(), &file[..]).unwrap();
+    for key in 0..10_000_u64 {
+        assert_eq!(restored.peek(&key, 1).remaining(), 4 - key % 5);
+    }
+    // And the original is as it was, a snapshot being nothing but a look.
+    clock.advance(Duration::from_secs(3_600));
+    for key in 0..10_000_u64 {
+        assert_eq!(original.peek(&key, 1).remaining(), 5 - key % 5);
+    }
+}
+
+#[test]
+fn a_key_that_was_forgotten_stays_at_its_floor() {
+    // One cell's worth of keys at a time: each newcomer takes the cell of one that has become idle.
+    let clock = ManualClock::new();
+    let policy = policy("gcra 1/s burst 1");
+    let table = KeyedLimiter::<u64>::with_clock(policy, 1, clock.clone()).unwrap();
+    for key in 0..100_u64 {
+        assert!(table.check_at(&key, 1, Timestamp::from_secs(1_000 + 10 * key)).is_allowed());
+    }
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    let restored = KeyedLimiter::<u64>::restore(policy, clock, &file[..]).unwrap();
+    // Whoever comes back late starts no earlier than where he was forgotten.
+    for key in 0..100_u64 {
+        for late in [0, 500, 1_000 + 10 * key] {
+            let [one, other] =
+                [&table, &restored].map(|table| table.peek_at(&key, 1, Timestamp::from_secs(late)));
+            assert_eq!(format!("{one:?}"), format!("{other:?}"));
+        }
+    }
+    assert!(!restored.peek_at(&0, 1, Timestamp::from_secs(1_000)).is_allowed());
+}
