@@ -142,3 +142,22 @@ pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>
     }
     calls
 }
+
+/// Asks in order, while another thread does something that only reads, such as taking a snapshot. Returns
+/// what was told, and what came of the other.
+pub fn race_beside<L: Limit, T: Send + 'static>(
+    limit: &Arc<L>,
+    asks: Vec<Ask>,
+    other: impl FnOnce(&L) -> T + Send + 'static,
+) -> (Vec<Call>, T) {
+    IS_SAME_REVERSED.set(false);
+    let theirs = Arc::clone(limit);
+    if ORDER.get() == Order::Reversed {
+        let asking = thread::spawn(move || ask_all(&*theirs, &asks));
+        let came = other(limit);
+        return (asking.join().unwrap_or_else(|payload| panic::resume_unwind(payload)), came);
+    }
+    let reading = thread::spawn(move || other(&theirs));
+    let calls = ask_all(&**limit, &asks);
+    (calls, reading.join().unwrap_or_else(|payload| panic::resume_unwind(payload)))
+}

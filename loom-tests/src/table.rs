@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use tollgate::{KeyedLimiter, ManualClock, Policy, control};
 
+/// What [`restored`] says of a snapshot that cannot be restored.
+pub const REFUSED_FILE: &str = "the snapshot is refused";
+
 /// A key that says where it goes: the shard that is looked at first, and the tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -81,9 +84,26 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
         2 => 2,
         _ => 4,
     };
+    let clock = ManualClock::new();
     let hashers = Fixed::pair(shards);
-    let policy: Policy = policy.parse().expect("a policy");
-    Arc::new(Table::with_hashers(policy, capacity, ManualClock::new(), hashers).expect("a table"))
+    Arc::new(Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table"))
+}
+
+/// The table of so many shards whose snapshot this is.
+///
+/// # Panics
+/// If it is refused.
+#[must_use]
+pub fn restored(policy: &str, shards: u32, file: &[u8]) -> Table {
+    let clock = ManualClock::new();
+    match Table::restore_with_hashers(read(policy), clock, Fixed::pair(shards), file) {
+        Ok(table) => table,
+        Err(error) => panic!("{REFUSED_FILE}: {error}"),
+    }
+}
+
+fn read(policy: &str) -> Policy {
+    policy.parse().expect("a policy")
 }
 
 /// The `nth` key, from 1, that is looked for in these two shards, in this order.

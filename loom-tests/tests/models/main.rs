@@ -21,6 +21,8 @@ mod reclaim;
 #[cfg(loom)]
 mod sketch;
 #[cfg(loom)]
+mod snapshot;
+#[cfg(loom)]
 mod striped;
 #[cfg(loom)]
 mod verbs;
@@ -42,8 +44,9 @@ fn main() -> std::process::ExitCode {
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())
         .subject("floor", floor::models())
-        .subject("weak", weak::models())
-        .subject("sketch", sketch::models());
+        .subject("sketch", sketch::models())
+        .subject("snapshot", snapshot::models())
+        .subject("weak", weak::models());
     let passed = suite.run(std::env::args().skip(1));
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

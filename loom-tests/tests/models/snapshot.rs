@@ -1,0 +1,144 @@
+//! Snapshots that are taken while others charge, install, forget and move a floor.
+//!
+//! Properties, in every model, of the table that is restored from the snapshot: the file is not refused,
+//! so no key has two live cells and no claim is left; of what was charged before the snapshot began
+//! nothing is lost; and what it says of a key is what it was at some moment, never a mixture.
+//!
+//! Enough, because a snapshot reads a shard in eight loads that others' writes can fall between, and shard
+//! after shard: one shard shows what can happen to a word and its header, and one cell in each of two
+//! shards shows a key that moves while it is copied, with the order of reading and against it.
+
+use std::sync::Arc;
+
+use loom_tests::race::{Ask, Call, Limit, ask_all, race_beside};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, REFUSED_FILE, Table, key_in, restored, table};
+use loom_tests::verdict::{LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims};
+use tollgate::control::{self, Fault};
+
+/// What a model says of a state that the key never had.
+const NEVER_WAS: &str = "a state that never was";
+
+fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
+    Ask { key, cost, now_ms }
+}
+
+fn snapshot(table: &Table) -> Vec<u8> {
+    let mut file = Vec::new();
+    table.snapshot(&mut file).expect("a vector takes everything");
+    file
+}
+
+/// What is left for a key at some times.
+fn left<const N: usize>(table: &Table, key: Key, nows_ms: [u64; N]) -> [u64; N] {
+    control::plant(None); // the question is what the snapshot holds
+    nows_ms.map(|now_ms| table.look(ask(key, 1, now_ms)).remaining())
+}
+
+/// Asks while a snapshot is taken. Gives what is restored, the answers, and the setup's.
+fn race(table: &Arc<Table>, policy: &str, shards: u32, asks: Vec<Ask>) -> (Table, Vec<Call>) {
+    let (calls, file) = race_beside(table, asks, snapshot);
+    let restored = restored(policy, shards, &file);
+    assert_no_claims(&restored);
+    (restored, calls)
+}
+
+/// 2 threads: one charges twice; the other charges, and then takes a snapshot, in which its own charge has
+/// to be.
+fn charge() {
+    control::count_apart(true);
+    let policy = "gcra 1/s burst 5";
+    let table = table(policy, 1, 1);
+    let key = key_in(&table, [0, 0], 1);
+    let [one, two] = [1, 2].map(|cost| ask(key, cost, 10_000));
+    assert_admitted(&ask_all(&*table, &[one]));
+    let (_, file) = race_beside(&table, vec![one; 2], move |table: &Table| {
+        ask_all(table, &[two]);
+        snapshot(table)
+    });
+    let [left] = left(&restored(policy, 1, &file), key, [10_000]);
+    assert!(left <= 2, "{LOST_CHARGE}: {left} left, and 3 of 5 were charged before");
+}
+
+/// 2 threads: one charges at a time at which the floor first has to move, by two steps, past all that is
+/// there. A word of 276 s, dated by the floor of 0, reads as one of 20 s: a word wraps at 256 s.
+fn floor() {
+    control::count_apart(true);
+    control::use_rounds(1);
+    let policy = "gcra 1/s burst 1";
+    let table = table(policy, 1, 1);
+    let key = key_in(&table, [0, 0], 1);
+    assert_admitted(&ask_all(&*table, &[ask(key, 1, 10_000)]));
+    let (restored, _) = race(&table, policy, 1, vec![ask(key, 1, 276_000)]);
+    let left = left(&restored, key, [20_000, 22_000, 276_000]);
+    // The old word; nothing, at a newer floor; the new word.
+    let is_known = [[1, 1, 1], [0, 0, 1], [0, 0, 0]].contains(&left);
+    assert!(is_known, "{NEVER_WAS}: {left:?}");
+}
+
+/// 2 threads: one installs a key.
+fn install() {
+    control::count_apart(true);
+    control::use_rounds(1);
+    let policy = "gcra 1/s burst 2";
+    let table = table(policy, 1, 2);
+    let [key, other] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
+    assert_admitted(&ask_all(&*table, &[ask(other, 1, 10_000)]));
+    let (restored, _) = race(&table, policy, 1, vec![ask(key, 2, 10_000)]);
+    assert_eq!(left(&restored, other, [10_000]), [1], "{LOST_CHARGE}");
+    let [left] = left(&restored, key, [10_000]);
+    assert!(left == 0 || left == 2, "{NEVER_WAS}: {left} left");
+}
+
+/// 2 threads: one brings in another key, for which the first is forgotten, and then the first again, which
+/// has to go to its other shard. The key moves from shard `from` to the other, and snapshots read shard 0
+/// first.
+fn moved(from: u32) {
+    control::count_apart(true);
+    control::use_rounds(1);
+    let policy = "gcra 1/s burst 2";
+    let table = table(policy, 2, 1);
+    let shards = if from == 0 { [0, 1] } else { [1, 0] };
+    let [key, other] = [1, 2].map(|nth| key_in(&table, shards, nth));
+    let setup = ask_all(&*table, &[ask(key, 2, 10_000)]);
+    assert_admitted(&setup);
+    let asks = vec![ask(other, 2, 20_000), ask(key, 2, 20_000)];
+    let (restored, _) = race(&table, policy, 2, asks);
+    let [late, now] = left(&restored, key, [10_000, 20_000]);
+    assert_eq!(late, 0, "{LOST_CHARGE}: what was charged at 10 s has not drained then");
+    assert!(now == 0 || now == 2, "{NEVER_WAS}: {now} left");
+    assert_bound(&restored, 2, key, &[&setup]);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    vec![
+        Model::new("beside_charges", Whole, charge).control(
+            "a_charge_lost_before_the_snapshot_is_caught",
+            Fault::PlainStoreForCas,
+            LOST_CHARGE,
+        ),
+        Model::new("across_a_floor", Preemptions(3), floor).control(
+            "a_word_dated_by_an_older_floor_is_caught",
+            Fault::SnapshotWithStaleHeader,
+            NEVER_WAS,
+        ),
+        Model::new("beside_an_install", Whole, install).control(
+            "an_install_kept_unfinished_is_caught",
+            Fault::SnapshotKeepsClaims,
+            REFUSED_FILE,
+        ),
+        Model::new("a_key_moves_on", Preemptions(3), || moved(0)).control(
+            "a_key_kept_twice_is_caught",
+            Fault::SnapshotKeepsTwins,
+            REFUSED_FILE,
+        ),
+        Model::new("a_key_moves_back", Preemptions(3), || moved(1))
+            .control(
+                "a_floor_older_than_what_it_forgot_is_caught",
+                Fault::SnapshotWithStaleHeader,
+                LOST_CHARGE,
+            )
+            .control("words_without_their_floor_is_caught", Fault::RelaxedWords, LOST_CHARGE),
+    ]
+}
