@@ -48,9 +48,16 @@ impl KeyedCase {
 
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
-        let Some(policy) = self.policy.policy() else { return };
+        if let Some(observed) = self.play(plant) {
+            observed.finish();
+        }
+    }
+
+    /// The table after all that happens. Panics if an answer is not the one expected.
+    pub(crate) fn play(&self, plant: Plant) -> Option<Observed> {
+        let policy = self.policy.policy()?;
         let capacity = usize::from(self.capacity % 40) + 1;
-        let Some(mut observed) = Observed::new(policy, capacity, 0, plant) else { return };
+        let mut observed = Observed::new(policy, capacity, 0, plant)?;
         observed.own_clock = self.own_clock;
         for op in &self.ops.0 {
             match *op {
@@ -62,7 +69,7 @@ impl KeyedCase {
                 Op::Back { span, fine } => observed.move_by(span, fine, true),
             }
         }
-        observed.finish();
+        Some(observed)
     }
 }
 
@@ -110,6 +117,10 @@ impl Observed {
             forward: true,
             requests: 0,
         })
+    }
+
+    pub(crate) fn table(&self) -> &KeyedLimiter<u8> {
+        &self.table
     }
 
     pub(crate) fn move_by(&mut self, span: Span, fine: i8, backward: bool) {

@@ -16,6 +16,7 @@ mod meter;
 mod policy;
 mod replay;
 mod sketch;
+mod snapshot;
 mod step;
 mod targets;
 mod text;
@@ -27,6 +28,7 @@ pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
 pub use sketch::SketchCase;
+pub use snapshot::{Bytes, SnapshotCase};
 pub use step::{Cost, Span, Step, Steps};
 pub use targets::{TARGETS, Target};
 pub use text::TextCase;
@@ -34,6 +36,7 @@ pub use text::TextCase;
 /// Everything that the source of a failure names: `use tollgate_fuzz_bodies::source::*;`.
 pub mod source {
     pub use crate::policy::{Amount::*, Period::*, PolicyCase::*, QuotaCase, Shape::*};
+    pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{
         GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, TextCase, WindowCase,

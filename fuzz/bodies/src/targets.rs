@@ -4,7 +4,9 @@ use std::fmt::Debug;
 
 use arbitrary::{Arbitrary, Unstructured};
 
-use crate::{GcraCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, TextCase, WindowCase};
+use crate::{
+    GcraCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SnapshotCase, TextCase, WindowCase,
+};
 
 /// One target.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +20,7 @@ pub struct Target {
 }
 
 /// The targets of `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "gcra_oracle",
         run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
@@ -53,6 +55,11 @@ pub const TARGETS: [Target; 7] = [
         name: "log_line",
         run: |bytes, plant| read::<LogCase<'_>>(bytes).run_against(plant),
         source: |bytes| source(&read::<LogCase<'_>>(bytes)),
+    },
+    Target {
+        name: "snapshot_bytes",
+        run: |bytes, plant| read::<SnapshotCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<SnapshotCase<'_>>(bytes)),
     },
 ];
 

@@ -110,6 +110,21 @@ fn log_line_seeds() {
 }
 
 #[test]
+fn snapshot_bytes_seeds() {
+    replay("snapshot_bytes");
+}
+
+#[test]
+fn snapshot_bytes_another_file_is_caught() {
+    caught("snapshot_bytes", Plant::Answer, "another");
+}
+
+#[test]
+fn snapshot_bytes_a_refusal_is_caught() {
+    caught("snapshot_bytes", Plant::Limit, "refused: the snapshot's words");
+}
+
+#[test]
 fn gcra_oracle_one_unit_too_many_is_caught() {
     caught("gcra_oracle", Plant::Limit, "told remaining");
 }

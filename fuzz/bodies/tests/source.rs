@@ -63,6 +63,22 @@ fn requests_of_a_sketch() {
 }
 
 #[test]
+fn snapshots() {
+    is_printed_as(pasted!(Whatever(Bytes(b"TOLLGATE\x01"))));
+    is_printed_as(pasted!(Changed {
+        table: KeyedCase {
+            policy: Gcra(QuotaCase { count: One, period: Second, burst: None }),
+            capacity: 3,
+            own_clock: false,
+            ops: Steps(vec![Check { key: 1, cost: Single },])
+        },
+        keep: Some(300),
+        sealed: true,
+        edits: Bytes(b"\x01\x00\xff")
+    }));
+}
+
+#[test]
 fn text_and_bytes() {
     is_printed_as(pasted!(TextCase("10/\"fort\\night\"")));
     is_printed_as(pasted!(LogCase(b"\xff\n-\"\x00")));

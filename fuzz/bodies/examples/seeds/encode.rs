@@ -2,8 +2,8 @@
 //! bits for the variant of an enum, a byte for each "there is one more".
 
 use tollgate_fuzz_bodies::{
-    Amount, Cost, GcraCase, KeyedCase, LayoutCase, Op, Period, PolicyCase, QuotaCase, Shape,
-    SketchCase, Span, Step, Steps, WindowCase,
+    Amount, Bytes, Cost, GcraCase, KeyedCase, LayoutCase, Op, Period, PolicyCase, QuotaCase, Shape,
+    SketchCase, SnapshotCase, Span, Step, Steps, WindowCase,
 };
 
 /// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
@@ -45,6 +45,31 @@ impl<T: Encode> Encode for Steps<T> {
             step.encode(out);
         }
         false.encode(out);
+    }
+}
+
+/// Bytes that come last: all that are left.
+impl Encode for Bytes<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.0);
+    }
+}
+
+impl Encode for SnapshotCase<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Whatever(bytes) => {
+                variant(out, 0, 2);
+                bytes.encode(out);
+            }
+            Self::Changed { table, keep, sealed, edits } => {
+                variant(out, 1, 2);
+                table.encode(out);
+                keep.encode(out);
+                sealed.encode(out);
+                edits.encode(out);
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod encode;
 mod limits;
 mod lines;
 mod sketches;
+mod snapshots;
 mod tables;
 
 use std::fmt::Debug;
@@ -19,6 +20,7 @@ use std::{fs, io};
 use arbitrary::{Arbitrary, Unstructured};
 
 use encode::Encode;
+use tollgate_fuzz_bodies::SnapshotCase;
 
 /// The name of a seed, and what it stands for.
 type Named<C> = (&'static str, C);
@@ -34,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
     write_all(&root.join("policy_text"), policies)?;
     write_all(&root.join("log_line"), lines::LOGS)?;
+    write_snapshots(&root.join("snapshot_bytes"))?;
     Ok(())
 }
 
@@ -51,6 +54,18 @@ where
             (*name, bytes)
         })
         .collect();
+    write_all(directory, encoded.iter().map(|(name, bytes)| (*name, &bytes[..])))
+}
+
+fn write_snapshots(directory: &Path) -> io::Result<()> {
+    let encoded = snapshots::cases().into_iter().map(|(name, case)| {
+        let mut bytes = Vec::new();
+        case.encode(&mut bytes);
+        let read = SnapshotCase::arbitrary_take_rest(Unstructured::new(&bytes));
+        assert_eq!(read.as_ref(), Ok(&case), "{name} is not read as it was written");
+        (name, bytes)
+    });
+    let encoded: Vec<_> = encoded.collect();
     write_all(directory, encoded.iter().map(|(name, bytes)| (*name, &bytes[..])))
 }
 

@@ -1,0 +1,71 @@
+//! Seeds of `snapshot_bytes`: whole files of every algorithm, and what may be wrong with one. A file as a
+//! service writes it, with seeds drawn for it, was added by hand.
+
+use tollgate_fuzz_bodies::source::*;
+use tollgate_fuzz_bodies::{PolicyCase, Shape, SnapshotCase};
+
+use crate::Named;
+use crate::limits::quota;
+use crate::tables::many_keys;
+
+/// A crowd, and some time later a smaller one.
+fn table(policy: PolicyCase) -> KeyedCase {
+    let ops = vec![
+        Crowd { first: 0, keys: 9, cost: Single },
+        Advance { span: Thousandths(300), fine: 0 },
+        Crowd { first: 5, keys: 3, cost: Rest },
+    ];
+    KeyedCase { policy, capacity: 11, own_clock: false, ops: Steps(ops) }
+}
+
+fn whole(policy: PolicyCase) -> SnapshotCase<'static> {
+    changed(policy, None, false, b"")
+}
+
+fn changed(
+    policy: PolicyCase,
+    keep: Option<u16>,
+    sealed: bool,
+    edits: &'static [u8],
+) -> SnapshotCase<'static> {
+    Changed { table: table(policy), keep, sealed, edits: Bytes(edits) }
+}
+
+/// All 44 bits of the first floor turned.
+const LATEST_FLOOR: &[u8] =
+    b"\x30\x01\xff\x31\x01\xff\x32\x01\xff\x33\x01\xff\x34\x01\xff\x35\x01\x0f";
+
+pub(crate) fn cases() -> Vec<Named<SnapshotCase<'static>>> {
+    let gcra = Gcra(quota(Small(10), Minute, Some(Small(5))));
+    let window = |shape: Shape| Window { shape, limit: Small(10), period: Minute };
+    let edit = |at: u16, xor: u8| -> &'static [u8] {
+        let [low, high] = at.to_le_bytes();
+        Vec::leak(vec![low, high, xor])
+    };
+    let storm = many_keys().into_iter().find(|(name, _)| *name == "gcra_churn");
+    let storm = storm.expect("a seed of keyed_ops").1;
+    vec![
+        ("nothing", Whatever(Bytes(b""))),
+        ("gcra", whole(gcra)),
+        ("fixed", whole(window(Fixed))),
+        ("from_first", whole(window(FromFirst))),
+        ("sliding", whole(window(Sliding))),
+        ("strict", whole(window(Strict))),
+        ("segments", whole(window(Segmented(4)))),
+        ("churn", Changed { table: storm, keep: None, sealed: true, edits: Bytes(b"") }),
+        ("cut", changed(gcra, Some(500), false, b"")),
+        ("cut_and_sealed", changed(gcra, Some(500), true, b"")),
+        ("damaged", changed(gcra, None, false, edit(400, 1))),
+        ("other_word", changed(gcra, None, true, edit(312, 1))),
+        ("other_floor", changed(window(FromFirst), None, true, edit(305, 0x7f))),
+        ("latest_floor", changed(window(FromFirst), None, true, LATEST_FLOOR)),
+        ("claim", changed(gcra, None, true, edit(319, 0x80))),
+        ("spill_deadline", changed(gcra, None, true, edit(310, 0x01))),
+        ("other_clock", changed(gcra, None, true, edit(14, 1))),
+        ("other_reading", changed(gcra, None, true, edit(31, 0xff))),
+        ("other_layout", changed(gcra, None, true, edit(64, 1))),
+        ("other_policy", changed(gcra, None, true, edit(174, 1))),
+        ("other_capacity", changed(gcra, None, true, edit(47, 1))),
+        ("other_width", changed(gcra, None, true, edit(13, 0x60))),
+    ]
+}
