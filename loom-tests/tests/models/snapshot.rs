@@ -133,7 +133,7 @@ pub(crate) fn models() -> Vec<Model> {
             Fault::SnapshotKeepsTwins,
             REFUSED_FILE,
         ),
-        Model::new("a_key_moves_back", Preemptions(3), || moved(1))
+        Model::new("a_key_moves_back", Whole, || moved(1))
             .control(
                 "a_floor_older_than_what_it_forgot_is_caught",
                 Fault::SnapshotWithStaleHeader,
