@@ -182,6 +182,11 @@ pub(crate) mod scale {
     pub(crate) const fn row_bits(bits: u32) -> u32 {
         bits
     }
+
+    #[inline(always)]
+    pub(crate) const fn tells_answers() -> bool {
+        true
+    }
 }
 #[cfg(loom)]
 pub(crate) use control::scale;
@@ -202,6 +207,7 @@ pub mod control {
         static APART: Cell<Option<u64>> = const { Cell::new(None) };
         static MARKS: Cell<bool> = const { Cell::new(true) };
         static ROW_BITS: Cell<u32> = const { Cell::new(u32::MAX) };
+        static ANSWERS: Cell<bool> = const { Cell::new(true) };
     }
 
     /// Plants a fault, or takes it away.
@@ -273,7 +279,19 @@ pub mod control {
         ROW_BITS.set(bits);
     }
 
+    /// Whether a decision of a log that was charged for reads what it could be asked.
+    ///
+    /// It decides nothing, but every slot that is read is one more load to explore: a model that does without
+    /// explores more threads.
+    pub fn tell_answers(tell: bool) {
+        ANSWERS.set(tell);
+    }
+
     pub(crate) mod scale {
+        pub(crate) fn tells_answers() -> bool {
+            super::ANSWERS.get()
+        }
+
         pub(crate) fn row_bits(most: u32) -> u32 {
             super::ROW_BITS.get().min(most)
         }

@@ -5,6 +5,7 @@ use crate::clock::LATEST_NS;
 use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
 use crate::quota::Quota;
+use crate::sync::scale;
 
 use super::slots::Slots;
 use super::survey::answers;
@@ -72,7 +73,11 @@ impl Rule {
         if taken == Taken::Lost {
             return None;
         }
-        let answers = answers(slots, self.limit, now_ns, cost);
+        let answers = if charge && !scale::tells_answers() {
+            Answers { limit: self.limit, remaining: 0, ready_ns: now_ns, idle_ns: now_ns }
+        } else {
+            answers(slots, self.limit, now_ns, cost)
+        };
         let is_allowed = taken == Taken::All || (!charge && cost <= answers.remaining);
         if taken != Taken::All && !slots.is_same() {
             return None;
