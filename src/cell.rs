@@ -121,6 +121,21 @@ impl Cell {
         }
     }
 
+    /// Replaces the exact word that was read. The weak form: it may fail for no reason.
+    #[inline]
+    pub(crate) fn replace(&self, word: Word, next: Word) -> bool {
+        // Relaxed on both sides: see the header. Nothing is made of the word found on failure: the
+        // caller looks again.
+        self.0
+            .compare_exchange_weak(
+                word.to_bits(),
+                next.to_bits(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
     #[inline]
     pub(crate) fn peek(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         meter.peek(self.load(), now, cost)

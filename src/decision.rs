@@ -305,6 +305,12 @@ pub struct Denial {
 }
 
 impl Denial {
+    /// A permit that was given by something else than what this denies; its figures stay.
+    #[inline]
+    pub(crate) fn into_permit(self) -> Permit {
+        Permit { view: self.view }
+    }
+
     /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly
     /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
     ///

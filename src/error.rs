@@ -280,3 +280,41 @@ impl fmt::Display for ClockError {
 }
 
 impl std::error::Error for ClockError {}
+
+/// Why a [`SparePool`](crate::SparePool) or a [`controller`](crate::controller) did not take a number.
+///
+/// ```
+/// use tollgate::{Quota, SparePool};
+/// let error = SparePool::new(Quota::per_second(5)).report_headroom(1.5).unwrap_err();
+/// assert_eq!(error.to_string(), "headroom 1.5 is refused; use 0 to 1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SettingError {
+    /// Which number.
+    pub setting: &'static str,
+    /// What it was. May be no number.
+    pub found: f64,
+    /// What would be accepted.
+    pub accepted: &'static str,
+}
+
+impl SettingError {
+    pub(crate) fn unless(
+        is_right: bool,
+        setting: &'static str,
+        found: f64,
+        accepted: &'static str,
+    ) -> Result<(), Self> {
+        if is_right { Ok(()) } else { Err(Self { setting, found, accepted }) }
+    }
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { setting, found, accepted } = self;
+        write!(f, "{setting} {found} is refused; use {accepted}")
+    }
+}
+
+impl std::error::Error for SettingError {}

@@ -7,10 +7,13 @@ compile_error!(
 
 mod acquire;
 mod algorithm;
+mod all;
 mod cell;
 mod clock;
 mod coarse;
+pub mod controller;
 mod decision;
+mod elastic;
 mod error;
 mod keyed;
 mod lease;
@@ -28,15 +31,18 @@ mod sync;
 mod ticks;
 mod verb;
 mod verbs;
+pub mod which_algorithm;
 mod word;
 
 #[cfg(feature = "tokio")]
 pub use acquire::TokioTimer;
 pub use acquire::{Timer, Wait};
+pub use all::{JointDecision, Toll, check_all, check_all_at};
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
-pub use error::{BuildError, ClockError, PolicyError, QuotaError};
+pub use elastic::{ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, SparePool};
+pub use error::{BuildError, ClockError, PolicyError, QuotaError, SettingError};
 pub use keyed::{KeyedLimiter, KeyedLogLimiter, Stats};
 pub use lease::Lease;
 pub use limiter::Limiter;

@@ -49,6 +49,10 @@ impl Kernel {
         }
     }
 
+    pub(crate) fn is_gcra(&self) -> bool {
+        matches!(self, Self::Gcra(_))
+    }
+
     /// The word's time itself, modulo 2^64.
     fn time(&self, held: Held, at_ns: u64) -> u64 {
         self.moment(at_ns).unit.wrapping_add(held.ahead).wrapping_sub(held.behind)

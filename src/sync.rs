@@ -131,6 +131,12 @@ pub enum Fault {
     SnapshotKeepsTwins,
     /// A snapshot keeps installs in progress.
     SnapshotKeepsClaims,
+    /// What several limits were charged before one of them denied stays charged.
+    UndoLeftOut,
+    /// A charge is undone to what was found before it, whatever has been charged since.
+    UndoOverAnother,
+    /// A report of headroom prices anew what was lent before.
+    ReportPricesAnew,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.

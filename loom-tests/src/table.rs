@@ -78,13 +78,21 @@ impl Hasher for Halves {
 /// If the policy does not fit.
 #[must_use]
 pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
+    table_with_clock(policy, shards, cells, ManualClock::new())
+}
+
+/// [`table`] with a clock of the model's.
+///
+/// # Panics
+/// If the policy does not fit.
+#[must_use]
+pub fn table_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> Arc<Table> {
     control::use_cells(cells);
     let capacity = match shards {
         1 => 1,
         2 => 2,
         _ => 4,
     };
-    let clock = ManualClock::new();
     let hashers = Fixed::pair(shards);
     Arc::new(Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table"))
 }

@@ -191,9 +191,7 @@ impl Table {
         else {
             self.give_back(mine);
             let cost = wish.denied_cost();
-            let outcome =
-                Outcome { verdict: Verdict::Denied, held: Held::IDLE, at_ns: base_ns, cost };
-            return Round::Decided(outcome);
+            return Round::Decided(Outcome::of_idle(Verdict::Denied, Held::IDLE, base_ns, cost));
         };
         let live = self.layout.live(identity.tag, held, self.kernel(), moment);
         let shard = self.shard(mine.shard);
@@ -204,7 +202,7 @@ impl Table {
         }
         #[cfg(loom)]
         self.assert_one_live(identity, second);
-        Round::Decided(Outcome { verdict: Verdict::Allowed, held, at_ns: base_ns, cost })
+        Round::Decided(Outcome::of_idle(Verdict::Allowed, held, base_ns, cost))
     }
 
     fn headers(&self, first: usize, second: usize) -> [Header; 2] {
@@ -234,14 +232,13 @@ impl Table {
             Some(_) => (Verdict::Allowed, 0),
             None => (Verdict::Denied, wish.denied_cost()),
         };
-        Outcome { verdict, held: Held::IDLE, at_ns, cost }
+        Outcome::of_idle(verdict, Held::IDLE, at_ns, cost)
     }
 }
 
 /// The denial of a newcomer for which there is no cell before `free_ns`.
 fn no_cell(free_ns: u64, ask: &Ask) -> Outcome {
-    let at_ns = free_ns.max(ask.now_ns);
-    Outcome { verdict: Verdict::Full, held: Held::IDLE, at_ns, cost: ask.cost }
+    Outcome::of_idle(Verdict::Full, Held::IDLE, free_ns.max(ask.now_ns), ask.cost)
 }
 
 /// The instant that a new key starts at: now, or the floor of either shard if that is later.

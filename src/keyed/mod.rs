@@ -1,5 +1,6 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
 
+mod all;
 mod amend;
 mod floor;
 mod hash;
@@ -40,6 +41,7 @@ use seeds::Seeds;
 use shard::Shard;
 use table::{Ask, Table};
 
+pub(crate) use all::{KeyTrace, Place};
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
 

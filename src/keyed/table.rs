@@ -52,10 +52,19 @@ pub(super) struct Fresh<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
+    /// What it held before: for who may have to undo the charge.
+    pub(super) before: Held,
     pub(super) held: Held,
     pub(super) at_ns: u64,
     /// What was charged, or the cost that a denial speaks of.
     pub(super) cost: u64,
+}
+
+impl Outcome {
+    /// Of a request whose key was idle.
+    pub(super) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
+        Self { verdict, before: Held::IDLE, held, at_ns, cost }
+    }
 }
 
 /// What came of looking for a key in one shard.
@@ -188,8 +197,8 @@ impl Table {
     }
 
     #[inline(always)]
-    fn decision(&self, outcome: Outcome, ask: Ask) -> Decision {
-        let Outcome { verdict, held, at_ns, cost } = outcome;
+    pub(super) fn decision(&self, outcome: Outcome, ask: Ask) -> Decision {
+        let Outcome { verdict, held, at_ns, cost, .. } = outcome;
         let now_ns = ask.now_ns;
         Decision::new(verdict, View { kernel: *self.kernel(), held, at_ns, now_ns, cost })
     }
@@ -197,7 +206,12 @@ impl Table {
     /// For windows, for new keys, and where a floor is not near. The request's time may have been read
     /// again afterwards.
     #[inline(never)]
-    fn decide_slowly(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
+    pub(super) fn decide_slowly(
+        &self,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Outcome {
         let Identity { first, tag } = identity;
         match pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask)) {
             Some(outcome) => outcome,
@@ -252,8 +266,9 @@ impl Table {
                 let Some(held) = afar(header, word) else { return Hit::Afar };
                 held
             };
-            let outcome = |verdict, held, cost| {
-                Hit::Decided(Outcome { verdict, held, at_ns: ask.now_ns, cost })
+            let outcome = |verdict, after, cost| {
+                let at_ns = ask.now_ns;
+                Hit::Decided(Outcome { verdict, before: held, held: after, at_ns, cost })
             };
             let wish = self.wish(ask);
             let Some(next) = algorithm.apply(wish, held, moment, 0) else {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::policy;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timer, Timestamp, Wait};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timer, Timestamp, Wait, check_all_at};
 
 /// Runs `work(thread)` on that many threads that start together, and adds up what they return.
 pub(crate) fn on_threads(threads: u64, work: impl Fn(u64) -> u64 + Sync) -> u64 {
@@ -99,6 +99,21 @@ fn row_46_a_panic_in_the_hash_of_a_key_leaves_nothing_stuck() {
     assert!(keyed.check(&Key(1), 1).is_allowed());
     assert!(!keyed.check(&Key(1), 1).is_allowed());
     assert_eq!(keyed.stats().live, 1);
+}
+
+#[test]
+fn row_49_when_the_last_of_several_limits_denies_nothing_stays_charged() {
+    let limits = [5, 4, 3].map(|limit| Limiter::new(Quota::per_hour(limit)));
+    let clients = KeyedLimiter::<str>::new(Quota::per_hour(1), 10).unwrap();
+    let now = Timestamp::from_secs(1_000);
+    let all = || {
+        let [a, b, c] = limits.each_ref().map(|limit| limit.toll(1));
+        check_all_at(&mut [a, b, c, clients.toll("client", 1)], now)
+    };
+    assert!(all().is_allowed());
+    assert_eq!([all().index(), all().index()], [Some(3), Some(3)]);
+    let left = limits.each_ref().map(|limit| limit.peek_at(1, now).remaining());
+    assert_eq!(left, [4, 3, 2]);
 }
 
 #[test]

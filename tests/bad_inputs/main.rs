@@ -13,7 +13,6 @@
 //! | Rows | Need |
 //! |---|---|
 //! | 11 | a wire: the service |
-//! | 49 | several limits at once |
 //! | 16, 17, 37, 38 | Redis |
 //! | 22, 23, 25, 26 | changing a live quota |
 //! | 55-60, 70 | the HTTP middleware |

@@ -5,6 +5,10 @@
 //! control, `..._is_caught`: the same threads with a bug planted, which the model must notice.
 
 #[cfg(loom)]
+mod all;
+#[cfg(loom)]
+mod elastic;
+#[cfg(loom)]
 mod floor;
 #[cfg(loom)]
 mod install;
@@ -40,6 +44,8 @@ fn main() -> std::process::ExitCode {
         .subject("verbs", verbs::models())
         .subject("log", log::models())
         .subject("log_keyed", log_keyed::models())
+        .subject("all", all::models())
+        .subject("elastic", elastic::models())
         .subject("windows", windows::models())
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())

@@ -1,0 +1,206 @@
+//! One request under several limits: charged to all or to none, while others charge the same words.
+//!
+//! Properties: no limit admits above its bound; what a denied request was charged before it was denied
+//! is there again, unless another has charged that limit in between: then at most its one cost is not.
+//!
+//! Enough, because an undo touches one word, once: what can go wrong is a charge that comes between the
+//! charge and the undo, or between the undo's load and its compare-and-swap. A limit that is named twice
+//! and has room for one denies whatever the others do: so the undo is there in every execution. That two
+//! requests deny each other takes two threads and two limits in opposite orders.
+
+use std::sync::Arc;
+
+use loom::thread;
+use loom_tests::race::{Ask, Call, ask_all};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, Table, key_in, table, table_with_clock};
+use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_claims};
+use tollgate::control::{self, Fault};
+use tollgate::{Limiter, ManualClock, Quota, Timestamp, check_all, check_all_at};
+
+/// What a model says of units that nobody was admitted for and that are not left either.
+const STAYED: &str = "a denied request stays charged";
+
+const NOW: Timestamp = Timestamp::from_secs(10);
+
+/// One unit per second.
+fn limiter(burst: u64) -> Arc<Limiter> {
+    Arc::new(Limiter::with_clock(Quota::per_second(1).burst(burst), ManualClock::new()))
+}
+
+/// Of a burst, what was admitted and what is left; what one denied request was charged may stay.
+fn account(burst: u64, admitted: u64, left: u64, stays: u64) {
+    assert!(admitted <= burst, "{ABOVE_BOUND}: {admitted} admitted of {burst}");
+    assert!(admitted + left <= burst, "{LOST_CHARGE}: {admitted} admitted, {left} left");
+    assert!(admitted + left + stays >= burst, "{STAYED}: {admitted} admitted, {left} left");
+}
+
+/// 2 threads, 2 limits of one unit, in opposite orders: one is admitted, or none, and then all is left.
+fn opposite_orders() {
+    let limits = [limiter(1), limiter(1)];
+    let others = limits.clone();
+    let other = thread::spawn(move || {
+        check_all_at(&mut [others[1].toll(1), others[0].toll(1)], NOW).is_allowed()
+    });
+    let own = check_all_at(&mut [limits[0].toll(1), limits[1].toll(1)], NOW).is_allowed();
+    let other = other.join().expect("the other thread");
+    let admitted = u64::from(own) + u64::from(other);
+    for limit in limits {
+        account(1, admitted, limit.peek_at(0, NOW).remaining(), 0);
+    }
+}
+
+/// 2 threads: one's request is denied by a limit of its own after it was charged to the other's.
+fn against_a_charge() {
+    let shared = limiter(3);
+    let other = Arc::clone(&shared);
+    let other = thread::spawn(move || {
+        (0..2).filter(|_| other.check_at(1, NOW).is_allowed()).count() as u64
+    });
+    let own = limiter(1);
+    let denied = check_all_at(&mut [shared.toll(1), own.toll(1), own.toll(1)], NOW);
+    assert_eq!(denied.index(), Some(2));
+    let admitted = other.join().expect("the other thread");
+    account(3, admitted, shared.peek_at(0, NOW).remaining(), 1);
+    account(1, 0, own.peek_at(0, NOW).remaining(), 0);
+}
+
+/// 2 threads, as before, but by the limits' own clock, which does not move. So what is undone under the
+/// other's charges is given back too, less what drains in the difference of two clocks: after that
+/// nothing of it is left.
+fn by_own_clock(is_keyed: bool) {
+    control::use_rounds(2);
+    control::count_apart(true);
+    control::mark_floors(false);
+    let clock = ManualClock::new();
+    clock.set(NOW);
+    let one = Limiter::with_clock(Quota::per_second(1).burst(4), clock.clone());
+    let table = table_with_clock("gcra 1/s burst 4", 1, 1, clock.clone());
+    let key = key_in(&table, [0, 0], 1);
+    let limits = Arc::new((one, table));
+    let check = move |limits: &(Limiter, Arc<Table>)| {
+        if is_keyed { limits.1.check(&key, 1) } else { limits.0.check(1) }.is_allowed()
+    };
+    assert!(check(&limits));
+    let others = Arc::clone(&limits);
+    let other = thread::spawn(move || (0..2).filter(|_| check(&others)).count() as u64);
+    let own = limiter(1);
+    let shared = if is_keyed { limits.1.toll(&key, 1) } else { limits.0.toll(1) };
+    assert!(!check_all(&mut [shared, own.toll(1), own.toll(1)]).is_allowed(), "{ABOVE_BOUND}");
+    let admitted = 1 + other.join().expect("the other thread");
+    let later = NOW + std::time::Duration::from_millis(3);
+    let left = if is_keyed { limits.1.peek_at(&key, 0, later) } else { limits.0.peek_at(0, later) };
+    account(4, admitted, left.remaining(), 0);
+}
+
+/// 2 threads whose requests are both denied, after both were charged to one limit: in the order in which
+/// they came one of the charges may stay, not both.
+fn two_undos() {
+    let shared = limiter(2);
+    let ask = |shared: &Limiter| {
+        let own = limiter(1);
+        check_all_at(&mut [shared.toll(1), own.toll(1), own.toll(1)], NOW).is_allowed()
+    };
+    let other = Arc::clone(&shared);
+    let other = thread::spawn(move || ask(&other));
+    assert!(!ask(&shared));
+    assert!(!other.join().expect("the other thread"));
+    account(2, 0, shared.peek_at(0, NOW).remaining(), 1);
+}
+
+/// Asks for a unit of a key and for two of a limit of one.
+fn denied_after(table: &Table, key: Key, now: Timestamp) {
+    let own = limiter(1);
+    let denied = check_all_at(&mut [table.toll(&key, 1), own.toll(1), own.toll(1)], now);
+    assert!(!denied.is_allowed(), "{ABOVE_BOUND}");
+}
+
+/// 2 threads and a key, new or there already: one's request is denied after the key was charged, the
+/// other charges the key twice, the second time at `last_ms`.
+fn key(is_there: bool, last_ms: u64) {
+    control::use_rounds(1);
+    control::count_apart(true);
+    control::mark_floors(last_ms > 100_000);
+    let table = table("gcra 1/s burst 3", 1, 1);
+    let key = key_in(&table, [0, 0], 1);
+    let one = move |now_ms| Ask { key, cost: 1, now_ms };
+    let setup: &[Ask] = if is_there { &[one(9_500)] } else { &[] };
+    let setup = ask_all(&*table, setup);
+    let other = Arc::clone(&table);
+    let other = thread::spawn(move || ask_all(&*other, &[one(10_000), one(last_ms)]));
+    denied_after(&table, key, NOW);
+    let calls: Vec<Call> = other.join().expect("the other thread");
+    assert_bound(&table, 3, key, &[&setup, &calls]);
+    assert_no_claims(&table);
+}
+
+/// 2 threads and one shard: one's request is denied after a new key was charged, the other brings in
+/// another key. Of the first nothing is left charged.
+fn beside_a_newcomer() {
+    control::use_rounds(2);
+    control::count_apart(true);
+    control::mark_floors(false);
+    let table = table("gcra 1/s burst 3", 1, 2);
+    let [key, other_key] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
+    let other = Arc::clone(&table);
+    let newcomer = Ask { key: other_key, cost: 1, now_ms: 10_000 };
+    let other = thread::spawn(move || ask_all(&*other, &[newcomer]));
+    denied_after(&table, key, NOW);
+    let calls: Vec<Call> = other.join().expect("the other thread");
+    assert_bound(&table, 3, other_key, &[&calls]);
+    assert_no_claims(&table);
+    account(3, 0, table.peek_at(&key, 0, NOW).remaining(), 0);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    vec![
+        Model::new("opposite_orders", Whole, opposite_orders)
+            .control("an_undo_left_out_is_caught", Fault::UndoLeftOut, STAYED)
+            .control("a_joint_plain_store_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND),
+        Model::new("undo_against_a_charge", Whole, against_a_charge).control(
+            "an_undo_over_a_charge_is_caught",
+            Fault::UndoOverAnother,
+            LOST_CHARGE,
+        ),
+        Model::new("undo_by_own_clock", Whole, || by_own_clock(false))
+            .control(
+                "an_undo_by_own_clock_over_a_charge_is_caught",
+                Fault::UndoOverAnother,
+                LOST_CHARGE,
+            )
+            .control("an_undo_by_own_clock_left_out_is_caught", Fault::UndoLeftOut, STAYED),
+        Model::new("undo_of_a_key_by_own_clock", Whole, || by_own_clock(true))
+            .control(
+                "an_undo_of_a_key_over_a_charge_is_caught",
+                Fault::UndoOverAnother,
+                LOST_CHARGE,
+            )
+            .control("an_undo_of_a_key_left_out_is_caught", Fault::UndoLeftOut, STAYED),
+        Model::new("two_undos", Whole, two_undos).control(
+            "two_undos_left_out_is_caught",
+            Fault::UndoLeftOut,
+            STAYED,
+        ),
+        Model::new("undo_of_a_new_key", Whole, || key(false, 10_000)).control(
+            "an_undo_over_a_new_keys_charge_is_caught",
+            Fault::UndoOverAnother,
+            LOST_CHARGE,
+        ),
+        Model::new("undo_of_a_known_key", Whole, || key(true, 10_000)).control(
+            "an_undo_over_a_known_keys_charge_is_caught",
+            Fault::UndoOverAnother,
+            LOST_CHARGE,
+        ),
+        Model::new("undo_beside_a_newcomer", Whole, beside_a_newcomer).control(
+            "an_undo_of_a_new_key_left_out_is_caught",
+            Fault::UndoLeftOut,
+            STAYED,
+        ),
+        Model::new("undo_across_a_floor", Preemptions(3), || key(true, 110_000)).control(
+            "an_undo_over_a_charge_across_a_floor_is_caught",
+            Fault::UndoOverAnother,
+            LOST_CHARGE,
+        ),
+    ]
+}

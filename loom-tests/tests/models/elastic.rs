@@ -1,0 +1,83 @@
+//! Elastic limits: clients that borrow from one pool while the server reports its headroom.
+//!
+//! Properties: each client is admitted its own burst, and what all borrow together is at most the pool's
+//! burst times the largest headroom that was in force; while the headroom stands, it is as much.
+//!
+//! Enough, because a loan is one compare-and-swap loop on the pool's word, as a charge is on a limiter's
+//! (see `limiter`), and a report writes a word that no loan writes: it can come before a loan's reading
+//! of it or after, and nothing else is shared.
+
+use std::sync::Arc;
+
+use loom::thread;
+use loom_tests::suite::{Bound, Model};
+use loom_tests::verdict::{ABOVE_BOUND, REFUSED};
+use tollgate::control::Fault;
+use tollgate::{ElasticLimiter, ManualClock, Quota, SparePool, Timestamp};
+
+const NOW: Timestamp = Timestamp::from_secs(10);
+
+/// One unit per second.
+fn pool(burst: u64, headroom: f64) -> Arc<SparePool> {
+    let pool = SparePool::with_clock(Quota::per_second(1).burst(burst), ManualClock::new());
+    pool.report_headroom(headroom).expect("a headroom");
+    Arc::new(pool)
+}
+
+/// A client with one unit of its own asks for so many: how many it was admitted, and how many it borrowed.
+fn ask(pool: Arc<SparePool>, requests: usize) -> (u64, u64) {
+    let client = ElasticLimiter::new(Quota::per_second(1).burst(1), pool);
+    let answers: Vec<_> = (0..requests).map(|_| client.check_at(1, NOW)).collect();
+    let count = |is: fn(&tollgate::ElasticDecision) -> bool| {
+        answers.iter().filter(|answer| is(answer)).count() as u64
+    };
+    (count(|answer| answer.is_allowed()), count(|answer| answer.is_borrowed()))
+}
+
+/// 2 threads, each with its own unit and 2 more requests, and 3 units to spare.
+fn two_clients() {
+    let pool = pool(3, 1.0);
+    let others = Arc::clone(&pool);
+    let other = thread::spawn(move || ask(others, 3));
+    let own = ask(pool, 3);
+    let other = other.join().expect("the other thread");
+    for (admitted, borrowed) in [own, other] {
+        assert_eq!(admitted - borrowed, 1, "{REFUSED} or {ABOVE_BOUND}: its own");
+    }
+    let borrowed = own.1 + other.1;
+    assert!(borrowed <= 3, "{ABOVE_BOUND}: {borrowed} borrowed");
+    assert!(borrowed >= 3, "{REFUSED}: {borrowed} borrowed");
+}
+
+/// 2 threads: a client that borrows, and a server that reports a new headroom and borrows one itself.
+fn a_report(from: f64, to: f64, least: u64, most: u64) {
+    let pool = pool(4, from);
+    let server = Arc::clone(&pool);
+    let other = thread::spawn(move || {
+        server.report_headroom(to).expect("a headroom");
+        ask(server, 2).1
+    });
+    let borrowed = ask(pool, 5).1 + other.join().expect("the other thread");
+    assert!(borrowed <= most, "{ABOVE_BOUND}: {borrowed} borrowed");
+    assert!(borrowed >= least, "{REFUSED}: {borrowed} borrowed");
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Fault::{FailureTakenForSuccess, PlainStoreForCas, ReportPricesAnew};
+    vec![
+        Model::new("two_clients_of_a_pool", Bound::None, two_clients)
+            .control("a_loan_over_a_loan_is_caught", PlainStoreForCas, ABOVE_BOUND)
+            .control("an_unwritten_loan_is_caught", FailureTakenForSuccess, ABOVE_BOUND),
+        // Lent at once at a half: 2 of 4. Each lent afterwards at the whole costs half as much.
+        Model::new("headroom_rises", Bound::None, || a_report(0.5, 1.0, 2, 4)).control(
+            "a_loan_over_a_loan_while_it_rises_is_caught",
+            PlainStoreForCas,
+            ABOVE_BOUND,
+        ),
+        Model::new("headroom_sinks", Bound::None, || a_report(1.0, 0.5, 2, 4)).control(
+            "what_was_lent_priced_anew_is_caught",
+            ReportPricesAnew,
+            ABOVE_BOUND,
+        ),
+    ]
+}

@@ -1,0 +1,395 @@
+//! [`check_all`]: one request under several limits, charged to all of them or to none.
+//!
+//! Each limit is a word of its own, and no instruction changes two: so the words are charged one after
+//! the other, and if one denies, what was charged before is undone. First all are only asked, so that a
+//! request that will be denied charges nobody as a rule. What is left is the race: another thread
+//! charges between the question and the charge.
+//!
+//! # Undo
+//! * If a word is still the one that the charge left, the word that was found before is put back: as if
+//!   nothing had been.
+//! * If others have been charged on top, what was found before says nothing any more. Under GCRA the
+//!   units are then given back less what has drained since the charge, by a clock that is read after
+//!   the word, and less [`SKEW_NS`]. Why that forgives nobody: compare with a run in which the undone
+//!   charges never were. The charge makes the debt higher by its cost. That difference shrinks only
+//!   while the other run's limit is idle, so by no more than the time that has passed since; what is
+//!   given back is no more than what is left of it.
+//! * That argument needs a time no earlier than that of any charge in the word. The caller's own time is
+//!   no such thing, and windows cannot tell what they were charged for. There the charge stays, until it
+//!   drains.
+//!
+//! So no limit ever admits above its bound, and a request that is denied costs at most itself.
+//!
+//! # Heterogeneous limits
+//! A [`Toll`] keeps where a key may live and not the key: limits of all key types are one type, on a
+//! borrowed slice, without a trait object and without an allocation. What an undo has to know is
+//! remembered in the slice.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::{Decision, Denial, Permit};
+use crate::keyed::{KeyTrace, KeyedLimiter, Place};
+use crate::limiter::Limiter;
+use crate::meter::Step;
+use crate::sync::{Fault, planted};
+use crate::word::Word;
+
+/// By how much the clocks of two threads may differ: what a floor trails the clock by, for the same
+/// reason. A charge that drains faster than this is not worth giving back.
+pub(crate) const SKEW_NS: u64 = 1 << 20;
+
+/// What one limit asks of a request: a cost, and the limit that it is charged to. For [`check_all`].
+///
+/// Made by [`Limiter::toll`] and [`KeyedLimiter::toll`]. It borrows the limit, and keeps of the key only
+/// where it is found. A toll may be asked for again.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Limiter, Quota, Toll};
+/// let all = Limiter::new(Quota::per_second(1_000));
+/// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
+/// let tolls: Vec<Toll<'_>> = vec![all.toll(1), clients.toll("alice", 1)];
+/// assert_eq!(tolls[1].cost(), 1);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Toll<'a> {
+    limit: Limit<'a>,
+    cost: u64,
+    now: Timestamp,
+    trace: Option<Trace>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limit<'a> {
+    One(&'a Limiter),
+    Key(Place<'a>),
+}
+
+/// What a charge found and left.
+#[derive(Clone, Copy, Debug)]
+enum Trace {
+    One { found: Word, left: Word, permit: Permit },
+    Key(KeyTrace),
+}
+
+/// A charge that is to be undone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Undo {
+    pub(crate) permit: Permit,
+    /// Whether the time of the charge was read from the limit's own clock.
+    pub(crate) own_clock: bool,
+}
+
+impl Undo {
+    /// A time that is no earlier than that of any charge, if there is one to be had.
+    pub(crate) fn fresh(&self, clock: &Clock) -> Option<Timestamp> {
+        self.own_clock.then(|| clock.now())
+    }
+}
+
+impl Limiter {
+    /// The part of this limit in a request under several: see [`check_all`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, check_all};
+    /// let [reads, bytes] = [Limiter::new(Quota::per_second(5)), Limiter::new(Quota::per_second(900))];
+    /// assert!(check_all(&mut [reads.toll(1), bytes.toll(512)]).is_allowed());
+    /// ```
+    #[must_use]
+    pub fn toll(&self, cost: u64) -> Toll<'_> {
+        Toll { limit: Limit::One(self), cost, now: Timestamp::default(), trace: None }
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// The part of this limit in a request under several: see [`check_all`]. Hashes the key and asks
+    /// for its memory, so that the memory of all tolls is fetched at the same time.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, check_all};
+    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
+    /// let pages = KeyedLimiter::<u32>::new(Quota::per_minute(99), 1_000)?;
+    /// assert!(check_all(&mut [clients.toll("alice", 1), pages.toll(&7, 1)]).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn toll(&self, key: &K, cost: u64) -> Toll<'_> {
+        let limit = Limit::Key(self.place(key));
+        Toll { limit, cost, now: Timestamp::default(), trace: None }
+    }
+}
+
+impl Toll<'_> {
+    /// The units that are asked for.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// assert_eq!(Limiter::new(Quota::per_second(5)).toll(3).cost(), 3);
+    /// ```
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    fn clock(&self) -> &Clock {
+        match &self.limit {
+            Limit::One(limiter) => &limiter.clock,
+            Limit::Key(place) => place.clock(),
+        }
+    }
+
+    fn peek(&self) -> Decision {
+        match &self.limit {
+            Limit::One(limiter) => limiter.peek_at(self.cost, self.now),
+            Limit::Key(place) => place.peek(self.cost, self.now),
+        }
+    }
+
+    fn charge(&mut self) -> Decision {
+        match self.limit {
+            Limit::One(limiter) => self.charge_one(limiter),
+            Limit::Key(place) => {
+                let (decision, trace) = place.check(self.cost, self.now);
+                self.trace = trace.map(Trace::Key);
+                decision
+            }
+        }
+    }
+
+    /// As every charge of a cell, but what was found is remembered.
+    fn charge_one(&mut self, limiter: &Limiter) -> Decision {
+        let meter = &limiter.meter;
+        loop {
+            let found = limiter.cell.load();
+            let step = Step::of(&meter.kernel, meter.fields, found, self.now, self.cost);
+            let left = step.word;
+            if left == found {
+                return step.decision(meter.kernel); // denied, or a cost of 0: nothing to write
+            }
+            if limiter.cell.replace(found, left) {
+                let decision = step.decision(meter.kernel);
+                if let Decision::Allowed(permit) = decision {
+                    self.trace = Some(Trace::One { found, left, permit });
+                }
+                return decision;
+            }
+        }
+    }
+
+    /// Undoes the charge, if there is one, as far as that can be done.
+    fn undo(&self, own_clock: bool) {
+        if planted(Fault::UndoLeftOut) {
+            return;
+        }
+        match (self.limit, self.trace) {
+            (Limit::One(limiter), Some(Trace::One { found, left, permit })) => {
+                undo_one(limiter, [found, left], Undo { permit, own_clock });
+            }
+            (Limit::Key(place), Some(Trace::Key(trace))) => {
+                place.undo(trace, Undo { permit: trace.permit, own_clock });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
+    let charge = undo.permit.charge();
+    loop {
+        let word = limiter.cell.load();
+        let next = if word == left || planted(Fault::UndoOverAnother) {
+            found
+        } else {
+            // Only now: whoever charged this word read his clock before.
+            let (Some(now), Some(charge)) = (undo.fresh(&limiter.clock), charge) else { return };
+            if !charge.kernel.is_gcra() {
+                return;
+            }
+            let now = Timestamp::from_nanos(now.as_nanos().saturating_add(SKEW_NS));
+            limiter.meter.given_back(word, charge, now).0
+        };
+        if next == word || limiter.cell.replace(word, next) {
+            return;
+        }
+    }
+}
+
+/// The answer of several limits to one request: see [`check_all`].
+///
+/// ```
+/// use tollgate::{Limiter, ManualClock, Quota, check_all};
+/// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
+/// let [posts, friends] = [limit(Quota::per_minute(60).burst(1)), limit(Quota::per_day(150))];
+/// let both = || check_all(&mut [friends.toll(1), posts.toll(1)]);
+/// assert!(both().is_allowed());
+/// let denied = both();
+/// assert_eq!(denied.index(), Some(1));
+/// assert_eq!(denied.into_result().unwrap_err().retry_after_secs(), Some(1));
+/// assert_eq!(friends.peek(1).remaining(), 149);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub struct JointDecision {
+    answer: Option<(usize, Decision)>,
+}
+
+impl JointDecision {
+    /// Whether the request may go. If so, every limit was charged; if not, none was.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, check_all};
+    /// let limiter = Limiter::new(Quota::per_second(5));
+    /// assert!(check_all(&mut [limiter.toll(1)]).is_allowed());
+    /// ```
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.answer.is_none_or(|(_, decision)| decision.is_allowed())
+    }
+
+    /// Which of the tolls, from 0, the [`decision`](JointDecision::decision) is of. `None` only if there
+    /// were no tolls: nothing denies then.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, check_all};
+    /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
+    /// assert_eq!(check_all(&mut [wide.toll(1), tight.toll(1)]).index(), Some(1));
+    /// assert_eq!(check_all(&mut []).index(), None);
+    /// ```
+    #[must_use]
+    pub fn index(&self) -> Option<usize> {
+        self.answer.map(|(index, _)| index)
+    }
+
+    /// The one decision that answers for all: of the limits that denied, the one with the longest wait;
+    /// if none did, the one with the fewest units left.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, check_all};
+    /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
+    /// let answer = check_all(&mut [wide.toll(1), tight.toll(1)]).decision();
+    /// assert_eq!(answer.map(|decision| decision.remaining()), Some(4));
+    /// ```
+    #[must_use]
+    pub fn decision(&self) -> Option<Decision> {
+        self.answer.map(|(_, decision)| decision)
+    }
+
+    /// The answer as a `Result`, for `?`.
+    ///
+    /// # Errors
+    /// The [`Denial`] with the longest wait, if denied.
+    ///
+    /// ```
+    /// use tollgate::{Denial, Limiter, Quota, check_all};
+    /// fn serve(limits: &[Limiter; 2]) -> Result<&'static str, Denial> {
+    ///     check_all(&mut [limits[0].toll(1), limits[1].toll(1)]).into_result()?;
+    ///     Ok("served")
+    /// }
+    /// let limits = [1, 2].map(|count| Limiter::new(Quota::per_hour(count)));
+    /// assert!(serve(&limits).is_ok());
+    /// assert!(serve(&limits).is_err());
+    /// ```
+    pub fn into_result(self) -> Result<(), Denial> {
+        match self.answer {
+            Some((_, Decision::Denied(denial))) => Err(denial),
+            _ => Ok(()),
+        }
+    }
+
+    /// The later of two denials, or the scarcer of two permits.
+    fn or(self, index: usize, decision: Decision) -> Self {
+        let weightier = match (self.answer, decision) {
+            (None, _) => true,
+            (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
+                wait(&denial) > wait(&longest)
+            }
+            (Some((_, scarcest)), _) => decision.remaining() < scarcest.remaining(),
+        };
+        if weightier { Self { answer: Some((index, decision)) } } else { self }
+    }
+}
+
+/// What never fits is waited for longest.
+fn wait(denial: &Denial) -> std::time::Duration {
+    denial.retry_after().unwrap_or(std::time::Duration::MAX)
+}
+
+/// Decides one request under several limits, now: all are charged, or none.
+///
+/// For a request that spends from several quotas, of any kind: of the service and of the client, of
+/// requests and of bytes. All limits are asked first; if all would admit, they are charged in order. Each
+/// decides at the time of its own clock, which is read once. A cost of 0 only asks.
+///
+/// # What it guarantees
+/// * Every limit's own bound holds, whatever else happens. (Where a limit is given times of the callers'
+///   own as well, these must not lie ahead of its clock.)
+/// * If it is denied, nothing is charged. One exception: when a limit denies that would have admitted a
+///   moment ago, because another thread was faster, what was charged before it is undone; where yet
+///   another thread has charged that limit meanwhile, some or all of that one cost may stay until it
+///   drains. So two requests that meet may both be denied.
+/// * The wait of the answer is the longest of all limits that deny: after it, all would admit, if
+///   nothing else happens. (In the exceptional case, of the one that denied.)
+/// * No lock, no allocation, and no thread waits for another.
+///
+/// A limit that is named twice is charged twice, or not at all.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Limiter, Quota, check_all};
+/// let service = Limiter::new(Quota::per_second(10_000));
+/// let clients = KeyedLimiter::<str>::new(Quota::per_hour(2), 1_000)?;
+/// let serve = |client: &str| check_all(&mut [service.toll(1), clients.toll(client, 1)]);
+/// assert!(serve("alice").is_allowed() && serve("alice").is_allowed());
+/// assert_eq!(serve("alice").index(), Some(1));
+/// assert!(serve("bob").is_allowed());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
+    decide(tolls, None)
+}
+
+/// [`check_all`] at a time of the caller's, one for all limits.
+///
+/// What cannot be undone exactly stays charged here: a time of the caller's does not say what has drained.
+///
+/// ```
+/// use tollgate::{Limiter, Quota, Timestamp, check_all_at};
+/// let [one, other] = [1, 2].map(|count| Limiter::new(Quota::per_minute(count)));
+/// let both = |second| {
+///     check_all_at(&mut [one.toll(1), other.toll(1)], Timestamp::from_secs(second)).is_allowed()
+/// };
+/// assert_eq!([both(0), both(59), both(60)], [true, false, true]);
+/// ```
+pub fn check_all_at(tolls: &mut [Toll<'_>], now: Timestamp) -> JointDecision {
+    decide(tolls, Some(now))
+}
+
+fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
+    const NOBODY: JointDecision = JointDecision { answer: None };
+    let mut denied = NOBODY;
+    for (index, toll) in tolls.iter_mut().enumerate() {
+        toll.now = now.unwrap_or_else(|| toll.clock().now());
+        toll.trace = None;
+        let decision = toll.peek();
+        if !decision.is_allowed() {
+            denied = denied.or(index, decision);
+        }
+    }
+    if denied.answer.is_some() {
+        return denied;
+    }
+    let mut admitted = NOBODY;
+    for index in 0..tolls.len() {
+        let decision = tolls[index].charge();
+        if !decision.is_allowed() {
+            // The last one first: a limit that is named twice goes back the way it came.
+            tolls[..index].iter().rev().for_each(|charged| charged.undo(now.is_none()));
+            return NOBODY.or(index, decision);
+        }
+        admitted = admitted.or(index, decision);
+    }
+    admitted
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! What an undo does when it comes too late to be exact: other charges are put in its way by hand.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{ManualClock, Policy, Quota};
+
+/// One unit every 10 s, 12 at once.
+const SLOW: Quota = Quota::per_minute(6).burst(12);
+
+fn policy(text: &str) -> Policy {
+    text.parse().expect("a policy")
+}
+
+fn start(clock: &ManualClock) -> Timestamp {
+    clock.set(Timestamp::from_secs(1_000_000));
+    clock.now()
+}
+
+fn charged<'a>(mut toll: Toll<'a>, now: Timestamp) -> Toll<'a> {
+    toll.now = now;
+    assert!(toll.charge().is_allowed());
+    toll
+}
+
+#[test]
+fn what_nobody_has_touched_is_put_back_bit_for_bit() {
+    for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m"] {
+        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        for (second, spent) in [(0, 0), (61, 3), (62, 1), (500, 2)] {
+            let now = Timestamp::from_secs(second);
+            assert!(limiter.check_at(spent, now).is_allowed());
+            let word = limiter.cell.load();
+            let toll = charged(limiter.toll(4), now);
+            assert_ne!(limiter.cell.load(), word);
+            toll.undo(false);
+            assert_eq!(limiter.cell.load(), word, "{text} at {second} s");
+        }
+    }
+}
+
+#[test]
+fn under_another_charge_what_has_not_drained_is_given_back() {
+    let clock = ManualClock::new();
+    let now = start(&clock);
+    let limiter = Limiter::with_clock(SLOW, clock.clone());
+    let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
+    let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
+    assert!(limiter.check(2).is_allowed() && keyed.check("key", 2).is_allowed());
+    // Two of the six have drained: four come back, less what drains in the clocks' difference.
+    clock.advance(Duration::from_secs(20));
+    tolls.iter().for_each(|toll| toll.undo(true));
+    // In a keyed word that is less than a tick.
+    assert_eq!((limiter.peek(1).remaining(), keyed.peek("key", 1).remaining()), (9, 10));
+    clock.advance(Duration::from_nanos(SKEW_NS));
+    assert_eq!(limiter.peek(1).remaining(), 10);
+}
+
+#[test]
+fn what_has_drained_is_not_given_back() {
+    for (after_s, keyed_too) in [(60, true), (600, true), (100_000, true)] {
+        let clock = ManualClock::new();
+        let now = start(&clock);
+        let limiter = Limiter::with_clock(SLOW, clock.clone());
+        let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
+        let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
+        clock.advance(Duration::from_secs(after_s));
+        assert!(limiter.check(5).is_allowed() && keyed.check("key", 5).is_allowed() == keyed_too);
+        let before = limiter.cell.load();
+        let left = [limiter.peek(1).remaining(), keyed.peek("key", 1).remaining()];
+        tolls.iter().for_each(|toll| toll.undo(true));
+        assert_eq!(limiter.cell.load(), before, "after {after_s} s");
+        assert_eq!(left, [limiter.peek(1).remaining(), keyed.peek("key", 1).remaining()]);
+    }
+}
+
+#[test]
+fn at_a_time_of_the_callers_a_charge_under_another_stays() {
+    let limiter = Limiter::with_clock(SLOW, ManualClock::new());
+    let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, ManualClock::new()).expect("it fits");
+    let now = Timestamp::from_secs(50);
+    let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
+    assert!(limiter.check_at(2, now).is_allowed() && keyed.check_at("key", 2, now).is_allowed());
+    tolls.iter().for_each(|toll| toll.undo(false));
+    assert_eq!(limiter.peek_at(1, now).remaining(), 4);
+    assert_eq!(keyed.peek_at("key", 1, now).remaining(), 4);
+}
+
+#[test]
+fn in_a_window_a_charge_under_another_stays() {
+    for text in ["fixed-window 12/m", "sliding-window 12/m", "segmented-window 12/m x2"] {
+        let clock = ManualClock::new();
+        let now = start(&clock);
+        let limiter = Limiter::with_clock(policy(text), clock.clone());
+        let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone());
+        let keyed = keyed.expect("it fits");
+        let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
+        assert!(limiter.check(2).is_allowed() && keyed.check("key", 2).is_allowed());
+        tolls.iter().for_each(|toll| toll.undo(true));
+        assert_eq!(limiter.peek(1).remaining(), 4, "{text}");
+        assert_eq!(keyed.peek("key", 1).remaining(), 4, "{text}");
+    }
+}
+
+#[test]
+fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
+    for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m"] {
+        for (taken_s, later_s) in [(0, 30), (5, 25), (5, 40), (5, 80), (30, 200), (5, 100_000)] {
+            let keyed = KeyedLimiter::<u64>::with_clock(policy(text), 1, ManualClock::new());
+            let keyed = keyed.expect("it fits");
+            let one = Limiter::with_clock(policy(text), ManualClock::new());
+            let at = |second: u64| Timestamp::from_secs(1_000_000 + second);
+            assert!(keyed.check_at(&0, 3, at(0)).is_allowed());
+            assert!(one.check_at(3, at(0)).is_allowed());
+            let toll = charged(keyed.toll(&0, 6), at(taken_s));
+            // Others fill both shards, and later others need their cells: the floors move on.
+            for (second, key) in (1..40).map(|n| (taken_s, n)).chain((40..80).map(|n| (later_s, n)))
+            {
+                let _ = keyed.check_at(&key, 1, at(second));
+            }
+            toll.undo(false);
+            for second in [later_s, later_s + 7, later_s + 1_000] {
+                let found = keyed.peek_at(&0, 1, at(second));
+                let told = one.peek_at(1, at(second)).remaining();
+                // Forgotten, since all had drained, and its cell another's.
+                let is_gone = found.into_result().is_err_and(|denial| denial.is_table_full());
+                let is_right = found.remaining() == told || (is_gone && told == 12);
+                assert!(is_right, "{text}: {taken_s}, {later_s} at {second}: {found:?}");
+            }
+            let moved = keyed.stats_at(at(later_s)).reclaimed > 0;
+            assert!(moved || later_s < 200, "{text}: {taken_s}, {later_s}");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_was_new_is_idle_again_and_its_cell_can_be_taken() {
+    let policy = policy("gcra 1/h burst 1");
+    let keyed = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).expect("it fits");
+    let cells = keyed.stats_at(Timestamp::default()).cells as u64;
+    for round in 0..100 {
+        let now = Timestamp::from_secs(1_000_000 + round);
+        for key in 0..cells {
+            let mut toll = keyed.toll(&(round * cells + key), 1);
+            toll.now = now;
+            if toll.charge().is_allowed() {
+                assert_eq!(keyed.stats_at(now).live, 1);
+                toll.undo(false);
+            }
+            assert_eq!(keyed.stats_at(now).live, 0);
+        }
+    }
+    assert!(keyed.stats_at(Timestamp::from_secs(1_000_100)).reclaimed > 0);
+}

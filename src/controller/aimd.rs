@@ -1,0 +1,113 @@
+//! [`Aimd`]: additive increase, multiplicative decrease.
+
+use std::ops::RangeInclusive;
+
+use crate::error::SettingError;
+
+use super::{Range, headroom};
+
+/// Additive increase, multiplicative decrease, as TCP has it: one place more after each request that went
+/// well, a tenth less after each that was dropped.
+///
+/// It grows only while at least half of the limit is in use: a limit that nobody comes near is not proved
+/// by requests that go well. A request counts as dropped if it failed for lack of capacity, timeouts
+/// included; not if it failed for a reason of its own.
+///
+/// Source: Chiu and Jain, *Analysis of the Increase and Decrease Algorithms for Congestion Avoidance*,
+/// 1989; with the figures of Netflix's `concurrency-limits`, `AIMDLimit`.
+///
+/// ```
+/// use tollgate::controller::Aimd;
+/// let mut controller = Aimd::new(20, 10..=200)?;
+/// assert_eq!(controller.update(10, false), 21);
+/// assert_eq!(controller.update(10, true), 18);
+/// # Ok::<(), tollgate::SettingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Aimd {
+    limit: u64,
+    range: Range,
+    backoff: f64,
+}
+
+impl Aimd {
+    /// A controller that starts at `initial` and stays within `range`.
+    ///
+    /// # Errors
+    /// A range that starts at 0, or does not hold the initial limit.
+    ///
+    /// ```
+    /// use tollgate::controller::Aimd;
+    /// assert_eq!(Aimd::new(20, 10..=200)?.limit(), 20);
+    /// assert!(Aimd::new(5, 10..=200).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
+        Ok(Self { limit: initial, range: Range::holding(initial, range)?, backoff: 0.9 })
+    }
+
+    /// The same with another factor for a drop than 0.9.
+    ///
+    /// # Errors
+    /// A factor below 0.5, or of 1 or more: the first would starve, the second never back off.
+    ///
+    /// ```
+    /// use tollgate::controller::Aimd;
+    /// let mut controller = Aimd::new(20, 10..=200)?.backoff(0.5)?;
+    /// assert_eq!(controller.update(20, true), 10);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn backoff(self, backoff: f64) -> Result<Self, SettingError> {
+        let accepted = "0.5 or more, and less than 1";
+        SettingError::unless((0.5..1.0).contains(&backoff), "backoff", backoff, accepted)?;
+        Ok(Self { backoff, ..self })
+    }
+
+    /// Takes note of a request that has ended, and gives the new limit: `in_flight` requests were being
+    /// served, itself included.
+    ///
+    /// ```
+    /// use tollgate::controller::Aimd;
+    /// let mut controller = Aimd::new(20, 10..=200)?;
+    /// // Of 20 places 9 were in use.
+    /// assert_eq!(controller.update(9, false), 20);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn update(&mut self, in_flight: u64, dropped: bool) -> u64 {
+        if dropped {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a part of the limit, rounded down"
+            )]
+            let less = (self.limit as f64 * self.backoff) as u64;
+            // At least one: the tenth of a small limit is none.
+            self.limit = less.min(self.limit - 1).max(self.range.least);
+        } else if in_flight >= self.limit.div_ceil(2) {
+            self.limit = self.limit.saturating_add(1).min(self.range.most);
+        }
+        self.limit
+    }
+
+    /// How many requests may be served at once.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::controller::Aimd::new(20, 10..=200)?.limit(), 20);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The share of the limit that is free, 0 to 1.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::controller::Aimd::new(20, 10..=200)?.headroom(15), 0.25);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[must_use]
+    pub fn headroom(&self, in_flight: u64) -> f64 {
+        headroom(self.limit, in_flight)
+    }
+}

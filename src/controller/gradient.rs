@@ -1,0 +1,288 @@
+//! [`Gradient`]: latency against its own long-term average.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::error::SettingError;
+
+use super::{Range, headroom};
+
+/// So many samples are averaged evenly before the long-term average forgets by its window.
+const WARM_UP: u32 = 10;
+
+/// The long-term average is taken down by this much at each sample below half of it: after a long overload
+/// the way back would take as long.
+const RECOVERY: f64 = 0.95;
+
+/// A sample counts as at most this much slower than the average: an outlier is not an overload.
+const LEAST_GRADIENT: f64 = 0.5;
+
+/// Compares each latency with its long-term average: when requests take longer than they used to, they
+/// wait for each other, and the limit shrinks.
+///
+/// ```text
+/// gradient = clamp(tolerance * long / latency, 0.5, 1)
+/// target   = limit * gradient,  and + queue if the gradient is 1
+/// limit    = limit * (1 - smoothing) + target * smoothing
+/// ```
+///
+/// Below half use the limit stays as it is. Source: Netflix's `concurrency-limits`, `Gradient2Limit`, with
+/// its figures: tolerance 1.5, smoothing 0.2, queue 4, a long window of 600 samples. One thing is
+/// otherwise: there the queue is added whatever the gradient, so that a limit of 8 *grows* while latency
+/// has doubled (its issue 134); here only while there is no sign of a queue. From 100, 10 ms in the
+/// long term and 30 ms now, it comes to 90 and not to 90.8.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::controller::Gradient;
+/// let mut controller = Gradient::new(100, 20..=200)?;
+/// for _ in 0..10 {
+///     controller.update(Duration::from_millis(10), 20);
+/// }
+/// assert_eq!(controller.limit(), 100);
+/// // The latency has tripled.
+/// assert!(controller.update(Duration::from_millis(30), 100) < 100);
+/// # Ok::<(), tollgate::SettingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gradient {
+    estimate: f64,
+    range: Range,
+    tolerance: f64,
+    smoothing: f64,
+    queue: f64,
+    long_window: u32,
+    /// In seconds; meaningless before the first sample.
+    long: f64,
+    samples: u32,
+}
+
+impl Gradient {
+    /// A controller that starts at `initial` and stays within `range`.
+    ///
+    /// # Errors
+    /// A range that starts at 0, or does not hold the initial limit.
+    ///
+    /// ```
+    /// use tollgate::controller::Gradient;
+    /// assert_eq!(Gradient::new(20, 20..=200)?.limit(), 20);
+    /// assert!(Gradient::new(20, 0..=200).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
+        Ok(Self {
+            estimate: initial as f64,
+            range: Range::holding(initial, range)?,
+            tolerance: 1.5,
+            smoothing: 0.2,
+            queue: 4.0,
+            long_window: 600,
+            long: 0.0,
+            samples: 0,
+        })
+    }
+
+    /// The same with another tolerance than 1.5: latencies up to so many times the average are no sign of
+    /// a queue.
+    ///
+    /// # Errors
+    /// A tolerance below 1, or that is no number or infinite.
+    ///
+    /// ```
+    /// use tollgate::controller::Gradient;
+    /// assert!(Gradient::new(20, 20..=200)?.tolerance(2.0).is_ok());
+    /// assert!(Gradient::new(20, 20..=200)?.tolerance(f64::INFINITY).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn tolerance(self, tolerance: f64) -> Result<Self, SettingError> {
+        let is_right = tolerance.is_finite() && tolerance >= 1.0;
+        SettingError::unless(is_right, "tolerance", tolerance, "1 or more")?;
+        Ok(Self { tolerance, ..self })
+    }
+
+    /// The same with another smoothing than 0.2: the share of the way to the target that each sample goes.
+    ///
+    /// # Errors
+    /// A share of 0 or below, above 1, or that is no number.
+    ///
+    /// ```
+    /// use tollgate::controller::Gradient;
+    /// assert!(Gradient::new(20, 20..=200)?.smoothing(1.0).is_ok());
+    /// assert!(Gradient::new(20, 20..=200)?.smoothing(0.0).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn smoothing(self, smoothing: f64) -> Result<Self, SettingError> {
+        let is_right = smoothing > 0.0 && smoothing <= 1.0;
+        SettingError::unless(is_right, "smoothing", smoothing, "more than 0, and at most 1")?;
+        Ok(Self { smoothing, ..self })
+    }
+
+    /// The same with another queue than 4: by how many places the target lies above the limit while there
+    /// is no sign of a queue.
+    ///
+    /// # Errors
+    /// A queue of 0 or below, with which it would never grow; or that is no number or infinite.
+    ///
+    /// ```
+    /// use tollgate::controller::Gradient;
+    /// assert!(Gradient::new(20, 20..=200)?.queue(10.0).is_ok());
+    /// assert!(Gradient::new(20, 20..=200)?.queue(f64::NAN).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn queue(self, queue: f64) -> Result<Self, SettingError> {
+        let is_right = queue.is_finite() && queue > 0.0;
+        SettingError::unless(is_right, "queue", queue, "more than 0, and finite")?;
+        Ok(Self { queue, ..self })
+    }
+
+    /// The same with another long window than 600 samples.
+    ///
+    /// # Errors
+    /// A window of 0 samples.
+    ///
+    /// ```
+    /// use tollgate::controller::Gradient;
+    /// assert!(Gradient::new(20, 20..=200)?.long_window(100).is_ok());
+    /// assert!(Gradient::new(20, 20..=200)?.long_window(0).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn long_window(self, samples: u32) -> Result<Self, SettingError> {
+        SettingError::unless(samples > 0, "long window", f64::from(samples), "1 or more samples")?;
+        Ok(Self { long_window: samples, ..self })
+    }
+
+    /// Takes note of a latency, of one request or the average of some, and gives the new limit:
+    /// `in_flight` requests were being served. A latency of zero is ignored.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::controller::Gradient;
+    /// let mut controller = Gradient::new(20, 20..=200)?;
+    /// controller.update(Duration::from_millis(5), 20);
+    /// controller.update(Duration::from_millis(5), 20);
+    /// assert_eq!(controller.limit(), 21);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn update(&mut self, latency: Duration, in_flight: u64) -> u64 {
+        let short = latency.as_secs_f64();
+        if short > 0.0 {
+            let long = self.average(short);
+            if long > 2.0 * short {
+                self.long *= RECOVERY;
+            }
+            if in_flight as f64 >= self.estimate / 2.0 {
+                self.estimate = self.next(long, short);
+            }
+        }
+        self.limit()
+    }
+
+    /// Adds a sample to the long-term average, and gives it.
+    fn average(&mut self, short: f64) -> f64 {
+        let weight = if self.samples < WARM_UP {
+            self.samples += 1;
+            1.0 / f64::from(self.samples)
+        } else {
+            2.0 / (f64::from(self.long_window) + 1.0)
+        };
+        self.long += (short - self.long) * weight;
+        self.long
+    }
+
+    /// The pure function: the next estimate.
+    fn next(&self, long: f64, short: f64) -> f64 {
+        let gradient = (self.tolerance * long / short).clamp(LEAST_GRADIENT, 1.0);
+        let queue = if gradient < 1.0 { 0.0 } else { self.queue };
+        let target = self.estimate * gradient + queue;
+        self.range.clamp(self.estimate * (1.0 - self.smoothing) + target * self.smoothing)
+    }
+
+    /// How many requests may be served at once.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::controller::Gradient::new(20, 20..=200)?.limit(), 20);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range, and rounded down"
+    )]
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.estimate as u64
+    }
+
+    /// The share of the limit that is free, 0 to 1.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::controller::Gradient::new(20, 20..=200)?.headroom(30), 0.0);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[must_use]
+    pub fn headroom(&self, in_flight: u64) -> f64 {
+        headroom(self.limit(), in_flight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(estimate: u64) -> Gradient {
+        Gradient::new(estimate, 20..=200).expect("in range")
+    }
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() < 1e-9
+    }
+
+    #[test]
+    fn v58_the_published_steps_without_their_fault() {
+        // From, long-term ms, ms now: the published step and ours, which adds no queue below gradient 1.
+        for (from, long, short, published, ours) in [
+            (20, 10.0, 10.0, 20.8, 20.8),
+            (100, 10.0, 30.0, 90.8, 90.0),
+            (100, 10.0, 20.0, 95.8, 95.0),
+        ] {
+            let controller = at(from);
+            let found = controller.next(long, short);
+            assert!(near(found, ours), "{from}: {found}");
+            let queue = if near(ours, published) { 0.0 } else { controller.queue };
+            assert!(near(found + controller.smoothing * queue, published));
+        }
+    }
+
+    #[test]
+    fn a_small_limit_does_not_climb_while_latency_has_doubled() {
+        let mut small = Gradient::new(8, 1..=200).expect("in range");
+        for _ in 0..100 {
+            let next = small.next(10.0, 20.0);
+            assert!(next < small.estimate || near(next, 1.0), "{next}");
+            small.estimate = next;
+        }
+        assert_eq!(small.limit(), 1);
+    }
+
+    #[test]
+    fn the_long_term_average_warms_up_evenly_and_then_forgets_by_its_window() {
+        let mut controller = at(100).long_window(19).expect("a window");
+        for (n, sample) in (1..=10).zip([2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0]) {
+            assert!(near(controller.average(sample), f64::from(n) + 1.0));
+        }
+        // 2 / (19 + 1) of the way.
+        assert!(near(controller.average(21.0), 12.0));
+    }
+
+    #[test]
+    fn an_average_far_above_the_samples_comes_down_faster() {
+        let mut controller = at(100);
+        let ms = Duration::from_millis;
+        (0..10).for_each(|_| _ = controller.update(ms(100), 10));
+        assert!(near(controller.long, 0.1));
+        controller.update(ms(10), 10);
+        assert!(near(controller.long, (0.1 - 0.09 * 2.0 / 601.0) * RECOVERY));
+        (0..60).for_each(|_| _ = controller.update(ms(10), 10));
+        assert!(controller.long < 0.021, "{}", controller.long);
+    }
+}

@@ -1,0 +1,161 @@
+//! [`MinGradient`]: latency against the least that was measured.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::error::SettingError;
+
+use super::{Range, headroom};
+
+/// Compares each latency with the one of an idle server, which is measured now and then at a pinned, low
+/// concurrency.
+///
+/// ```text
+/// gradient = clamp(least * (1 + buffer) / latency, 0.5, 2)
+/// limit    = limit * gradient + sqrt(limit)
+/// ```
+///
+/// Beside [`Gradient`](super::Gradient) it has a true baseline, which does not rise with a lasting
+/// overload; for that it must be told one, and told again when the service changes. It may double in a
+/// step, and its room for bursts grows with the limit.
+///
+/// Source: Envoy's adaptive concurrency filter, as its documentation states it, with its default buffer of
+/// 25 %. (Its code takes the root of `limit * gradient`, which is a little less while latency is high.)
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::controller::MinGradient;
+/// let mut controller = MinGradient::new(100, 3..=1_000)?;
+/// controller.set_least(Duration::from_millis(10));
+/// assert_eq!(controller.update(Duration::from_millis(20)), 72);
+/// # Ok::<(), tollgate::SettingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct MinGradient {
+    estimate: f64,
+    range: Range,
+    buffer: f64,
+    /// In seconds; 0 before it was set.
+    least: f64,
+}
+
+impl MinGradient {
+    /// A controller that starts at `initial` and stays within `range`.
+    ///
+    /// # Errors
+    /// A range that starts at 0, or does not hold the initial limit.
+    ///
+    /// ```
+    /// use tollgate::controller::MinGradient;
+    /// assert!(MinGradient::new(3, 3..=1_000).is_ok());
+    /// assert!(MinGradient::new(2, 3..=1_000).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
+        let estimate = initial as f64;
+        let range = Range::holding(initial, range)?;
+        Ok(Self { estimate, range, buffer: 0.25, least: 0.0 })
+    }
+
+    /// The same with another buffer than 0.25: latencies up to so much above the least are no sign of a
+    /// queue.
+    ///
+    /// # Errors
+    /// A buffer below 0, or that is no number or infinite.
+    ///
+    /// ```
+    /// use tollgate::controller::MinGradient;
+    /// assert!(MinGradient::new(3, 3..=1_000)?.buffer(0.0).is_ok());
+    /// assert!(MinGradient::new(3, 3..=1_000)?.buffer(-0.1).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn buffer(self, buffer: f64) -> Result<Self, SettingError> {
+        let is_right = buffer.is_finite() && buffer >= 0.0;
+        SettingError::unless(is_right, "buffer", buffer, "0 or more")?;
+        Ok(Self { buffer, ..self })
+    }
+
+    /// Says how long a request takes on an idle server. Zero is ignored. Until this is set, updates
+    /// change nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::controller::MinGradient;
+    /// let mut controller = MinGradient::new(100, 3..=1_000)?;
+    /// assert_eq!(controller.update(Duration::from_millis(20)), 100);
+    /// controller.set_least(Duration::from_millis(20));
+    /// assert_eq!(controller.update(Duration::from_millis(20)), 135);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn set_least(&mut self, latency: Duration) {
+        if !latency.is_zero() {
+            self.least = latency.as_secs_f64();
+        }
+    }
+
+    /// Takes note of a latency, of a quantile over some time, and gives the new limit. Zero is ignored.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::controller::MinGradient;
+    /// let mut controller = MinGradient::new(100, 3..=1_000)?;
+    /// controller.set_least(Duration::from_millis(10));
+    /// assert_eq!(controller.update(Duration::from_secs(5)), 60);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn update(&mut self, latency: Duration) -> u64 {
+        let latency = latency.as_secs_f64();
+        if latency > 0.0 && self.least > 0.0 {
+            self.estimate = self.next(self.least, latency);
+        }
+        self.limit()
+    }
+
+    /// The pure function: the next estimate.
+    fn next(&self, least: f64, latency: f64) -> f64 {
+        let gradient = (least * (1.0 + self.buffer) / latency).clamp(0.5, 2.0);
+        self.range.clamp(self.estimate * gradient + self.estimate.sqrt())
+    }
+
+    /// How many requests may be served at once.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::controller::MinGradient::new(3, 3..=1_000)?.limit(), 3);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range, and rounded down"
+    )]
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.estimate as u64
+    }
+
+    /// The share of the limit that is free, 0 to 1.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::controller::MinGradient::new(10, 3..=1_000)?.headroom(5), 0.5);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[must_use]
+    pub fn headroom(&self, in_flight: u64) -> f64 {
+        headroom(self.limit(), in_flight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v57_the_published_step() {
+        let controller = MinGradient::new(100, 3..=1_000).expect("in range");
+        let near = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
+        assert!(near(controller.next(10.0, 20.0), 72.5));
+        // The gradient is cut at a half and at two.
+        assert!(near(controller.next(10.0, 1e9), 60.0));
+        assert!(near(controller.next(10.0, 1e-9), 210.0));
+    }
+}

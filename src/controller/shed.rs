@@ -1,0 +1,182 @@
+//! [`ClientThrottle`] and [`AdmissionControl`]: which share of requests to shed, from what became of others.
+
+use std::time::Duration;
+
+use crate::error::SettingError;
+
+/// With which probability a client should not even send a request, from how many its backend accepted.
+///
+/// ```text
+/// p = max(0, (requests - K * accepts) / (requests + 1))
+/// ```
+///
+/// Both counts are of the last two minutes, say. A request is counted before it is sent, and so is one
+/// that is then not sent: else a client that sends nothing would never notice that its backend is back.
+/// K is how many requests the backend may see for each it accepts: 2 wastes some of its work to learn of
+/// a recovery early, 1.1 wastes little.
+///
+/// Source: Beyer et al. (ed.), *Site Reliability Engineering*, 2016, chapter 21, "Client-Side Throttling".
+///
+/// ```
+/// use tollgate::controller::ClientThrottle;
+/// let throttle = ClientThrottle::new(2.0)?;
+/// assert_eq!(throttle.probability(100, 50), 0.0);
+/// assert_eq!(throttle.probability(100, 25), 50.0 / 101.0);
+/// # Ok::<(), tollgate::SettingError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClientThrottle {
+    multiplier: f64,
+}
+
+impl ClientThrottle {
+    /// A throttle with this K; 2 is the usual one.
+    ///
+    /// # Errors
+    /// A K below 1, with which requests that are all accepted would be shed; or that is no number or
+    /// infinite.
+    ///
+    /// ```
+    /// use tollgate::controller::ClientThrottle;
+    /// assert!(ClientThrottle::new(1.1).is_ok());
+    /// assert!(ClientThrottle::new(f64::NAN).is_err());
+    /// ```
+    pub fn new(multiplier: f64) -> Result<Self, SettingError> {
+        let is_right = multiplier.is_finite() && multiplier >= 1.0;
+        SettingError::unless(is_right, "multiplier", multiplier, "1 or more")?;
+        Ok(Self { multiplier })
+    }
+
+    /// The probability with which the next request is to be shed, 0 to 1. More accepts than requests
+    /// count as all.
+    ///
+    /// ```
+    /// use tollgate::controller::ClientThrottle;
+    /// assert_eq!(ClientThrottle::new(2.0)?.probability(0, 0), 0.0);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[must_use]
+    pub fn probability(&self, requests: u64, accepts: u64) -> f64 {
+        let (requests, accepts) = (requests as f64, accepts as f64);
+        ((requests - self.multiplier * accepts) / (requests + 1.0)).max(0.0)
+    }
+}
+
+/// With which probability a proxy should shed a request, from how many succeeded.
+///
+/// ```text
+/// p = max(0, (requests - successes / threshold) / (requests + 1)) ^ (1 / aggression)
+/// ```
+///
+/// Nothing is shed while at least `threshold` of all requests succeed, nor while there are too few to
+/// tell; and never more than the largest probability, so that some get through and show a recovery.
+///
+/// Source: Envoy's admission control filter, with its defaults: threshold 0.95, aggression 1, at most 0.8,
+/// from any rate on.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::controller::AdmissionControl;
+/// let control = AdmissionControl::new(0.95)?;
+/// let window = Duration::from_secs(30);
+/// assert_eq!(control.probability(100, 95, window), 0.0);
+/// assert_eq!(control.probability(100, 0, window), 0.8);
+/// # Ok::<(), tollgate::SettingError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdmissionControl {
+    threshold: f64,
+    aggression: f64,
+    most: f64,
+    least_rate: f64,
+}
+
+impl AdmissionControl {
+    /// A control that sheds while fewer than this share of all requests succeed.
+    ///
+    /// # Errors
+    /// A share of 0 or below, above 1, or that is no number.
+    ///
+    /// ```
+    /// use tollgate::controller::AdmissionControl;
+    /// assert!(AdmissionControl::new(0.95).is_ok());
+    /// assert!(AdmissionControl::new(0.0).is_err());
+    /// ```
+    pub fn new(threshold: f64) -> Result<Self, SettingError> {
+        let is_right = threshold > 0.0 && threshold <= 1.0;
+        SettingError::unless(is_right, "threshold", threshold, "more than 0, and at most 1")?;
+        Ok(Self { threshold, aggression: 1.0, most: 0.8, least_rate: 0.0 })
+    }
+
+    /// The same with another aggression than 1: the higher, the more is shed of what little fails.
+    ///
+    /// # Errors
+    /// An aggression below 1, or that is no number or infinite.
+    ///
+    /// ```
+    /// use tollgate::controller::AdmissionControl;
+    /// assert!(AdmissionControl::new(0.95)?.aggression(2.0).is_ok());
+    /// assert!(AdmissionControl::new(0.95)?.aggression(0.5).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn aggression(self, aggression: f64) -> Result<Self, SettingError> {
+        let is_right = aggression.is_finite() && aggression >= 1.0;
+        SettingError::unless(is_right, "aggression", aggression, "1 or more")?;
+        Ok(Self { aggression, ..self })
+    }
+
+    /// The same with another largest probability than 0.8.
+    ///
+    /// # Errors
+    /// A probability below 0 or above 1, or that is no number.
+    ///
+    /// ```
+    /// use tollgate::controller::AdmissionControl;
+    /// assert!(AdmissionControl::new(0.95)?.at_most(1.0).is_ok());
+    /// assert!(AdmissionControl::new(0.95)?.at_most(1.1).is_err());
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn at_most(self, most: f64) -> Result<Self, SettingError> {
+        let is_right = (0.0..=1.0).contains(&most);
+        SettingError::unless(is_right, "largest probability", most, "0 to 1")?;
+        Ok(Self { most, ..self })
+    }
+
+    /// The same, but sheds nothing while there are fewer requests per second than this.
+    ///
+    /// # Errors
+    /// A rate below 0, or that is no number or infinite.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::controller::AdmissionControl;
+    /// let control = AdmissionControl::new(0.95)?.from_rate(5.0)?;
+    /// assert_eq!(control.probability(100, 0, Duration::from_secs(30)), 0.0);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    pub fn from_rate(self, per_second: f64) -> Result<Self, SettingError> {
+        let is_right = per_second.is_finite() && per_second >= 0.0;
+        SettingError::unless(is_right, "least rate", per_second, "0 or more")?;
+        Ok(Self { least_rate: per_second, ..self })
+    }
+
+    /// The probability with which the next request is to be shed, 0 to 1: both counts are of the last
+    /// `window`. More successes than requests count as all.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::controller::AdmissionControl;
+    /// let control = AdmissionControl::new(0.95)?;
+    /// assert_eq!(control.probability(0, 0, Duration::from_secs(30)), 0.0);
+    /// # Ok::<(), tollgate::SettingError>(())
+    /// ```
+    #[must_use]
+    pub fn probability(&self, requests: u64, successes: u64, window: Duration) -> f64 {
+        let (requests, successes) = (requests as f64, successes as f64);
+        if requests < self.least_rate * window.as_secs_f64() {
+            return 0.0;
+        }
+        let failing = (requests - successes / self.threshold) / (requests + 1.0);
+        failing.max(0.0).powf(self.aggression.recip()).min(self.most)
+    }
+}

@@ -1,0 +1,217 @@
+//! A key's part in a request under several limits: charged so that it can be undone.
+//!
+//! # Undo
+//! If the key's word is still the one that the charge left, what was found before is put back, raised to
+//! the shard's floor: below it nothing may stand that a later floor could not read. A key that was new
+//! keeps its cell, idle from the time of the charge on, until somebody needs the cell.
+//!
+//! If the word is another by now, others have been charged on top, and only what has not drained since
+//! can be given back: see [`crate::all`].
+//!
+//! The floor that a word is put back at is read before its compare-and-swap. A thread that sleeps
+//! between the two for more than an epoch, while others move the floor on twice and leave the word as it
+//! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+
+use crate::algorithm::{Decides, Held};
+use crate::all::{SKEW_NS, Undo};
+use crate::clock::{Clock, Timestamp};
+use crate::decision::{Decision, Permit};
+use crate::refund::Found;
+use crate::sync::{Fault, planted};
+use crate::verb::Verb;
+
+use super::KeyedLimiter;
+use super::hash::Identity;
+use super::shard::{Header, Row};
+use super::survey::pair;
+use super::table::{Ask, Fresh, Table};
+
+/// A key in a table: where it may live. Its first line is on its way.
+///
+/// Neither the key nor its type is kept, so that keys of different types are of one type here.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    table: &'a Table,
+    clock: &'a Clock,
+    identity: Identity,
+    second: usize,
+}
+
+/// What a charge found and left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyTrace {
+    /// What the word held before, seen from `at_ns`.
+    before: Held,
+    at_ns: u64,
+    left: u64,
+    pub(crate) permit: Permit,
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    pub(crate) fn place(&self, key: &K) -> Place<'_> {
+        let identity = self.find_and_fetch(key);
+        let second = self.hashers.second(identity, self.table.shards());
+        Place { table: &self.table, clock: &self.clock, identity, second }
+    }
+}
+
+/// Not the whole table.
+impl fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl Place<'_> {
+    pub(crate) fn clock(&self) -> &Clock {
+        self.clock
+    }
+
+    pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
+        self.decide(Ask { now_ns: now.as_nanos(), cost, charge: false, verb: Verb::Check }).0
+    }
+
+    /// Decides and charges; says what an undo needs to know, if anything was charged.
+    pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
+        self.decide(Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb: Verb::Check })
+    }
+
+    fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
+        // All limits of a request are asked at times that were read before: no clock is read again.
+        let mut fresh = Fresh { ask, clock: None };
+        let outcome = self.table.decide_slowly(self.identity, self.second, &mut fresh);
+        let decision = self.table.decision(outcome, ask);
+        let trace = match decision {
+            Decision::Allowed(permit) if ask.charge => {
+                let (kernel, at_ns) = (self.table.kernel(), outcome.at_ns);
+                let moment = kernel.moment(at_ns);
+                let left = self.table.layout.live(self.identity.tag, outcome.held, kernel, moment);
+                Some(KeyTrace { before: outcome.before, at_ns, left, permit })
+            }
+            _ => None,
+        };
+        (decision, trace)
+    }
+
+    /// Undoes a charge, as far as that can be done.
+    pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
+        let (table, tag) = (self.table, self.identity.tag);
+        for index in pair(self.identity.first, self.second) {
+            let row = Row::whole(table.shard(index));
+            loop {
+                let before = row.shard.header();
+                let Some((cell, word)) = table.find(row, tag) else { break };
+                // As in every reading of a word: its floor is read after it, and before it the same.
+                let header = row.shard.header();
+                if header.floor() != before.floor() {
+                    continue;
+                }
+                let next = if word == trace.left || planted(Fault::UndoOverAnother) {
+                    self.restored(trace, header)
+                } else {
+                    // Only now: whoever charged this word read his clock before.
+                    self.less_undrained(word, header, undo)
+                };
+                if next == word || row.shard.charge(cell, word, next) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The word that was found before the charge; if that is idle at the floor by now, an idle one of
+    /// the floor's own time.
+    fn restored(&self, trace: KeyTrace, header: Header) -> u64 {
+        let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
+        let at_floor = kernel.moment(floor_ns);
+        let held = trace
+            .before
+            .seen_later(kernel.passed(trace.at_ns, floor_ns))
+            .seen_earlier(kernel.passed(floor_ns, trace.at_ns));
+        let held = if kernel.is_idle(held, at_floor) { Held::IDLE } else { held };
+        self.table.layout.live(self.identity.tag, held, kernel, at_floor)
+    }
+
+    /// The word less what has not drained of the charge, and not below the floor.
+    fn less_undrained(&self, word: u64, header: Header, undo: Undo) -> u64 {
+        let (kernel, layout) = (self.table.kernel(), self.table.layout);
+        let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
+            return word;
+        };
+        if !kernel.is_gcra() {
+            return word;
+        }
+        let at_ns = header.floor_ns();
+        let at_floor = kernel.moment(at_ns);
+        let held = layout.unpack(word, kernel, at_floor);
+        let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
+        let (next, _) = kernel.given_back(Found { held, at_ns, now_ns }, charge);
+        if next == held { word } else { layout.live(self.identity.tag, next, kernel, at_floor) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::floor::LAG_NS;
+    use super::super::layout::GRANULE_BITS;
+    use super::*;
+    use crate::{ManualClock, Quota};
+
+    /// A key in its first shard, whose floor stands at granule 1000.
+    fn limiter(clock: &ManualClock) -> KeyedLimiter<u64> {
+        let quota = Quota::per_second(1).burst(10);
+        let limiter = KeyedLimiter::with_clock(quota, 1, clock.clone()).expect("it fits");
+        advance(&limiter, 1_000);
+        limiter
+    }
+
+    fn advance(limiter: &KeyedLimiter<u64>, granule: u64) {
+        let first = limiter.place(&7).identity.first;
+        limiter.table.advance(first, (granule << GRANULE_BITS) + LAG_NS);
+        assert_eq!(limiter.table.shard(first).header().floor(), granule);
+    }
+
+    fn at(granule: u64) -> Timestamp {
+        Timestamp::from_nanos(granule << GRANULE_BITS)
+    }
+
+    #[test]
+    fn what_is_put_back_can_be_read_after_two_epochs() {
+        let limiter = limiter(&ManualClock::new());
+        let epoch = limiter.table.layout.epoch;
+        assert!(limiter.check_at(&7, 1, at(1_000)).is_allowed());
+        advance(&limiter, 1_000 + epoch);
+        // Idle for nearly two epochs, and there only because nobody has needed its cell.
+        let place = limiter.place(&7);
+        let taken = at(1_000 + 2 * epoch);
+        let (decision, trace) = place.check(1, taken);
+        assert!(decision.is_allowed());
+        advance(&limiter, 1_000 + 2 * epoch);
+        place.undo(
+            trace.expect("a charge"),
+            Undo { permit: decision.into_result().expect("allowed"), own_clock: false },
+        );
+        assert_eq!(limiter.peek_at(&7, 0, at(1_000 + 3 * epoch)).remaining(), 10);
+    }
+
+    #[test]
+    fn the_floor_tells_what_has_drained_where_the_clock_is_behind() {
+        let clock = ManualClock::new();
+        clock.set(at(1_000));
+        let limiter = limiter(&clock);
+        let place = limiter.place(&7);
+        let (decision, trace) = place.check(5, at(1_000));
+        // Others are eight seconds ahead, as the floor is then.
+        let later = at(1_000) + Duration::from_secs(8);
+        assert!(limiter.check_at(&7, 1, later).is_allowed());
+        advance(&limiter, later.as_nanos() >> GRANULE_BITS);
+        let permit = decision.into_result().expect("allowed");
+        place.undo(trace.expect("a charge"), Undo { permit, own_clock: true });
+        assert_eq!(limiter.peek_at(&7, 0, later).remaining(), 9);
+    }
+}

@@ -1,0 +1,319 @@
+//! Several limits at once: all are charged or none is, and the answer is the one to wait for.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::thread;
+use std::time::Duration;
+
+use common::model::{duration, finest_quantum_ns, finest_tick, model};
+use common::policy;
+use proptest::prelude::*;
+use tollgate::{
+    Decision, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Toll, check_all,
+    check_all_at,
+};
+use tollgate_oracle::{Oracle, Verdict};
+
+fn limiter(text: &str) -> Limiter {
+    Limiter::with_clock(policy(text), ManualClock::new())
+}
+
+fn keyed(text: &str) -> KeyedLimiter<u64> {
+    KeyedLimiter::with_clock(policy(text), 1_000, ManualClock::new()).unwrap()
+}
+
+#[test]
+fn example_23_one_post_per_second_and_150_friends_per_day() {
+    let (posts, friends) = (limiter("1/s burst 1"), limiter("fixed-window 150/d"));
+    let post_at = |ms| posts.check_at(1, Timestamp::from_millis(ms)).is_allowed();
+    assert_eq!([0, 500, 1_000].map(post_at), [true, false, true]);
+    let now = Timestamp::from_secs(100);
+    assert_eq!((0..200).filter(|_| friends.check_at(1, now).is_allowed()).count(), 150);
+    assert!(posts.peek_at(1, now).is_allowed());
+    // A call that needs both is charged in both or in neither.
+    let both = |now| check_all_at(&mut [posts.toll(1), friends.toll(1)], now);
+    assert_eq!(both(now).index(), Some(1));
+    assert_eq!(posts.peek_at(1, now).remaining(), 1);
+    let tomorrow = Timestamp::from_secs(86_400);
+    assert!(both(tomorrow).is_allowed());
+    assert_eq!(posts.peek_at(1, tomorrow).remaining(), 0);
+    assert_eq!(friends.peek_at(1, tomorrow).remaining(), 149);
+}
+
+#[test]
+fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
+    let limits = [limiter("1/s burst 1"), limiter("6/m burst 1"), limiter("1/m burst 5")];
+    let table = keyed("2/m burst 1");
+    let ask = |now| {
+        let [a, b, c] = limits.each_ref().map(|limit| limit.toll(1));
+        check_all_at(&mut [a, b, table.toll(&7, 1), c], now)
+    };
+    let start = Timestamp::from_secs(1_020);
+    assert!(ask(start).is_allowed());
+    // A whole number of the table's ticks, of which 4,096 are half a minute.
+    let denied = ask(start + Duration::from_micros(937_500));
+    assert_eq!(denied.index(), Some(2));
+    let denial = denied.into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_micros(29_062_500)));
+    assert!(ask(start + Duration::from_secs(30)).is_allowed());
+}
+
+#[test]
+fn a_cost_that_never_fits_is_waited_for_longest() {
+    let limits = [limiter("1/h burst 1"), limiter("5/s"), limiter("1/d burst 1")];
+    let now = Timestamp::from_secs(1_000);
+    limits.iter().for_each(|limit| assert!(limit.check_at(1, now).is_allowed()));
+    let [a, b, c] = limits.each_ref().map(|limit| limit);
+    let denied = check_all_at(&mut [a.toll(1), b.toll(6), c.toll(1)], now);
+    assert_eq!(denied.index(), Some(1));
+    assert!(denied.into_result().unwrap_err().is_never());
+    assert_eq!(b.peek_at(1, now).remaining(), 4);
+}
+
+#[test]
+fn an_admission_is_answered_by_the_limit_with_least_left() {
+    let (wide, tight) = (limiter("9/s"), limiter("5/s"));
+    let now = Timestamp::from_secs(1);
+    let admitted = check_all_at(&mut [wide.toll(3), tight.toll(3), wide.toll(1)], now);
+    assert_eq!(admitted.index(), Some(1));
+    assert_eq!(admitted.decision().unwrap().remaining(), 2);
+    assert_eq!(wide.peek_at(1, now).remaining(), 5);
+}
+
+#[test]
+fn a_limit_that_is_named_twice_is_charged_twice_or_not_at_all() {
+    let (one, table) = (limiter("fixed-window 5/m"), keyed("5/m"));
+    let now = Timestamp::from_secs(90);
+    for _ in 0..3 {
+        assert_eq!(check_all_at(&mut [one.toll(3), one.toll(3)], now).index(), Some(1));
+        let denied = check_all_at(&mut [table.toll(&1, 3), one.toll(1), table.toll(&1, 3)], now);
+        assert_eq!(denied.index(), Some(2));
+    }
+    assert_eq!((one.peek_at(1, now).remaining(), table.peek_at(&1, 1, now).remaining()), (5, 5));
+    assert!(check_all_at(&mut [one.toll(3), one.toll(2), table.toll(&1, 5)], now).is_allowed());
+    assert_eq!((one.peek_at(1, now).remaining(), table.peek_at(&1, 1, now).remaining()), (0, 0));
+}
+
+#[test]
+fn no_limits_deny_nothing_and_a_cost_of_0_only_asks() {
+    let none = check_all(&mut []);
+    assert!(none.is_allowed() && none.decision().is_none() && none.into_result().is_ok());
+    let (one, table) = (limiter("1/h"), keyed("1/h"));
+    assert!(check_all(&mut [one.toll(0), table.toll(&1, 0)]).is_allowed());
+    assert_eq!(table.stats().live, 0);
+    assert!(one.check(1).is_allowed());
+}
+
+#[test]
+fn tolls_can_be_kept_and_asked_again() {
+    let (one, table) = (limiter("2/h"), keyed("9/h"));
+    let mut tolls: Vec<Toll<'_>> = vec![one.toll(1), table.toll(&1, 1)];
+    let admitted: Vec<_> = (0..4).map(|_| check_all(&mut tolls).is_allowed()).collect();
+    assert_eq!(admitted, [true, true, false, false]);
+    assert_eq!(table.peek(&1, 1).remaining(), 7);
+}
+
+#[test]
+fn each_limit_is_decided_by_its_own_clock() {
+    let [early, late] = [ManualClock::new(), ManualClock::new()];
+    late.set(Timestamp::from_secs(1_000_000));
+    let one = Limiter::with_clock(Quota::per_minute(1), early.clone());
+    let other = Limiter::with_clock(Quota::per_minute(1), late.clone());
+    let both = || check_all(&mut [one.toll(1), other.toll(1)]);
+    assert!(both().is_allowed());
+    late.advance(Duration::from_secs(60));
+    assert_eq!(both().index(), Some(0));
+    early.advance(Duration::from_secs(60));
+    assert!(both().is_allowed());
+}
+
+#[test]
+fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
+    let (one, other, table) = (limiter("5000/h"), limiter("4000/h"), keyed("9000/h"));
+    let now = Timestamp::from_secs(1_000_000);
+    let ask = |thread: usize| {
+        let forth = [one.toll(1), table.toll(&1, 1), other.toll(1)];
+        let back = [other.toll(1), table.toll(&1, 1), one.toll(1)];
+        let mut tolls = if thread.is_multiple_of(2) { forth } else { back };
+        (0..3_000).filter(|_| check_all_at(&mut tolls, now).is_allowed()).count() as u64
+    };
+    let ask = &ask;
+    let admitted: u64 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    // Nothing is ever undone at the limit that is reached first.
+    assert_eq!((admitted, other.peek_at(1, now).remaining()), (4_000, 0));
+    // Once it is, each thread may find it so only after it was charged elsewhere, and that may stay.
+    for (limit, left) in [(5_000, one.peek_at(1, now)), (9_000, table.peek_at(&1, 1, now))] {
+        assert!(admitted + left.remaining() <= limit);
+        assert!(admitted + left.remaining() >= limit - 4, "{limit}: {left:?}");
+    }
+}
+
+#[test]
+fn nothing_is_allocated() {
+    let (one, table) = (limiter("100/s burst 50"), keyed("sliding-window 90/s"));
+    let mut admitted = 0;
+    let allocations = allocation_counter::measure(|| {
+        for n in 0..10_000 {
+            let now = Timestamp::from_millis(1_000 + n);
+            let mut tolls = [one.toll(1), table.toll(&(n % 7), 30), table.toll(&(n % 7), 30)];
+            admitted += u64::from(check_all_at(&mut tolls, now).is_allowed());
+        }
+    });
+    assert!(admitted > 10 && admitted < 5_000, "{admitted}");
+    assert_eq!(allocations.count_total, 0);
+}
+
+#[test]
+fn what_is_asked_and_answered_can_be_sent_and_is_small() {
+    fn shareable<T: Send + Sync + std::fmt::Debug>() {}
+    shareable::<Toll<'static>>();
+    shareable::<JointDecision>();
+    assert!(size_of::<JointDecision>() <= 104);
+    let table = keyed("5/m");
+    let told = format!("{:?}", table.toll(&1, 1));
+    assert!(told.len() < 300, "{told}");
+}
+
+/// One part of a request: which limit, and how many tenths of it.
+type Part = (usize, u64);
+
+/// Two limits for all and one per key, beside a model of each.
+struct Machine {
+    limiters: [Limiter; 2],
+    table: KeyedLimiter<u64>,
+    /// Of the limiters, then of the keys.
+    models: Vec<Oracle>,
+    /// A model that keeps what a denied request was charged before it was denied: for the control.
+    keeps: bool,
+}
+
+const KEYS: usize = 3;
+
+impl Machine {
+    fn new(texts: [&str; 3]) -> Self {
+        let unkeyed = |text| {
+            let quota = policy(text).quota();
+            model(policy(text), finest_tick(quota), finest_quantum_ns(quota.count()))
+        };
+        // A keyed word counts these in 4,096ths of a unit, and starts in 65,536ths of a window or finer.
+        let per_key = model(policy(texts[2]), 12, 100_000);
+        let mut models = vec![unkeyed(texts[0]), unkeyed(texts[1])];
+        models.extend(vec![per_key; KEYS]);
+        let limiters = [limiter(texts[0]), limiter(texts[1])];
+        Self { limiters, table: keyed(texts[2]), models, keeps: false }
+    }
+
+    /// What the models say of a request under all of them: which denies, and the wait.
+    fn expected(&mut self, parts: &[(usize, u64)], now_ns: u64) -> Option<(usize, Duration)> {
+        let mut denied: Option<(usize, Duration)> = None;
+        for (index, &(limit, cost)) in parts.iter().enumerate() {
+            let model = &self.models[limit];
+            let wait = match model.peek(now_ns, cost) {
+                Verdict::Allowed => continue,
+                Verdict::Denied => duration(&model.retry_after(now_ns, cost).unwrap()),
+                Verdict::Never => Duration::MAX,
+            };
+            if denied.is_none_or(|(_, longest)| wait > longest) {
+                denied = Some((index, wait));
+            }
+        }
+        if denied.is_some() {
+            return denied;
+        }
+        let before = self.models.clone();
+        for (index, &(limit, cost)) in parts.iter().enumerate() {
+            if self.models[limit].check(now_ns, cost) != Verdict::Allowed {
+                let wait = self.models[limit].retry_after(now_ns, cost);
+                if !self.keeps {
+                    self.models = before;
+                }
+                return Some((index, duration(&wait.unwrap())));
+            }
+        }
+        None
+    }
+
+    fn run(&mut self, parts: &[Part], now_ns: u64) -> Result<(), TestCaseError> {
+        let now = Timestamp::from_nanos(now_ns);
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|&(limit, tenths)| (limit, tenths * self.models[limit].limit() / 10))
+            .collect();
+        let expected = self.expected(&parts, now_ns);
+        let mut tolls: Vec<Toll<'_>> = parts
+            .iter()
+            .map(|&(limit, cost)| match limit {
+                0 | 1 => self.limiters[limit].toll(cost),
+                key => self.table.toll(&(key as u64), cost),
+            })
+            .collect();
+        let answer = check_all_at(&mut tolls, now);
+        let told = match answer.decision() {
+            Some(Decision::Denied(denial)) => {
+                let wait = denial.retry_after().unwrap_or(Duration::MAX);
+                answer.index().map(|index| (index, wait))
+            }
+            _ => None,
+        };
+        prop_assert_eq!(told, expected, "{:?} at {}", parts, now_ns);
+        prop_assert_eq!(answer.is_allowed(), expected.is_none());
+        for (limit, model) in self.models.iter().enumerate() {
+            let found = match limit {
+                0 | 1 => self.limiters[limit].peek_at(0, now),
+                key => self.table.peek_at(&(key as u64), 0, now),
+            };
+            let found = (found.remaining(), found.reset_after());
+            let expected = (model.remaining(now_ns), duration(&model.reset_after(now_ns)));
+            prop_assert_eq!(found, expected, "limit {} after {:?}", limit, parts);
+        }
+        Ok(())
+    }
+}
+
+const POLICIES: [&str; 7] = [
+    "gcra 10/m burst 10",
+    "gcra 100/m burst 20",
+    "fixed-window 10/m",
+    "fixed-window 10/m from-first",
+    "sliding-window 10/m",
+    "sliding-window 10/m strict",
+    "segmented-window 10/m x4",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whoever denies and whenever, also when a limit is named twice and only the second charge is denied.
+    #[test]
+    fn all_are_charged_or_none_is(
+        texts in [0..POLICIES.len(), 0..POLICIES.len(), 0..POLICIES.len()],
+        requests in prop::collection::vec(
+            (0_u64..70_000, prop::collection::vec((0..2 + KEYS, 0_u64..12), 0..6)),
+            1..60,
+        ),
+    ) {
+        let mut machine = Machine::new(texts.map(|text| POLICIES[text]));
+        let mut now_ms = 1_000_000_000;
+        for (passed_ms, parts) in requests {
+            // Most of the time a little: what was charged still counts.
+            now_ms += if passed_ms % 3 == 0 { passed_ms } else { passed_ms / 100 };
+            machine.run(&parts, now_ms * 1_000_000)?;
+        }
+    }
+}
+
+#[test]
+fn a_model_that_keeps_a_denied_charge_is_caught() {
+    for text in POLICIES {
+        let mut machine = Machine::new([text, text, text]);
+        machine.keeps = true;
+        let now_ns = 1_000_000_000_000_000;
+        assert!(machine.run(&[(0, 4), (2, 4)], now_ns).is_ok());
+        assert!(machine.run(&[(2, 4), (0, 4), (0, 4)], now_ns).is_err(), "{text}");
+    }
+}
