@@ -5,6 +5,8 @@ mod error;
 mod place;
 mod rows;
 mod size;
+#[cfg(loom)]
+mod witness;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -318,15 +320,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     #[must_use]
     pub fn cells_per_row(&self) -> usize {
         self.size.cells_per_row()
-    }
-
-    /// The key's cell in each row, counted from the row's first: for models that choose who meets whom.
-    #[cfg(loom)]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn cells_of(&self, key: &K) -> Vec<usize> {
-        let places = self.placer.places(key);
-        places.cells().iter().map(|place| place % self.size.cells_per_row()).collect()
     }
 }
 
