@@ -107,6 +107,8 @@ pub enum Fault {
     RowPassedOver,
     /// A unit counts, whoever the log belongs to by the time it is written.
     ChargeUnconfirmed,
+    /// A unit that was written into another key's log is left there.
+    ChargeLeftBehind,
     /// No total order between a unit and the look at whose log it is.
     ConfirmWithoutFence,
     /// A log is forgotten without a second look at when it was taken last.

@@ -7,7 +7,7 @@ use tollgate::{KeyedLogLimiter, LogLimiter, ManualClock, Quota, Timestamp, contr
 
 use crate::race::{Ask, Call, Limit};
 use crate::table::{Fixed, Key, keys_in};
-use crate::verdict::{ABOVE_BOUND, LOST_CHARGE};
+use crate::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 
 /// The window of every log here, in milliseconds.
 pub const WINDOW_MS: u64 = 10_000;
@@ -86,16 +86,17 @@ pub fn assert_windows(limit: u64, key: Key, calls: &[&[Call]]) {
     }
 }
 
-/// No more is left at `now` than these admissions allow: for what was admitted in the window before now.
+/// What is left at `now` is the limit less what was admitted in the window before it, to the unit.
 ///
 /// # Panics
-/// If more is.
-pub fn assert_charged(limit: &impl Limit, most: u64, key: Key, now_ms: u64, calls: &[&[Call]]) {
+/// If more or less is left.
+pub fn assert_left(log: &impl Limit, limit: u64, key: Key, now_ms: u64, calls: &[&[Call]]) {
     let inside = admitted(key, calls).into_iter().filter(|ask| ask.now_ms + WINDOW_MS > now_ms);
     let units: u64 = inside.map(|ask| ask.cost).sum();
     control::plant(None); // the question is what the race has left behind
-    let left = limit.look(Ask { key, cost: 0, now_ms }).remaining();
-    assert!(left + units <= most, "{LOST_CHARGE}: {left} left, {units} admitted: {calls:?}");
+    let left = log.look(Ask { key, cost: 0, now_ms }).remaining();
+    assert!(left + units <= limit, "{LOST_CHARGE}: {left} left, {units} admitted: {calls:?}");
+    assert!(left + units >= limit, "{REFUSED}: {left} left, {units} admitted: {calls:?}");
 }
 
 /// The units that were admitted.

@@ -138,6 +138,9 @@ fn take_in_row(
 /// somebody else has taken it: then nothing of the caller's is left in it.
 fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
+    if planted(Fault::ChargeLeftBehind) {
+        return;
+    }
     while let Err(found) = replace(slot, mine, old) {
         if found != mine {
             return;
