@@ -39,7 +39,6 @@ use std::io::Write;
 use std::ops::Range;
 use std::time::SystemTime;
 
-use crate::clock::Timestamp;
 use crate::snapshot::{
     Form, Kind as Whose, Preamble, SnapshotError, SnapshotSummary, length, wall_ns, write,
 };
@@ -178,9 +177,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        // The limiter's clock first: see the head of `snapshot`.
-        let now = self.now();
-        self.write(writer, now, SystemTime::now())
+        self.write(writer, None)
     }
 
     /// [`snapshot`](KeyedLimiter::snapshot) with a reading of the wall clock of the caller's.
@@ -201,17 +198,19 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         writer: impl Write,
         wall: SystemTime,
     ) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, self.now(), wall)
+        self.write(writer, Some(wall))
     }
 
     fn write(
         &self,
         writer: impl Write,
-        now: Timestamp,
-        wall: SystemTime,
+        wall: Option<SystemTime>,
     ) -> Result<SnapshotSummary, SnapshotError> {
         let shards = self.table.shards();
         let copies = self.table.copy_all(|identity| self.hashers.second(identity, shards))?;
+        // After the copy, and in this order: see the head of `crate::snapshot`.
+        let now = self.now();
+        let wall = wall.unwrap_or_else(SystemTime::now);
         let bytes = length(words_of(shards)).unwrap_or(u64::MAX);
         let preamble = Preamble {
             kind: Whose::Keyed,

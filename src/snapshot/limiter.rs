@@ -7,7 +7,7 @@ use super::{
     Form, Kind, Preamble, Reader, RestoreError, SnapshotError, SnapshotSummary, field, length,
     resume, wall_ns, write,
 };
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::limiter::Limiter;
 use crate::meter::Meter;
 use crate::policy::Policy;
@@ -36,8 +36,7 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        let now = self.now();
-        self.write(writer, now, SystemTime::now())
+        self.write(writer, None)
     }
 
     /// [`snapshot`](Limiter::snapshot) with a reading of the wall clock of the caller's.
@@ -58,16 +57,18 @@ impl Limiter {
         writer: impl Write,
         wall: SystemTime,
     ) -> Result<SnapshotSummary, SnapshotError> {
-        self.write(writer, self.now(), wall)
+        self.write(writer, Some(wall))
     }
 
     fn write(
         &self,
         writer: impl Write,
-        now: Timestamp,
-        wall: SystemTime,
+        wall: Option<SystemTime>,
     ) -> Result<SnapshotSummary, SnapshotError> {
         let word = self.cell.load().to_bits();
+        // After the word, and in this order: see the head of `crate::snapshot`.
+        let now = self.now();
+        let wall = wall.unwrap_or_else(SystemTime::now);
         let bytes = length(1).unwrap_or(0);
         let preamble = Preamble {
             kind: Kind::Limiter,

@@ -30,8 +30,9 @@
 //! wall clock went backward, or is unknown at either end, no time has passed: that can only deny. Unknown is
 //! a wall clock that reads less than 2020: one that has not been set since the machine was started.
 //!
-//! The readings are taken in this order: the limiter's clock and then the wall clock at the snapshot,
-//! the wall clock and then the clock at the restore. So what passes between two of them is lost, not won.
+//! The readings are taken in this order: the words, the limiter's clock and then the wall clock at the
+//! snapshot; the wall clock and then the clock at the restore. So no word is later than the reading, unless
+//! a caller's own time was, and what passes between two readings is lost, not won.
 
 mod checksum;
 mod error;
