@@ -37,6 +37,8 @@ pub use size::SketchSize;
 ///   bounds are those of the policy, as for a [`Limiter`](crate::Limiter) of the key's own. Between threads
 ///   GCRA asks for one thing: that the requests of *one key* that are being decided at the same moment do
 ///   not ask for more than a burst in all, *or* have times no further apart than a burst takes to come back.
+///   A window that a request comes too late for is, here, one that all of its cells have left, also if other
+///   keys made them: it counts in the earliest window that any of them is in.
 /// * Memory never grows, and nothing is evicted: no flood resets anyone's limit.
 /// * A cell is full for at most two bursts' time (GCRA), or until its window is over, after the flood ends.
 ///
@@ -47,9 +49,9 @@ pub use size::SketchSize;
 /// * [`remaining`](Decision::remaining), [`retry_after`](crate::Denial::retry_after) and
 ///   [`reset_after`](Decision::reset_after) are those of the least loaded cell, so others' traffic shows in
 ///   them.
-/// * An admission costs a compare-and-swap per row. Of several threads that ask for one key's last unit at
-///   once, those who lose are denied and yet leave their cost in the other rows until it drains. (Any other
-///   denial writes nothing.)
+/// * An admission costs a compare-and-swap per row. Of threads that want the last unit of one cell at the same
+///   moment, for one key or for several, those who lose are denied and yet leave their cost in the key's other
+///   cells until it drains. (Any other denial writes nothing.)
 /// * Windows that open with the first request (`from-first`) are refused: cells of one key would open
 ///   theirs at different times, and its bound could not be kept.
 ///
