@@ -57,7 +57,8 @@ fn returns(lists: &[&[(bool, u64)]]) {
     let last_ms = lists.iter().flat_map(|list| list.iter()).map(|&(_, now_ms)| now_ms).max();
     let lists = lists.iter().map(|list| list.iter().map(to_ask).collect()).collect();
     let calls = race(&logs, lists).concat();
-    for key in [key, other] {
+    // The newcomer first: it is whose units are lost when its entry is taken from it.
+    for key in [other, key] {
         assert_windows(1, key, &[&setup, &calls]);
         assert_left(&*logs, 1, key, last_ms.unwrap_or(0), &[&setup, &calls]);
     }
@@ -88,7 +89,8 @@ fn several_units() {
     assert_admitted(&setup);
     let lists = vec![vec![ask(key, 2, 10_000), ask(key, 1, 10_000)], vec![ask(other, 1, 10_000)]];
     let calls = race(&logs, lists).concat();
-    for key in [key, other] {
+    // The newcomer first: it is whose units are lost when its entry is taken from it.
+    for key in [other, key] {
         assert_windows(2, key, &[&setup, &calls]);
         assert_left(&*logs, 2, key, 10_000, &[&setup, &calls]);
     }
@@ -113,12 +115,12 @@ fn full_shard() {
 pub(crate) fn models() -> Vec<Model> {
     use Bound::{None as Whole, Preemptions};
     vec![
-        Model::new("log_same_key", Whole, || same_key(1, 2)).control(
+        Model::new("log_same_key", Preemptions(3), || same_key(1, 2)).control(
             "log_same_key_taken_twice_is_caught",
             Fault::PlainStoreForCas,
             ABOVE_BOUND,
         ),
-        Model::new("log_stalled_claim_is_helped", Whole, || same_key(2, 1)).control(
+        Model::new("log_stalled_claim_is_helped", Preemptions(3), || same_key(2, 1)).control(
             "log_unit_not_written_is_caught",
             Fault::FailureTakenForSuccess,
             LOST_CHARGE,
@@ -135,7 +137,7 @@ pub(crate) fn models() -> Vec<Model> {
                 Fault::ForgetAtFirstSight,
                 LOST_CHARGE,
             ),
-        Model::new("log_late_return", Whole, late_return).control(
+        Model::new("log_late_return", Preemptions(3), late_return).control(
             "log_below_the_floor_is_caught",
             Fault::LogBelowFloor,
             ABOVE_BOUND,
