@@ -107,6 +107,11 @@ pub(crate) trait Slots {
     /// The slots of one row: from 1 to [`ROW_MOST`].
     fn row(&self, row: usize) -> &[AtomicU64];
 
+    /// How many slots the row has.
+    fn row_len(&self, row: usize) -> usize {
+        self.row(row).len()
+    }
+
     /// No slot of the row is free before this instant. True for good, since times in a slot only rise.
     fn low_ns(&self, row: usize) -> u64;
 

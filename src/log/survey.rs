@@ -4,7 +4,7 @@
 //! answer, is not read. In a log whose callers' times rise, slots are taken in the order of their times,
 //! so one or two rows are read, and of the others the two bounds.
 
-use super::slots::{Slots, is_free, is_marked, load};
+use super::slots::{Slots, is_free, is_marked, load, time};
 use crate::algorithm::Answers;
 
 /// The slots, seen from one instant.
@@ -22,18 +22,25 @@ pub(crate) struct Survey {
 pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     let base_ns = slots.base_ns();
     let mut seen = Survey { free: 0, least_ns: u64::MAX, latest_ns: at_ns };
-    let first = slots.oldest();
-    for row in (first..slots.rows()).chain(0..first) {
+    // The row of the cursor and the one before it hold the latest times, if times rise: so of all the others
+    // only the one with the first time that is not free is read.
+    let (rows, here) = (slots.rows(), slots.oldest());
+    let before = if here == 0 { rows - 1 } else { here - 1 };
+    let others = (here + 1..rows).chain(0..here).filter(|&row| row != before);
+    let latest = if before == here { 0..0 } else { before..before + 1 };
+    for row in std::iter::once(here).chain(latest).chain(others) {
         if at_ns >= base_ns && slots.high_ns(row) <= at_ns {
-            seen.free += slots.row(row).len() as u64;
+            seen.free += slots.row_len(row) as u64;
             continue;
         }
         let low_ns = slots.low_ns(row);
         if low_ns > at_ns && low_ns >= seen.least_ns && slots.high_ns(row) <= seen.latest_ns {
             continue;
         }
+        let mut low_ns = u64::MAX;
         for slot in slots.row(row) {
             let word = load(slot);
+            low_ns = low_ns.min(time(word));
             let free_ns = word.max(base_ns);
             if free_ns <= at_ns {
                 seen.free += 1;
@@ -42,6 +49,8 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
                 seen.latest_ns = seen.latest_ns.max(free_ns);
             }
         }
+        // As in a search: each slot was read, and its time only rises.
+        slots.raise_low(row, low_ns);
     }
     seen
 }
@@ -52,13 +61,12 @@ pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
         return 0;
     }
     let in_row = |row: usize| {
-        let cells = slots.row(row);
         if slots.high_ns(row) <= at_ns {
-            cells.len()
+            slots.row_len(row)
         } else if slots.low_ns(row) > at_ns {
             0
         } else {
-            cells.iter().filter(|slot| is_free(load(slot), at_ns)).count()
+            slots.row(row).iter().filter(|slot| is_free(load(slot), at_ns)).count()
         }
     };
     (0..slots.rows()).map(|row| in_row(row) as u64).sum()

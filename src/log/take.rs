@@ -165,7 +165,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
             marks[index / 64] |= 1 << (index % 64);
             count += 1;
             last = index;
-            offset = if index + 1 < slots.row(row).len() { index + 1 } else { 0 };
+            offset = if index + 1 < slots.row_len(row) { index + 1 } else { 0 };
         }
         if count > 0 {
             let taken = gather(slots, want, turn, missing - count);
