@@ -16,7 +16,7 @@
 use crossbeam_utils::CachePadded;
 
 use crate::error::BuildError;
-use crate::sync::{AtomicU64, Ordering, scale};
+use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 use super::slots::{ROW_MOST, Slots, is_free, load, raise, time};
 
@@ -100,6 +100,7 @@ impl Slots for Ring {
 
     fn raise_low(&self, row: usize, to_ns: u64) {
         if let Some(bounds) = self.bounds.get(row) {
+            let to_ns = if planted(Fault::RowPassedOver) { to_ns + 1 } else { to_ns };
             raise(&bounds.low_ns, to_ns);
         }
     }

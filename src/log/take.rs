@@ -129,7 +129,6 @@ fn take_in_row(
         low_ns = low_ns.min(time(word));
     }
     // Each slot was read, and its time only rises.
-    let low_ns = if planted(Fault::RowPassedOver) { want.free_ns() } else { low_ns };
     slots.raise_low(row, low_ns);
     None
 }
