@@ -79,10 +79,18 @@ impl Cell {
     }
 
     /// Gives back what was charged and has not drained, and says how many whole units that was.
-    pub(crate) fn give_back(&self, meter: &Meter, charge: &View, now: Timestamp) -> u64 {
+    ///
+    /// `now` is read only after the word: so it is no earlier than the clock of anybody who has charged it.
+    /// An earlier one would take for undrained what drained before they came.
+    pub(crate) fn give_back(
+        &self,
+        meter: &Meter,
+        charge: &View,
+        now: impl Fn() -> Timestamp,
+    ) -> u64 {
         let cost = if planted(Fault::ReturnTwice) { 2 * charge.cost } else { charge.cost };
         let charge = View { cost, ..*charge };
-        self.update(|word| meter.given_back(word, &charge, now))
+        self.update(|word| meter.given_back(word, &charge, now()))
     }
 
     /// Undoes a charge if the word is still the one that it left; says how many whole units that gave

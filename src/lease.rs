@@ -136,9 +136,12 @@ impl Lease<'_> {
     #[cold]
     #[inline(never)]
     fn renew(&mut self, cost: u64) -> Result<(), Denial> {
+        if self.own_clock {
+            let unspent = self.unspent();
+            self.limiter.refund(unspent);
+        }
         let now = self.limiter.now();
         if self.own_clock {
-            self.give_back(now);
             let batch = self.units.max(cost);
             if let Decision::Allowed(permit) = self.limiter.check_at(batch, now) {
                 (self.left, self.permit) = (batch - cost, permit);
@@ -171,22 +174,21 @@ impl Lease<'_> {
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn return_at(mut self, now: Timestamp) {
-        self.give_back(now);
+        let unspent = self.unspent();
+        self.limiter.refund_at(unspent, now);
     }
 
     /// What is given back is gone from the lease: nothing is given back twice.
-    fn give_back(&mut self, now: Timestamp) {
-        let left = std::mem::take(&mut self.left);
-        if left > 0 {
-            self.limiter.refund_at(self.permit.portion(left), now);
-        }
+    fn unspent(&mut self) -> Permit {
+        self.permit.portion(std::mem::take(&mut self.left))
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if self.own_clock && self.left > 0 {
-            self.give_back(self.limiter.now());
+            let unspent = self.unspent();
+            self.limiter.refund(unspent);
         }
     }
 }

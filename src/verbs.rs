@@ -97,10 +97,12 @@ impl Limiter {
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn refund(&self, permit: Permit) -> u64 {
-        self.refund_at(permit, self.now())
+        let (cell, meter) = self.parts();
+        permit.charge().map_or(0, |charge| cell.give_back(meter, charge, || self.now()))
     }
 
-    /// [`refund`](Limiter::refund) at a time of the caller's: that of the same clock as the charge's.
+    /// [`refund`](Limiter::refund) at a time of the caller's. It must not lie before that of any other charge:
+    /// what had drained before that one would be given back, too.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -111,7 +113,7 @@ impl Limiter {
     /// ```
     pub fn refund_at(&self, permit: Permit, now: Timestamp) -> u64 {
         let (cell, meter) = self.parts();
-        permit.charge().map_or(0, |charge| cell.give_back(meter, charge, now))
+        permit.charge().map_or(0, |charge| cell.give_back(meter, charge, || now))
     }
 
     /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.

@@ -9,6 +9,7 @@
 //! sleep shorter than a whole wrap in the same way.
 
 use crate::algorithm::{Decides, Held};
+use crate::clock::Timestamp;
 use crate::decision::View;
 use crate::refund::Found;
 use crate::sync::{Fault, planted};
@@ -37,11 +38,11 @@ impl Table {
         &self,
         identity: Identity,
         second: usize,
-        now_ns: u64,
+        now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {
         pair(identity.first, second)
-            .find_map(|index| self.amend_in(index, identity.tag, now_ns, amendment))
+            .find_map(|index| self.amend_in(index, identity.tag, now, amendment))
             .flatten()
     }
 
@@ -50,7 +51,7 @@ impl Table {
         &self,
         index: usize,
         tag: u64,
-        now_ns: u64,
+        now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<Option<u64>> {
         let shard = self.shard(index);
@@ -61,6 +62,8 @@ impl Table {
             if header.floor() != before.floor() {
                 continue;
             }
+            // Only now: see `Cell::give_back`.
+            let now_ns = now().as_nanos();
             // Where the word can be read as it is, and what is written can be read back.
             let latest = header.floor().saturating_add(self.layout.epoch) << GRANULE_BITS;
             let at_ns = now_ns.clamp(header.floor_ns(), latest.max(header.floor_ns()));

@@ -91,10 +91,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn refund(&self, key: &K, permit: Permit) -> u64 {
-        self.refund_at(key, permit, self.clock.now())
+        let refund = permit.charge().map(Amendment::Refund);
+        let now = || self.clock.now();
+        refund.and_then(|refund| self.amend(key, now, refund)).unwrap_or(0)
     }
 
-    /// [`refund`](KeyedLimiter::refund) at a time of the caller's.
+    /// [`refund`](KeyedLimiter::refund) at a time of the caller's. It must not lie before that of any other
+    /// charge of the key.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, Timestamp};
@@ -106,7 +109,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     pub fn refund_at(&self, key: &K, permit: Permit, now: Timestamp) -> u64 {
         let refund = permit.charge().map(Amendment::Refund);
-        refund.and_then(|refund| self.amend(key, now, refund)).unwrap_or(0)
+        refund.and_then(|refund| self.amend(key, || now, refund)).unwrap_or(0)
     }
 
     /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`. As
@@ -221,19 +224,19 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn reset_at(&self, key: &K, now: Timestamp) {
-        self.amend(key, now, Amendment::Reset);
+        self.amend(key, || now, Amendment::Reset);
     }
 
     /// Undoes a charge that nobody has built on.
     pub(crate) fn undo(&self, key: &K, permit: &Permit, now: Timestamp) -> bool {
         let undo = permit.charge().map(Amendment::Undo);
-        undo.is_some_and(|undo| self.amend(key, now, undo).is_some())
+        undo.is_some_and(|undo| self.amend(key, || now, undo).is_some())
     }
 
-    fn amend(&self, key: &K, now: Timestamp, amendment: Amendment<'_>) -> Option<u64> {
+    fn amend(&self, key: &K, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> Option<u64> {
         let identity = self.find_and_fetch(key);
         let second = self.hashers.second(identity, self.table.shards());
-        self.table.amend(identity, second, now.as_nanos(), amendment)
+        self.table.amend(identity, second, &now, amendment)
     }
 
     pub(crate) fn wish(&self, key: &K, verb: Verb, cost: u64, now: Option<Timestamp>) -> Decision {
