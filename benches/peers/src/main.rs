@@ -28,7 +28,7 @@ use clap::Parser;
 struct Options {
     /// Only workloads whose names contain one of these.
     workloads: Vec<String>,
-    /// Every workload at full size; takes half an hour.
+    /// Every workload at full size.
     #[arg(long)]
     full: bool,
     /// Rounds of each contender in each workload.
