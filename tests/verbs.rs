@@ -415,3 +415,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_charge_that_comes_too_late_to_be_told_changes_nothing() {
+    // 256 ticks a nanosecond in this keyed word: after 834 days a distance has more than 64 bits.
+    let later = Timestamp::from_secs(2_000 * 86_400);
+    for early_ns in (0..40).map(|bit| 1 << bit) {
+        let limiter = KeyedLimiter::<u64>::new(policy("gcra 1000000000/s burst 1"), 10).unwrap();
+        assert!(limiter.check_at(&KEY, 1, later).is_allowed());
+        assert_eq!(limiter.charge_at(&KEY, 1, Timestamp::from_nanos(early_ns)), 1);
+        let denied = limiter.check_at(&KEY, 1, later).into_result().unwrap_err();
+        assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{early_ns}");
+    }
+}

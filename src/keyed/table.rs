@@ -274,7 +274,8 @@ impl Table {
             let Some(next) = algorithm.apply(wish, held, moment, 0) else {
                 return outcome(Verdict::Denied, held, wish.denied_cost());
             };
-            if !ask.charge {
+            // Nothing charged, nothing written: what is seen from too far away could not be written back.
+            if !ask.charge || next.cost == 0 {
                 return outcome(Verdict::Allowed, held, 0);
             }
             if shard.charge(cell, word, self.layout.live(tag, next.held, algorithm, moment)) {
