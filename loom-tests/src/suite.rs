@@ -4,9 +4,11 @@
 //! that fails with the expected message: so a model that has stopped seeing anything is noticed.
 
 use std::cell::Cell;
+use std::env;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,14 +19,18 @@ use tollgate::control::{self, Fault};
 
 use crate::race::{self, Order};
 
-/// An exploration that takes longer fails: the models are chosen so that they end. Not with `--bound`.
-const TIME_MAX: Duration = Duration::from_secs(480);
+/// An exploration that takes longer fails: the models are chosen so that they end. Five times what the
+/// longest takes on a machine that does nothing else. Not with `--bound`.
+const TIME_MAX: Duration = Duration::from_secs(900);
 
 /// Branch points of one execution. Loom panics beyond.
 const BRANCHES_MAX: usize = 20_000;
 
-/// Of a model and its controls: the machine has other things to do.
+/// Explorations at a time: the machine has other things to do.
 const WORKERS: usize = 2;
+
+/// How a worker calls this program for one exploration.
+const ALONE: &str = "--alone";
 
 /// Preemptions that are explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +159,9 @@ impl Suite {
             }
             return true;
         }
-        hush_controls();
+        if choice.alone {
+            return jobs.iter().all(explore_alone);
+        }
         let start = Instant::now();
         say(&format!("{:<64} {:>5} {:>12} {:>8}", "model", "bound", "executions", "seconds"));
         let reports = explore_all(jobs, choice.workers, choice.fail_fast);
@@ -184,6 +192,7 @@ struct Choice {
     exact: bool,
     list: bool,
     fail_fast: bool,
+    alone: bool,
     workers: usize,
     bound: Option<Bound>,
 }
@@ -191,13 +200,14 @@ struct Choice {
 impl Choice {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let (parts, workers) = (Vec::new(), WORKERS);
-        let (exact, list, fail_fast, bound) = (false, false, false, None);
-        let mut choice = Self { parts, exact, list, fail_fast, workers, bound };
+        let (exact, list, fail_fast, alone, bound) = (false, false, false, false, None);
+        let mut choice = Self { parts, exact, list, fail_fast, alone, workers, bound };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--exact" => choice.exact = true,
                 "--list" => choice.list = true,
                 "--fail-fast" => choice.fail_fast = true,
+                ALONE => choice.alone = true,
                 "--test-threads" => {
                     let count = arguments.next().and_then(|count| count.parse().ok());
                     choice.workers = count.filter(|&count| count > 0).ok_or("--test-threads N")?;
@@ -248,23 +258,55 @@ fn explore_all(jobs: Vec<Job>, workers: usize, fail_fast: bool) -> Vec<Report> {
     reports.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Explores on a thread of its own, so that nothing of a failed model is left behind.
+/// Explores in a process of its own. Loom maps a stack for each thread of each execution, and two
+/// explorations in one process wait for each other there: together they took as long as one by one.
 fn explore(job: &Job) -> Report {
+    let start = Instant::now();
+    let (executions, failure) = match explored_apart(job) {
+        Ok((executions, found)) => (executions, found),
+        Err(complaint) => (0, Some(complaint)),
+    };
+    let (mark, name) = (if failure.is_some() { "FAILED " } else { "" }, &job.name);
+    let fault = job.fault.map_or(String::new(), |fault| format!("  {fault:?}"));
+    let (bound, seconds) = (job.bound, start.elapsed().as_secs_f64());
+    let line = format!("{mark}{name:<64} {bound:>5} {executions:>12} {seconds:>8.1}{fault}");
+    Report { line, is_control: job.fault.is_some(), executions, failure }
+}
+
+/// The executions, and the failure if there was one. An error if the process did not tell.
+fn explored_apart(job: &Job) -> Result<(usize, Option<String>), String> {
+    let program = env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
+    let mut command = Command::new(program);
+    command.args([ALONE, "--exact", &job.name]).stderr(Stdio::inherit());
+    if job.time_max == Duration::MAX {
+        command.args(["--bound".to_owned(), job.bound.to_string()]);
+    }
+    let output = command.output().map_err(|error| format!("not started: {error}"))?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let (executions, failure) = told.split_once('\n').unwrap_or((&told, ""));
+    let executions = executions
+        .parse()
+        .map_err(|_| format!("the exploration ended with {}: {told:?}", output.status))?;
+    let failure = Some(failure.trim_end()).filter(|failure| !failure.is_empty());
+    if output.status.success() == failure.is_some() {
+        return Err(format!("the exploration ended with {}: {told:?}", output.status));
+    }
+    Ok((executions, failure.map(str::to_owned)))
+}
+
+/// Explores here, and tells the executions in the first line, a failure in the rest.
+fn explore_alone(job: &Job) -> bool {
+    hush_controls();
+    IS_CONTROL.set(job.fault.is_some());
     let executions = Arc::new(AtomicUsize::new(0));
     let start = Instant::now();
-    let outcome = thread::scope(|scope| {
-        let explored = scope.spawn(|| {
-            IS_CONTROL.set(job.fault.is_some());
-            panic::catch_unwind(AssertUnwindSafe(|| {
-                check(job, Order::Listed, start, &executions);
-                // A control is found in one order, and a race of equals has but one.
-                if job.fault.is_none() && !race::is_same_reversed() {
-                    check(job, Order::Reversed, start, &executions);
-                }
-            }))
-        });
-        explored.join().unwrap_or_else(Err)
-    });
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+        check(job, Order::Listed, start, &executions);
+        // A control is found in one order, and a race of equals has but one.
+        if job.fault.is_none() && !race::is_same_reversed() {
+            check(job, Order::Reversed, start, &executions);
+        }
+    }));
     let found = outcome.err().map(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.to_owned()));
@@ -276,12 +318,11 @@ fn explore(job: &Job) -> Report {
         (Some(message), Some(found)) => Some(format!("expected {message:?}, found: {found}")),
         (Some(_), None) => Some("the planted fault was not noticed".to_owned()),
     };
-    let (mark, name) = (if failure.is_some() { "FAILED " } else { "" }, &job.name);
-    let fault = job.fault.map_or(String::new(), |fault| format!("  {fault:?}"));
-    let executions = executions.load(Ordering::Relaxed);
-    let (bound, seconds) = (job.bound, start.elapsed().as_secs_f64());
-    let line = format!("{mark}{name:<64} {bound:>5} {executions:>12} {seconds:>8.1}{fault}");
-    Report { line, is_control: job.fault.is_some(), executions, failure }
+    say(&executions.load(Ordering::Relaxed).to_string());
+    if let Some(failure) = &failure {
+        say(failure);
+    }
+    failure.is_none()
 }
 
 /// Everything that loom would read from the environment is set here.
