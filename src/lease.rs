@@ -136,10 +136,7 @@ impl Lease<'_> {
     #[cold]
     #[inline(never)]
     fn renew(&mut self, cost: u64) -> Result<(), Denial> {
-        if self.own_clock {
-            let unspent = self.unspent();
-            self.limiter.refund(unspent);
-        }
+        self.give_back();
         let now = self.limiter.now();
         if self.own_clock {
             let batch = self.units.max(cost);
@@ -178,6 +175,14 @@ impl Lease<'_> {
         self.limiter.refund_at(unspent, now);
     }
 
+    /// Most often nothing is left, and a refund would read the clock for it.
+    fn give_back(&mut self) {
+        if self.own_clock && self.left > 0 {
+            let unspent = self.unspent();
+            self.limiter.refund(unspent);
+        }
+    }
+
     /// What is given back is gone from the lease: nothing is given back twice.
     fn unspent(&mut self) -> Permit {
         self.permit.portion(std::mem::take(&mut self.left))
@@ -186,9 +191,6 @@ impl Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        if self.own_clock && self.left > 0 {
-            let unspent = self.unspent();
-            self.limiter.refund(unspent);
-        }
+        self.give_back();
     }
 }
