@@ -31,7 +31,6 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, Denial, Permit};
 use crate::keyed::{KeyTrace, KeyedLimiter, Place};
 use crate::limiter::Limiter;
-use crate::meter::Step;
 use crate::sync::{Fault, planted};
 use crate::word::Word;
 
@@ -162,13 +161,11 @@ impl Toll<'_> {
         let meter = &limiter.meter;
         loop {
             let found = limiter.cell.load();
-            let step = Step::of(&meter.kernel, meter.fields, found, self.now, self.cost);
-            let left = step.word;
+            let (decision, left) = meter.check(found, self.now, self.cost);
             if left == found {
-                return step.decision(meter.kernel); // denied, or a cost of 0: nothing to write
+                return decision; // denied, or a cost of 0: nothing to write
             }
             if limiter.cell.replace(found, left) {
-                let decision = step.decision(meter.kernel);
                 if let Decision::Allowed(permit) = decision {
                     self.trace = Some(Trace::One { found, left, permit });
                 }

@@ -5,6 +5,14 @@
 //! location carries the proof: every charge is a compare-and-swap on the newest value, hence the words
 //! of all admissions form one chain. A denial is decided on a value the word really had. The price is a
 //! non-guarantee that [`Permit`](crate::Permit) states: a decision orders no other memory.
+//!
+//! # Denials that are written
+//! A denial writes nothing, so that whoever floods a limit only reads a line that all may share. A policy
+//! with `count-denied` or `penalty` asks for the opposite: there a denial is itself a charge, and the
+//! same loop carries it, as one compare-and-swap on the word that the denial was decided on. So it too
+//! is part of the one chain of words: counted once, and with its place before or after each admission.
+//! What leaves the word as it was (a peek, a cost that never fits, a denial at the stop of a charge or
+//! during a penalty) still writes nothing. The loop stays lock-free: who fails lost to another's write.
 
 use crate::algorithm::{Decides, Kernel};
 use crate::clock::Timestamp;
@@ -35,9 +43,15 @@ impl Cell {
         // Each arm makes its own decision of its step: joined before, both would go through memory.
         match &meter.kernel {
             Kernel::Gcra(gcra) => {
-                self.charge(gcra, Fields::TIME_ALONE, now, cost).decision(meter.kernel)
+                self.charge(gcra, Fields::TIME_ALONE, now, cost).decision(meter.kernel, 0)
             }
-            _ => self.charge_window(meter, now, cost).decision(meter.kernel),
+            _ if meter.rules.are_none() => {
+                self.charge_window(meter, now, cost).decision(meter.kernel, 0)
+            }
+            _ => {
+                let step = self.charge_ruled(meter, now, cost);
+                step.decision(meter.kernel, meter.rules.soft_bp)
+            }
         }
     }
 
@@ -46,13 +60,20 @@ impl Cell {
         self.charge(&meter.kernel, meter.fields, now, cost)
     }
 
+    /// For policies that say what happens at their limit.
+    #[inline(never)]
+    fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> Step {
+        let ruled = meter.ruled();
+        self.charge(&ruled, meter.fields, now, cost).told(&ruled, 0)
+    }
+
     #[inline(always)]
     fn charge(&self, algorithm: &impl Decides, fields: Fields, now: Timestamp, cost: u64) -> Step {
         let mut word = self.load();
         loop {
             let step = Step::of(algorithm, fields, word, now, cost);
             if step.word == word {
-                return step; // denied, or a cost of 0: nothing to write
+                return step; // denied, or a cost of 0: nothing to write, unless denials are counted
             }
             // Relaxed on both sides: see the header. A failure means that another thread's charge came
             // first (or a spurious failure of the weak form): look again. Lock-free: somebody charged.
@@ -75,7 +96,7 @@ impl Cell {
             let step = Step::wished(meter, word, now, verb, cost);
             (step.word, step)
         });
-        step.decision(meter.kernel)
+        step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
     /// Gives back what was charged and has not drained, and says how many whole units that was.

@@ -1,9 +1,11 @@
 //! [`Decision`]: the answer to one request. Small, `Copy`, and computed only as far as it is asked.
 
+mod marks;
+
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel, unsoftened};
 use crate::clock::Timestamp;
 
 /// The answer to one request.
@@ -20,10 +22,12 @@ use crate::clock::Timestamp;
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub enum Decision {
+    // First, so that whether a request is allowed is the discriminant itself: an instruction less.
+    /// The request must not go; nothing was charged or written, unless the policy counts denials
+    /// ([`AtLimit`](crate::AtLimit)).
+    Denied(Denial),
     /// The request may go; its cost is charged (a peek charges nothing).
     Allowed(Permit),
-    /// The request must not go; nothing was charged or written.
-    Denied(Denial),
 }
 
 impl Decision {
@@ -31,8 +35,7 @@ impl Decision {
     pub(crate) fn new(verdict: Verdict, view: View) -> Self {
         match verdict {
             Verdict::Allowed => Self::Allowed(Permit { view }),
-            Verdict::Denied => Self::Denied(Denial { view, full: false }),
-            Verdict::Full => Self::Denied(Denial { view, full: true }),
+            Verdict::Denied => Self::Denied(Denial { view }),
         }
     }
 
@@ -78,7 +81,8 @@ impl Decision {
         }
     }
 
-    /// The most units that can be admitted at one instant: the burst, or the window's limit.
+    /// The most units that can be admitted at one instant: the burst, or the window's limit. Under a
+    /// soft policy the limit as it is named, not what it is softened to.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -86,10 +90,11 @@ impl Decision {
     /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.view().kernel.limit()
+        self.view().limit()
     }
 
     /// Units left at the time of the decision, after it: the largest cost that would then be admitted.
+    /// Under a soft policy up to the limit as it is named, and 0 beyond.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -97,7 +102,10 @@ impl Decision {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.view().remaining()
+        match self {
+            Self::Allowed(permit) => permit.remaining(),
+            Self::Denied(denial) => denial.remaining(),
+        }
     }
 
     /// How long after the decision the whole [`limit`](Decision::limit) is there again, if nothing else
@@ -130,11 +138,21 @@ impl Decision {
 /// How a decision went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Allowed,
     Denied,
+    Allowed,
+}
+
+/// What else is to be said of it. Apart from the verdict, which is asked for every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    None,
+    /// Admitted, but above the limit that a soft policy names.
+    Over,
     /// Denied because the key was new and the table had no cell; the view is of an idle word at the
     /// instant at which the first cell can be had.
-    Full,
+    TableFull,
+    /// Denied because the word is penalised; the view is of an idle word at the end of the penalty.
+    Penalty,
 }
 
 /// What is known at the moment of a decision, from which every answer is computed on demand.
@@ -148,23 +166,32 @@ pub(crate) struct View {
     /// The caller's now.
     pub(crate) now_ns: u64,
     pub(crate) cost: u64,
+    /// By how much the kernel's limit has been softened, in hundredths of a percent.
+    pub(crate) soft_bp: u16,
+    pub(crate) mark: Mark,
 }
 
 impl View {
+    fn limit(&self) -> u64 {
+        unsoftened(self.kernel.limit(), self.soft_bp)
+    }
+
     fn remaining(&self) -> u64 {
         let late = self.kernel.lateness(self.now_ns, self.at_ns);
-        self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late)
+        let left = self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late);
+        left.saturating_sub(self.kernel.limit() - self.limit())
     }
 
     /// The answers, not what they are computed from.
     fn describe<'s, 'a, 'b>(
         &self,
         shown: &'s mut fmt::DebugStruct<'a, 'b>,
+        remaining: u64,
     ) -> &'s mut fmt::DebugStruct<'a, 'b> {
         shown
             .field("cost", &self.cost)
-            .field("limit", &self.kernel.limit())
-            .field("remaining", &self.remaining())
+            .field("limit", &self.limit())
+            .field("remaining", &remaining)
             .field("reset_after", &self.reset_after())
     }
 
@@ -195,7 +222,10 @@ pub struct Permit {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.view.describe(&mut f.debug_struct("Permit")).finish()
+        self.view
+            .describe(&mut f.debug_struct("Permit"), self.remaining())
+            .field("is_over", &self.is_over())
+            .finish()
     }
 }
 
@@ -256,7 +286,7 @@ impl Permit {
     /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.view.kernel.limit()
+        self.view.limit()
     }
 
     /// As [`Decision::remaining`].
@@ -301,7 +331,6 @@ impl Permit {
 #[derive(Clone, Copy)]
 pub struct Denial {
     view: View,
-    full: bool,
 }
 
 impl Denial {
@@ -315,7 +344,8 @@ impl Denial {
     /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
     ///
     /// If the table was full ([`is_table_full`](Denial::is_table_full)), the time until the first cell
-    /// that the key could take becomes free.
+    /// that the key could take becomes free. Under a penalty ([`is_penalty`](Denial::is_penalty)), the
+    /// time until its end.
     ///
     /// ```
     /// use std::time::Duration;
@@ -331,7 +361,8 @@ impl Denial {
             return None;
         }
         let View { kernel, held, at_ns, cost, .. } = self.view;
-        let ready_ns = if self.full { at_ns } else { kernel.ready_ns(held, at_ns, cost) };
+        let by_limit = self.view.mark == Mark::None;
+        let ready_ns = if by_limit { kernel.ready_ns(held, at_ns, cost) } else { at_ns };
         Some(self.view.until(ready_ns))
     }
 
@@ -351,7 +382,8 @@ impl Denial {
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
     }
 
-    /// Whether this cost is above the limit, so that it never fits. Nothing was charged.
+    /// Whether this cost is above the limit (under a soft policy, above what it is softened to), so that
+    /// it never fits. Nothing was charged.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -361,7 +393,7 @@ impl Denial {
     /// ```
     #[must_use]
     pub fn is_never(&self) -> bool {
-        self.view.cost > self.limit()
+        self.view.cost > self.view.kernel.limit()
     }
 
     /// Whether the key was denied not by its quota but because it was new and the table had no cell
@@ -374,7 +406,7 @@ impl Denial {
     /// ```
     #[must_use]
     pub fn is_table_full(&self) -> bool {
-        self.full
+        self.view.mark == Mark::TableFull
     }
 
     /// The units that were asked for.
@@ -398,10 +430,11 @@ impl Denial {
     /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.view.kernel.limit()
+        self.view.limit()
     }
 
-    /// As [`Decision::remaining`]: a smaller cost may still fit. 0 if the table was full.
+    /// As [`Decision::remaining`]: a smaller cost may still fit. 0 if the table was full, and under a
+    /// penalty.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -410,7 +443,7 @@ impl Denial {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        if self.full { 0 } else { self.view.remaining() }
+        if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
     }
 
     /// As [`Decision::reset_after`].
@@ -429,9 +462,10 @@ impl Denial {
 impl fmt::Debug for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.view
-            .describe(&mut f.debug_struct("Denial"))
+            .describe(&mut f.debug_struct("Denial"), self.remaining())
             .field("retry_after", &self.retry_after())
-            .field("is_table_full", &self.full)
+            .field("is_table_full", &self.is_table_full())
+            .field("is_penalty", &self.is_penalty())
             .finish()
     }
 }
@@ -439,15 +473,18 @@ impl fmt::Debug for Denial {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.retry_after().map(round_up_to_millis) {
-            Some(wait) if self.full => {
+            Some(wait) if self.is_table_full() => {
                 write!(f, "no room for a new key in a full table: retry after {wait:?}")
+            }
+            Some(wait) if self.is_penalty() => {
+                write!(f, "rate limited, and now refused for a while: retry after {wait:?}")
             }
             Some(wait) => write!(f, "rate limited: retry after {wait:?}"),
             None => write!(
                 f,
                 "rate limited: a cost of {} never fits in a limit of {}",
                 self.cost(),
-                self.limit(),
+                self.view.kernel.limit(),
             ),
         }
     }

@@ -89,6 +89,36 @@ pub enum PolicyError {
         /// The number of segments that does not divide it.
         segments: u32,
     },
+    /// A share of 0, or of more than 100 %, to soften a limit by.
+    SoftShare {
+        /// The share that was asked for, in hundredths of a percent.
+        share_bp: u32,
+    },
+    /// A share that is less than one unit of the limit: it would soften nothing.
+    SoftAddsNothing {
+        /// The limit.
+        limit: u64,
+        /// The share that was asked for, in hundredths of a percent.
+        share_bp: u32,
+    },
+    /// The softened limit is above 2^64 - 1.
+    SoftTooLarge {
+        /// The limit.
+        limit: u64,
+        /// The share that was asked for, in hundredths of a percent.
+        share_bp: u32,
+    },
+    /// A longest wait for denied requests on a window, which has no such measure.
+    DeniedWaitOnWindow,
+    /// A penalty after no denial at all.
+    PenaltyAfterNone,
+    /// A penalty that would be over before everything admitted has ceased to count.
+    PenaltyTooShort {
+        /// The length that was asked for.
+        length: Duration,
+        /// The least length that forgives nothing.
+        least: Duration,
+    },
     /// The text could not be read.
     Text {
         /// The whole text.
@@ -124,6 +154,33 @@ impl fmt::Display for PolicyError {
                     (None, None) => f.write_str("a length that can be divided"),
                 }
             }
+            Self::SoftShare { share_bp } => {
+                write_percent(f, *share_bp)?;
+                f.write_str(" is no share to soften a limit by; use 0.01% to 100%, as in soft 5%")
+            }
+            Self::SoftAddsNothing { limit, share_bp } => {
+                write_percent(f, *share_bp)?;
+                write!(f, " of a limit of {limit} is not one unit; use at least ")?;
+                // At most 100 %, since one unit is at most the whole limit.
+                write_percent(f, u32::try_from(10_000_u64.div_ceil(*limit)).unwrap_or(10_000))
+            }
+            Self::SoftTooLarge { limit, share_bp } => {
+                write!(f, "a limit of {limit} and ")?;
+                write_percent(f, *share_bp)?;
+                write!(f, " more is above {}; use a smaller share", u64::MAX)
+            }
+            Self::DeniedWaitOnWindow => f.write_str(
+                "a window has no longest wait for denied requests: its count stops at the limit; \
+                 write count-denied alone, or use gcra",
+            ),
+            Self::PenaltyAfterNone => {
+                f.write_str("a penalty after 0 denials would refuse everything; use at least 1")
+            }
+            Self::PenaltyTooShort { length, least } => write!(
+                f,
+                "a penalty of {length:?} would end before what was admitted has ceased to count; \
+                 use at least {least:?}",
+            ),
             Self::Text { text, reason } => write!(f, "in policy {text:?}: {reason}"),
         }
     }
@@ -135,6 +192,15 @@ impl std::error::Error for PolicyError {
             Self::Quota(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+/// Writes hundredths of a percent: `5%`, `0.25%`, `12.5%`.
+pub(crate) fn write_percent(f: &mut fmt::Formatter<'_>, share_bp: u32) -> fmt::Result {
+    match (share_bp / 100, share_bp % 100) {
+        (whole, 0) => write!(f, "{whole}%"),
+        (whole, part) if part % 10 == 0 => write!(f, "{whole}.{}%", part / 10),
+        (whole, part) => write!(f, "{whole}.{part:02}%"),
     }
 }
 

@@ -48,7 +48,7 @@ pub use lease::Lease;
 pub use limiter::Limiter;
 pub use log::LogLimiter;
 pub use meter::Meter;
-pub use policy::{Algorithm, Policy};
+pub use policy::{Algorithm, AtLimit, CountDenied, Penalty, Policy};
 pub use quota::Quota;
 pub use reservation::Reservation;
 pub use sketch::{SketchError, SketchLimiter, SketchSize};

@@ -12,7 +12,8 @@ use crate::word::Word;
 /// One limit shared by all threads that hold a reference to it.
 ///
 /// The state is a single atomic word on its own cache line. A decision is one load and, if admitted,
-/// one compare-and-swap; a denial writes nothing. No thread ever waits for another.
+/// one compare-and-swap; a denial writes nothing, unless the policy counts denials
+/// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another.
 ///
 /// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated
 /// `now` gets back nothing that was spent. (Windows place it at the start of the window in force.)

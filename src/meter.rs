@@ -1,8 +1,8 @@
 //! [`Meter`]: a policy compiled to arithmetic on one [`Word`].
 
-use crate::algorithm::{Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel, Ruled, Rules, unsoftened};
 use crate::clock::{LATEST_NS, Timestamp};
-use crate::decision::{Decision, Verdict, View};
+use crate::decision::{Decision, Mark, Verdict, View};
 use crate::policy::Policy;
 use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::word::{Fields, Word};
@@ -32,6 +32,8 @@ const MOST: u64 = 1 << 63;
 pub struct Meter {
     pub(crate) kernel: Kernel,
     pub(crate) fields: Fields,
+    /// What happens at the limit. The kernel is plain GCRA only if nothing does.
+    pub(crate) rules: Rules,
 }
 
 impl Meter {
@@ -44,11 +46,12 @@ impl Meter {
     /// ```
     #[must_use]
     pub fn new(policy: impl Into<Policy>) -> Self {
-        let (kernel, fields) = policy.into().compile();
-        Self { kernel, fields }
+        let (kernel, fields, rules) = policy.into().compile();
+        Self { kernel, fields, rules }
     }
 
-    /// The most units that can be admitted at one instant: the burst, or the window's limit.
+    /// The most units that can be admitted at one instant: the burst, or the window's limit. Of a soft
+    /// policy the limit that it names.
     ///
     /// ```
     /// use tollgate::{Meter, Quota};
@@ -56,11 +59,11 @@ impl Meter {
     /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.kernel.limit()
+        unsoftened(self.kernel.limit(), self.rules.soft_bp)
     }
 
     /// Decides a request of `cost` units at `now` and says what the word is afterwards. A denial, and
-    /// a cost of 0, leave it bit for bit as it was.
+    /// a cost of 0, leave it bit for bit as it was; unless the policy counts denials.
     ///
     /// ```
     /// use tollgate::{Meter, Quota, Timestamp, Word};
@@ -73,8 +76,13 @@ impl Meter {
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
-        let step = Step::of(&self.kernel, self.fields, word, now, cost);
-        (step.decision(self.kernel), step.word)
+        if self.rules.are_none() {
+            let step = Step::of(&self.kernel, self.fields, word, now, cost);
+            return (step.decision(self.kernel, 0), step.word);
+        }
+        let ruled = self.ruled();
+        let step = Step::of(&ruled, self.fields, word, now, cost).told(&ruled, 0);
+        (step.decision(self.kernel, self.rules.soft_bp), step.word)
     }
 
     /// Decides without charging: would a request of `cost` units be admitted at `now`?
@@ -88,7 +96,17 @@ impl Meter {
     /// ```
     #[inline]
     pub fn peek(&self, word: Word, now: Timestamp, cost: u64) -> Decision {
-        Step::of(&self.kernel, self.fields, word, now, cost).asked().decision(self.kernel)
+        if self.rules.are_none() {
+            let step = Step::of(&self.kernel, self.fields, word, now, cost).asked();
+            return step.decision(self.kernel, 0);
+        }
+        let ruled = self.ruled();
+        let step = Step::of(&ruled, self.fields, word, now, cost).asked().told(&ruled, cost);
+        step.decision(self.kernel, self.rules.soft_bp)
+    }
+
+    pub(crate) fn ruled(&self) -> Ruled<'_> {
+        Ruled { kernel: &self.kernel, rules: &self.rules }
     }
 }
 
@@ -96,11 +114,14 @@ impl Meter {
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     verdict: Verdict,
+    mark: Mark,
     /// What the word held, and what it holds afterwards.
     before: Held,
     held: Held,
     /// The word afterwards.
     pub(crate) word: Word,
+    /// The instant that what it holds is seen from: now, or the end of a penalty.
+    at_ns: u64,
     now_ns: u64,
     cost: u64,
 }
@@ -119,7 +140,8 @@ impl Step {
         let now_ns = now.as_nanos().min(LATEST_NS);
         let moment = algorithm.moment(now_ns);
         let held = fields.unpack(word, moment);
-        let denied = Self { verdict: Verdict::Denied, before: held, held, word, now_ns, cost };
+        let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
+        let denied = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };
         match algorithm.step(held, moment, 0, cost) {
             Some(_) if cost == 0 => Self { verdict: Verdict::Allowed, ..denied },
             Some(next) => Self {
@@ -128,19 +150,23 @@ impl Step {
                 word: fields.pack(next, moment),
                 ..denied
             },
-            None => denied,
+            None => match algorithm.refuse(held, now_ns, cost) {
+                Some(next) => Self { held: next, word: fields.pack(next, moment), ..denied },
+                None => denied,
+            },
         }
     }
 
     /// The same for every other verb.
     pub(crate) fn wished(meter: &Meter, word: Word, now: Timestamp, verb: Verb, cost: u64) -> Self {
-        let Meter { kernel, fields } = *meter;
+        let (ruled, fields) = (meter.ruled(), meter.fields);
         let now_ns = now.as_nanos().min(LATEST_NS);
-        let moment = kernel.moment(now_ns);
+        let moment = ruled.moment(now_ns);
         let held = fields.unpack(word, moment);
         let wish = Wish { verb, cost, most: MOST };
-        let same = Self { verdict: Verdict::Denied, before: held, held, word, now_ns, cost };
-        match kernel.apply(wish, held, moment, 0) {
+        let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
+        let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };
+        let step = match ruled.apply(wish, held, moment, 0) {
             Some(Charged { cost: 0, .. }) => Self { verdict: Verdict::Allowed, cost: 0, ..same },
             Some(Charged { held, cost }) => Self {
                 verdict: Verdict::Allowed,
@@ -149,8 +175,15 @@ impl Step {
                 cost,
                 ..same
             },
-            None => Self { cost: wish.denied_cost(), ..same },
-        }
+            None => {
+                let same = Self { cost: wish.denied_cost(), ..same };
+                match ruled.refuse(held, now_ns, same.cost) {
+                    Some(next) => Self { held: next, word: fields.pack(next, moment), ..same },
+                    None => same,
+                }
+            }
+        };
+        step.told(&ruled, 0)
     }
 
     /// The same request, only asked for: nothing is charged.
@@ -161,9 +194,14 @@ impl Step {
     }
 
     #[inline(always)]
-    pub(crate) fn decision(self, kernel: Kernel) -> Decision {
-        let Self { verdict, held, now_ns, cost, .. } = self;
-        let view = View { kernel, held, at_ns: now_ns, now_ns, cost };
-        Decision::new(verdict, view)
+    pub(crate) fn decision(self, kernel: Kernel, soft_bp: u16) -> Decision {
+        let Self { verdict, mark, held, at_ns, now_ns, cost, .. } = self;
+        Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
+    }
+
+    /// As it is told under a policy with rules for its limit; `unpaid` is what was only asked for.
+    pub(crate) fn told(self, ruled: &Ruled<'_>, unpaid: u64) -> Self {
+        let (mark, held, at_ns) = ruled.tell(self.verdict, self.held, self.now_ns, (0, unpaid));
+        Self { mark, held, at_ns, ..self }
     }
 }

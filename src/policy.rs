@@ -1,14 +1,19 @@
 //! [`Policy`]: a quota and the algorithm that enforces it.
 
+mod at_limit;
 mod text;
+mod words;
 
 use crate::algorithm::{
-    FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow, bits_for, rings,
+    FixedWindow, FromFirst, Gcra, Kernel, Rounding, Rules, SegmentedWindow, SlidingWindow,
+    bits_for, rings,
 };
 use crate::clock::LATEST_NS;
 use crate::error::PolicyError;
 use crate::quota::Quota;
 use crate::word::Fields;
+
+pub use at_limit::{AtLimit, CountDenied, Penalty};
 
 /// Lengths that a start may be rounded to, shortest first.
 pub(crate) const POWERS_OF_TEN: [u64; 16] = {
@@ -30,6 +35,15 @@ pub(crate) struct Fineness {
     pub(crate) quantum_ns: u64,
     /// Segments: whether the word holds the ring's number instead of the counts.
     pub(crate) ranked: bool,
+    /// The other windows and segments: what the end of a penalty is rounded to.
+    pub(crate) end_quantum_ns: u64,
+}
+
+/// How the counts of an un-keyed word are kept.
+struct Unkeyed {
+    count_bits: u32,
+    ranked: bool,
+    end_quantum_ns: u64,
 }
 
 /// How a quota is enforced.
@@ -71,7 +85,8 @@ pub enum Algorithm {
     },
 }
 
-/// A quota, and the algorithm that enforces it. Also text: see [`FromStr`](Policy#impl-FromStr-for-Policy).
+/// A quota, the algorithm that enforces it, and what happens at the limit ([`AtLimit`]: by default a
+/// request is denied, and that is all). Also text: see [`FromStr`](Policy#impl-FromStr-for-Policy).
 ///
 /// A policy that exists can be computed exactly in one word; what does not fit is refused here.
 ///
@@ -85,17 +100,18 @@ pub enum Algorithm {
 pub struct Policy {
     algorithm: Algorithm,
     quota: Quota,
+    at_limit: AtLimit,
 }
 
 /// A quota alone is enforced by GCRA.
 impl From<Quota> for Policy {
     fn from(quota: Quota) -> Self {
-        Self { algorithm: Algorithm::Gcra, quota }
+        Self { algorithm: Algorithm::Gcra, quota, at_limit: AtLimit::default() }
     }
 }
 
 impl Policy {
-    /// An algorithm for a quota.
+    /// An algorithm for a quota; at the limit it denies.
     ///
     /// # Errors
     /// Windows take no burst of their own; their counts and the window number must fit in a word; the
@@ -107,7 +123,7 @@ impl Policy {
     /// assert_eq!(Policy::new(Algorithm::FixedWindow, quota), Err(PolicyError::BurstOnWindow));
     /// ```
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, PolicyError> {
-        let policy = Self { algorithm, quota };
+        let policy = Self { algorithm, quota, at_limit: AtLimit::default() };
         if algorithm != Algorithm::Gcra && quota.max_burst() != quota.count() {
             return Err(PolicyError::BurstOnWindow);
         }
@@ -153,7 +169,7 @@ impl Policy {
 
     fn check_fits(&self) -> Result<(), PolicyError> {
         let needed_bits = self.needed_bits();
-        if needed_bits <= u64::BITS && self.unkeyed_count_bits().0 < u64::BITS {
+        if needed_bits <= u64::BITS && self.unkeyed().count_bits < u64::BITS {
             return Ok(());
         }
         Err(PolicyError::DoesNotFit { needed_bits, hint: self.fitting_hint() })
@@ -161,10 +177,14 @@ impl Policy {
 
     /// Bits of one un-keyed word: its counts, and its time until the latest instant.
     fn needed_bits(&self) -> u32 {
-        self.unkeyed_count_bits().0 + u32::from(bits_for(self.latest_unit()))
+        match (self.algorithm, self.unit_bits()) {
+            (Algorithm::Gcra, Some(_)) => u64::BITS, // ticks are as fine as they can be
+            (Algorithm::Gcra, None) => self.tick_bits(0) + self.denial_bits(),
+            _ => self.unkeyed().count_bits + u32::from(bits_for(self.latest_unit())),
+        }
     }
 
-    /// Bits of the counts of one word, side by side; more than 64 if they do not fit.
+    /// Bits of the algorithm's counts of one word, side by side; more than 64 if they do not fit.
     pub(crate) fn count_bits(&self) -> u32 {
         let counters = match self.algorithm {
             Algorithm::Gcra => 0,
@@ -174,48 +194,66 @@ impl Policy {
             | Algorithm::SlidingWindowStrict => 2,
             Algorithm::SegmentedWindow { segments } => u32::from(segments),
         };
-        counters * u32::from(bits_for(self.quota.count()))
+        counters * u32::from(bits_for(self.largest_count()))
     }
 
     /// Bits of the one number that can stand for a whole ring of counts, if there is one.
     pub(crate) fn ranked_bits(&self) -> Option<u32> {
         let Algorithm::SegmentedWindow { segments } = self.algorithm else { return None };
-        let last = rings(self.quota.count(), segments)? - 1;
-        (self.count_bits() < u128::BITS).then(|| u32::from(bits_for(last)))
+        // Ranks are of rings whose sum is within the limit, and denied requests may take it beyond.
+        let within = self.at_limit.count_denied == CountDenied::No;
+        let last = rings(self.ceiling(), segments)? - 1;
+        (within && self.count_bits() < u128::BITS).then(|| u32::from(bits_for(last)))
     }
 
-    /// Bits of the counts of an un-keyed word, and whether they are ranked: only if they do not fit
-    /// side by side.
-    fn unkeyed_count_bits(&self) -> (u32, bool) {
-        let time_bits = u32::from(bits_for(self.latest_unit()));
-        let fits = |bits: u32| bits + time_bits <= u64::BITS && bits < u64::BITS;
-        let side_by_side = self.count_bits();
-        match self.ranked_bits() {
-            Some(ranked) if !fits(side_by_side) && fits(ranked) => (ranked, true),
-            _ => (side_by_side, false),
+    /// The counts of an un-keyed word: ranked only if they do not fit side by side.
+    fn unkeyed(&self) -> Unkeyed {
+        if self.algorithm == Algorithm::Gcra {
+            return Unkeyed { count_bits: self.denial_bits(), ranked: false, end_quantum_ns: 1 };
         }
+        let time_bits = u32::from(bits_for(self.latest_unit()));
+        let unit_ns = self.unit_ns(self.quantum_ns());
+        let with = |own_bits: u32, ranked: bool| {
+            let end_quantum_ns = match self.algorithm {
+                Algorithm::FixedWindowFromFirst => unit_ns,
+                _ => self.end_quantum_ns(own_bits, time_bits, unit_ns),
+            };
+            let count_bits = self.bits_beside_end(own_bits, unit_ns, end_quantum_ns);
+            Unkeyed { count_bits, ranked, end_quantum_ns }
+        };
+        let fits = |counts: &Unkeyed| {
+            counts.count_bits + time_bits <= u64::BITS && counts.count_bits < u64::BITS
+        };
+        let side_by_side = with(self.count_bits(), false);
+        let ranked = self.ranked_bits().map(|bits| with(bits, true));
+        ranked.filter(|ranked| !fits(&side_by_side) && fits(ranked)).unwrap_or(side_by_side)
     }
 
     /// The largest time an un-keyed word of this policy has to hold, beside its counts.
     fn latest_unit(&self) -> u64 {
-        let window_ns = self.quota.period_ns();
-        match self.algorithm {
-            Algorithm::Gcra => u64::MAX,
-            Algorithm::SegmentedWindow { segments } => {
-                LATEST_NS / (window_ns / u64::from(segments))
-            }
-            // One more, because a start is rounded up.
-            Algorithm::FixedWindowFromFirst => LATEST_NS / self.quantum_ns() + 1,
-            _ => LATEST_NS / window_ns,
+        if self.algorithm == Algorithm::Gcra {
+            return u64::MAX;
         }
+        // One more where an instant is rounded up: a start, or the end of a penalty.
+        let rounds_up =
+            self.algorithm == Algorithm::FixedWindowFromFirst || self.at_limit.penalty.is_some();
+        let units = self.latest_ns() / self.unit_ns(self.quantum_ns());
+        units.saturating_add(rounds_up.into()) // cut, it fills the word anyway
+    }
+
+    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time.
+    fn latest_ns(&self) -> u64 {
+        LATEST_NS.saturating_add(self.penalty_ns())
     }
 
     /// The coarseness of a from-first start in an un-keyed word: the least power of ten nanoseconds
     /// that leaves room for the count, and no more than a thousandth of the window.
     fn quantum_ns(&self) -> u64 {
         let coarsest_ns = (self.quota.period_ns() / 1_000).max(1);
+        let beside = self.count_bits() + self.denial_bits();
         let fits = |&quantum_ns: &u64| {
-            self.count_bits() + u32::from(bits_for(LATEST_NS / quantum_ns + 1)) <= u64::BITS
+            beside + u32::from(bits_for((self.latest_ns() / quantum_ns).saturating_add(1)))
+                <= u64::BITS
         };
         let tolerable = POWERS_OF_TEN.into_iter().take_while(|&quantum| quantum <= coarsest_ns);
         tolerable.clone().find(fits).or(tolerable.last()).unwrap_or(1)
@@ -224,8 +262,15 @@ impl Policy {
     /// What would fit in place of a policy that does not: fewer segments, or a smaller limit.
     fn fitting_hint(&self) -> String {
         let with = |algorithm, count| {
-            Quota::try_per(count, self.quota.period()).map(|quota| Self { algorithm, quota })
+            let quota = Quota::try_per(count, self.quota.period());
+            quota.map(|quota| Self { algorithm, quota, at_limit: self.at_limit })
         };
+        let plain = Self { at_limit: AtLimit::default(), ..*self };
+        if self.at_limit != plain.at_limit && plain.check_fits().is_ok() {
+            return "64 are there; without what happens at the limit it fits: use a shorter penalty \
+                    after fewer denials, a smaller share, or a smaller limit"
+                .to_string();
+        }
         let fits = |policy: &Self| policy.needed_bits() <= u64::BITS;
         let segmented = |segments| Algorithm::SegmentedWindow { segments };
         let even = |&n: &u8| self.quota.period_ns().is_multiple_of(u64::from(n));
@@ -248,26 +293,29 @@ impl Policy {
     }
 
     /// The arithmetic of an un-keyed word, and how the word is divided.
-    pub(crate) fn compile(&self) -> (Kernel, Fields) {
-        let unit_bits = self.quota.unit_bits().unwrap_or(0); // a quota that exists has them
-        let (count_bits, ranked) = self.unkeyed_count_bits();
-        let fineness = Fineness { unit_bits, quantum_ns: self.quantum_ns(), ranked };
+    pub(crate) fn compile(&self) -> (Kernel, Fields, Rules) {
+        let unit_bits = self.unit_bits().unwrap_or(0); // a policy that exists has them
+        let Unkeyed { count_bits, ranked, end_quantum_ns } = self.unkeyed();
+        let quantum_ns = self.quantum_ns();
+        let fineness = Fineness { unit_bits, quantum_ns, ranked, end_quantum_ns };
         #[expect(clippy::cast_possible_truncation, reason = "below 64, or there is no policy")]
         let count_bits = count_bits as u8;
-        (self.kernel(fineness), Fields { count_bits })
+        (self.kernel(fineness), Fields { count_bits }, self.rules(fineness))
     }
 
     /// The arithmetic for a word of a chosen fineness.
     pub(crate) fn kernel(&self, fineness: Fineness) -> Kernel {
-        let Fineness { unit_bits, quantum_ns, ranked } = fineness;
-        let (limit, window_ns) = (self.quota.count(), self.quota.period_ns());
-        let count_bits = bits_for(limit);
+        let Fineness { unit_bits, quantum_ns, ranked, .. } = fineness;
+        let (limit, window_ns) = (self.ceiling(), self.quota.period_ns());
+        let count_bits = bits_for(self.largest_count());
         let sliding = |rounding| {
             Kernel::SlidingWindow(SlidingWindow::new(limit, window_ns, rounding, count_bits))
         };
         match self.algorithm {
             Algorithm::Gcra => {
-                Kernel::Gcra(Gcra::new(limit, window_ns, self.quota.max_burst(), unit_bits))
+                let gcra = Gcra::new(self.quota.count(), window_ns, limit, unit_bits);
+                let is_plain = self.at_limit == AtLimit::default();
+                if is_plain { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
             }
             Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
             Algorithm::FixedWindowFromFirst => {

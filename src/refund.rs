@@ -7,7 +7,7 @@
 //! A *cancellation* is stricter and gives back more: if the word is still exactly the one that the charge
 //! left, nobody has built on it, and the charge can be undone as if it had never been.
 
-use crate::algorithm::{Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::View;
 use crate::meter::Meter;
@@ -31,7 +31,7 @@ impl Kernel {
         let Found { held, at_ns, now_ns } = found;
         match self {
             _ if *self != charge.kernel => (held, 0),
-            Self::Gcra(gcra) => {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
                 gcra.given_back(held, charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
             _ if self.time(held, at_ns) == self.time(charge.held, charge.at_ns) => {
@@ -44,13 +44,13 @@ impl Kernel {
     /// What a word holds after a charge is undone that nobody has built on.
     pub(crate) fn undone(&self, held: Held, charge: &View) -> (Held, u64) {
         match self {
-            Self::Gcra(gcra) => gcra.undone(held, charge.cost),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.undone(held, charge.cost),
             _ => self.uncounted(held, charge.cost),
         }
     }
 
     pub(crate) fn is_gcra(&self) -> bool {
-        matches!(self, Self::Gcra(_))
+        matches!(self, Self::Gcra(_) | Self::RuledGcra(_))
     }
 
     /// The word's time itself, modulo 2^64.
@@ -63,7 +63,7 @@ impl Kernel {
         match self {
             Self::SlidingWindow(window) => window.given_back(held, units),
             Self::SegmentedWindow(window) => window.given_back(held, units),
-            Self::FixedWindow(_) | Self::FromFirst(_) | Self::Gcra(_) => {
+            Self::FixedWindow(_) | Self::FromFirst(_) | Self::Gcra(_) | Self::RuledGcra(_) => {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)
             }
@@ -72,26 +72,51 @@ impl Kernel {
     }
 }
 
+/// A penalised word gives nothing back; the denials in a row stay what they were.
+impl Ruled<'_> {
+    pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
+        let Some((own, denials)) = self.free(found.held, self.moment(found.at_ns)) else {
+            return (found.held, 0);
+        };
+        let (next, units) = self.kernel.given_back(Found { held: own, ..found }, charge);
+        if units == 0 && next == own { (found.held, 0) } else { (self.join(next, denials), units) }
+    }
+
+    pub(crate) fn undone(&self, held: Held, at_ns: u64, charge: &View) -> (Held, u64) {
+        let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
+        let (next, units) = self.kernel.undone(own, charge);
+        (self.join(next, denials), units)
+    }
+
+    /// What a word holds that a charge has left: an admission ends the denials in a row.
+    pub(crate) fn left(&self, charge: &View) -> Held {
+        self.join(charge.held, 0)
+    }
+}
+
 impl Meter {
     /// The word after as much of a charge is given back as has not drained by `now`, and how many whole
     /// units that is.
     pub(crate) fn given_back(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
         let now_ns = now.as_nanos().min(LATEST_NS);
-        let moment = self.kernel.moment(now_ns);
+        let ruled = self.ruled();
+        let moment = ruled.moment(now_ns);
         let found = Found { held: self.fields.unpack(word, moment), at_ns: now_ns, now_ns };
-        let (held, units) = self.kernel.given_back(found, charge);
+        let (held, units) = ruled.given_back(found, charge);
         if held == found.held { (word, 0) } else { (self.fields.pack(held, moment), units) }
     }
 
     /// The word after a charge is undone, if it is still the one that the charge left.
     pub(crate) fn undone(&self, word: Word, charge: &View, now: Timestamp) -> Option<(Word, u64)> {
-        let left = self.fields.pack(charge.held, self.kernel.moment(charge.at_ns));
+        let ruled = self.ruled();
+        let left = self.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
         let same = word == left || planted(Fault::UndoWhatChanged);
         if !same || self.kernel != charge.kernel {
             return None;
         }
-        let moment = self.kernel.moment(now.as_nanos().min(LATEST_NS));
-        let (held, units) = self.kernel.undone(self.fields.unpack(word, moment), charge);
+        let now_ns = now.as_nanos().min(LATEST_NS);
+        let moment = ruled.moment(now_ns);
+        let (held, units) = ruled.undone(self.fields.unpack(word, moment), now_ns, charge);
         Some((self.fields.pack(held, moment), units))
     }
 

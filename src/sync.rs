@@ -139,6 +139,14 @@ pub enum Fault {
     UndoOverAnother,
     /// A report of headroom prices anew what was lent before.
     ReportPricesAnew,
+    /// A denial of a policy with a penalty leaves the denials in a row as they were.
+    DenialNotCounted,
+    /// A denial of a policy with a penalty counts for two.
+    DenialCountedTwice,
+    /// An admission leaves the denials in a row as they were.
+    DenialsOutliveAdmission,
+    /// A denial that counts is not written.
+    DenialNotWritten,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.

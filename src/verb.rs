@@ -13,7 +13,7 @@
 //! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now,
 //! and a charge takes what fits: a count has no place for more than its limit.
 
-use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment};
+use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled};
 use crate::sync::{Fault, planted};
 
 /// What a request wants to be charged.
@@ -101,9 +101,21 @@ impl Verbs for Gcra {
     }
 }
 
+/// Under a penalty nothing is charged. An admission forgets the denials in a row, as a check's does.
+impl Verbs for Ruled<'_> {
+    fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
+        let Some((own, denials)) = self.free(held, moment) else {
+            return matches!(wish.verb, Verb::Charge).then_some(Charged { held, cost: 0 });
+        };
+        let Charged { held: next, cost } = self.kernel.apply(wish, own, moment, late)?;
+        let held = if cost == 0 { self.join(next, denials) } else { self.admitted(next, denials) };
+        Some(Charged { held, cost })
+    }
+}
+
 impl Verbs for Kernel {
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
-        if let Self::Gcra(gcra) = self {
+        if let Self::Gcra(gcra) | Self::RuledGcra(gcra) = self {
             return gcra.apply(wish, held, moment, late);
         }
         let cost = match wish.verb {

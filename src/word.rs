@@ -64,6 +64,9 @@ impl fmt::Debug for Word {
 /// | fixed-window from-first | start in quanta | count |
 /// | sliding-window | window index | previous, current |
 /// | segmented-window | segment index | n counts, the current one lowest |
+///
+/// A policy with a penalty has one count more, lowest, and another reading of the rest: see
+/// `algorithm/at_limit.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
     /// Below 64.

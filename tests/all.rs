@@ -7,7 +7,7 @@ mod common;
 use std::thread;
 use std::time::Duration;
 
-use common::model::{duration, finest_quantum_ns, finest_tick, model};
+use common::model::{Grain, duration, model};
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
@@ -173,7 +173,7 @@ fn what_is_asked_and_answered_can_be_sent_and_is_small() {
     fn shareable<T: Send + Sync + std::fmt::Debug>() {}
     shareable::<Toll<'static>>();
     shareable::<JointDecision>();
-    assert!(size_of::<JointDecision>() <= 104);
+    assert!(size_of::<JointDecision>() <= 112);
     let table = keyed("5/m");
     let told = format!("{:?}", table.toll(&1, 1));
     assert!(told.len() < 300, "{told}");
@@ -196,12 +196,10 @@ const KEYS: usize = 3;
 
 impl Machine {
     fn new(texts: [&str; 3]) -> Self {
-        let unkeyed = |text| {
-            let quota = policy(text).quota();
-            model(policy(text), finest_tick(quota), finest_quantum_ns(quota.count()))
-        };
+        let unkeyed = |text| model(policy(text), Grain::finest(policy(text)));
         // A keyed word counts these in 4,096ths of a unit, and starts in 65,536ths of a window or finer.
-        let per_key = model(policy(texts[2]), 12, 100_000);
+        let grain = Grain { tick: 12, quantum_ns: 100_000, end_quantum_ns: 1 };
+        let per_key = model(policy(texts[2]), grain);
         let mut models = vec![unkeyed(texts[0]), unkeyed(texts[1])];
         models.extend(vec![per_key; KEYS]);
         let limiters = [limiter(texts[0]), limiter(texts[1])];

@@ -10,13 +10,13 @@
 
 mod common;
 
-use common::model::{finest_quantum_ns, finest_tick, model, verdict};
+use common::model::{Grain, model, tells_the_same, verdict, with_rules};
 use common::policy;
-use tollgate::{Algorithm, Meter, Policy, Quota, Timestamp, Word};
+use tollgate::{Algorithm, AtLimit, CountDenied, Meter, Policy, Quota, Timestamp, Word};
 use tollgate_oracle::{Oracle, Verdict};
 
 /// The worlds. Each period is short enough for the steps below to cross it several times.
-const WORLDS: [&str; 14] = [
+const WORLDS: [&str; 27] = [
     "gcra 1/3ms",
     "gcra 2/3ms burst 3",
     "gcra 1/2ms burst 4",
@@ -31,6 +31,19 @@ const WORLDS: [&str; 14] = [
     "sliding-window 3/3ms strict",
     "segmented-window 3/4ms x2",
     "segmented-window 4/6ms x3",
+    "gcra 2/3ms burst 2 soft 50%",
+    "gcra 1/2ms burst 2 count-denied",
+    "gcra 1/2ms burst 2 count-denied 1ms",
+    "gcra 1/2ms burst 2 penalty 6ms after 2",
+    "gcra 2/3ms soft 50% count-denied 3ms penalty 9ms after 3 extended",
+    "fixed-window 2/3ms soft 50% penalty 3ms after 2",
+    "fixed-window 2/3ms from-first count-denied penalty 4ms after 1 extended",
+    "sliding-window 2/3ms count-denied",
+    "sliding-window 2/3ms soft 50% penalty 7ms after 2 extended",
+    "sliding-window 3/4ms round-down count-denied penalty 8ms after 2",
+    "sliding-window 2/3ms strict soft 100% count-denied",
+    "segmented-window 2/4ms x2 count-denied penalty 5ms after 2",
+    "segmented-window 2/6ms x3 soft 50% penalty 6ms after 1",
 ];
 
 /// Steps in time and costs, of every request of every sequence.
@@ -46,6 +59,8 @@ fn power() -> u32 {
 /// One world, walked depth first.
 struct Walk {
     meter: Meter,
+    /// Whether denials are counted, so that they may be written.
+    counts: bool,
     cases: u64,
     /// Decides when the model is asked for what is dear to compute.
     every: u64,
@@ -59,7 +74,7 @@ impl Walk {
                 let now_ns = now_ns.saturating_add_signed(step_ns);
                 let mut oracle = oracle.clone();
                 let next = self.case(word, &mut oracle, now_ns, cost);
-                // What a denial or a look leaves is what was there: its sequels are other cases.
+                // What leaves the word as it was has the sequels of other cases.
                 if depth > 1 && next != word {
                     self.explore(next, &oracle, now_ns, depth - 1);
                 }
@@ -74,17 +89,17 @@ impl Walk {
         let before = oracle.clone();
         let expected = oracle.check(now_ns, cost);
         assert_eq!(verdict(&decision), expected, "cost {cost} at {now_ns} after {before:?}");
-        assert_eq!(decision.is_allowed() && cost > 0, next != word, "a look or a denial wrote");
+        let may_write = match expected {
+            Verdict::Allowed => cost > 0,
+            Verdict::Denied => cost > 0 && self.counts,
+            Verdict::Never => false,
+        };
+        assert!(next == word || may_write, "a look or a denial wrote");
+        assert!(next != word || expected != Verdict::Allowed || cost == 0, "not charged");
         if self.cases.is_multiple_of(self.every) {
-            assert_eq!(decision.remaining(), oracle.remaining(now_ns), "at {now_ns} of {oracle:?}");
-            let reset = u64::try_from(oracle.reset_after(now_ns)).unwrap();
-            assert_eq!(decision.reset_after().as_nanos(), u128::from(reset));
-            if expected == Verdict::Denied {
-                let wait = oracle.retry_after(now_ns, cost).map(|ns| u64::try_from(ns).unwrap());
-                let denial = decision.into_result().unwrap_err();
-                let told = denial.retry_after().map(|wait| u64::try_from(wait.as_nanos()).unwrap());
-                assert_eq!(told, wait, "cost {cost} at {now_ns} after {before:?}");
-            }
+            let over = before.is_over(now_ns, cost);
+            let told = tells_the_same(&decision, oracle, (now_ns, cost), over);
+            assert_eq!(told, Ok(()), "cost {cost} at {now_ns} after {before:?}");
         }
         next
     }
@@ -94,7 +109,10 @@ impl Walk {
 fn exhaust(policy: Policy, oracle: &Oracle, enough: u64) -> u64 {
     let mut cases = 0;
     for depth in 1.. {
-        let mut walk = Walk { meter: Meter::new(policy), cases: 0, every: 1 << (depth / 2) };
+        let AtLimit { count_denied, penalty, .. } = policy.at_limit();
+        let counts = count_denied != CountDenied::No || penalty.is_some();
+        let meter = Meter::new(policy);
+        let mut walk = Walk { meter, counts, cases: 0, every: 1 << (depth / 2) };
         // From the middle of a window, so that steps back do not end at time 0.
         walk.explore(Word::UNUSED, oracle, 25_000_000, depth);
         cases += walk.cases;
@@ -106,8 +124,7 @@ fn exhaust(policy: Policy, oracle: &Oracle, enough: u64) -> u64 {
 }
 
 fn oracle_of(policy: Policy) -> Oracle {
-    let quota = policy.quota();
-    model(policy, finest_tick(quota), finest_quantum_ns(quota.count()))
+    model(policy, Grain::finest(policy))
 }
 
 #[test]
@@ -131,8 +148,31 @@ fn a_model_that_is_off_by_one_is_caught_in_every_world() {
             Algorithm::Gcra => Policy::from(quota.burst(quota.max_burst() + 1)),
             window => Policy::new(window, Quota::per(quota.count() + 1, quota.period())).unwrap(),
         };
-        let wrong = oracle_of(larger);
+        let wrong = oracle_of(with_rules(larger, policy.at_limit()).unwrap());
         let quiet = std::panic::catch_unwind(|| exhaust(policy, &wrong, 100_000));
         assert!(quiet.is_err(), "{text} agrees with a limit that is one larger");
+    }
+}
+
+#[test]
+fn a_model_with_other_words_is_caught() {
+    for [policy, other] in [
+        ["gcra 2/3ms burst 2 soft 50%", "gcra 2/3ms burst 2 soft 100%"],
+        ["gcra 1/2ms burst 2 count-denied", "gcra 1/2ms burst 2"],
+        ["gcra 1/2ms burst 2 count-denied 1ms", "gcra 1/2ms burst 2 count-denied 2ms"],
+        ["gcra 1/2ms burst 2 penalty 5ms after 2", "gcra 1/2ms burst 2 penalty 5ms after 3"],
+        ["gcra 1/2ms burst 2 penalty 5ms after 2", "gcra 1/2ms burst 2 penalty 6ms after 2"],
+        [
+            "gcra 1/2ms burst 2 penalty 5ms after 2",
+            "gcra 1/2ms burst 2 penalty 5ms after 2 extended",
+        ],
+        ["sliding-window 2/3ms count-denied", "sliding-window 2/3ms"],
+        ["segmented-window 2/4ms x2 count-denied", "segmented-window 2/4ms x2"],
+        ["fixed-window 2/3ms penalty 3ms after 2", "fixed-window 2/3ms penalty 3001us after 2"],
+        ["fixed-window 2/3ms soft 50%", "fixed-window 3/3ms"],
+    ] {
+        let wrong = oracle_of(common::policy(other));
+        let quiet = std::panic::catch_unwind(|| exhaust(common::policy(policy), &wrong, 300_000));
+        assert!(quiet.is_err(), "{policy} agrees with {other}");
     }
 }

@@ -33,6 +33,26 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("sliding-window 100/m round-down", "sliding-window 100/m round-down"),
         ("sliding-window 100/m strict", "sliding-window 100/m strict"),
         ("segmented-window 100/m x6", "segmented-window 100/m x6"),
+        ("500/m soft 5%", "gcra 500/m soft 5%"),
+        ("500/m soft 0.50%", "gcra 500/m soft 0.5%"),
+        ("50000/m burst 50000 soft 12.25%", "gcra 50000/m soft 12.25%"),
+        ("leaky-bucket 100/60s soft soft 5%", "gcra 100/m soft 5%"),
+        ("leaky-bucket 100/60s hard soft 5%", "gcra 1/m burst 100 soft 5%"),
+        ("leaky-bucket 100/60s soft 5%", "gcra 100/m soft 5%"),
+        ("10/m count_denied", "gcra 10/m count-denied"),
+        ("10/m count-denied 30s burst 5", "gcra 10/m burst 5 count-denied 30s"),
+        ("10/m count-denied m", "gcra 10/m count-denied 1m"),
+        ("10/m count-denied 0ms", "gcra 10/m count-denied 0s"),
+        ("10/m penalty 600s after 3", "gcra 10/m penalty 10m after 3"),
+        ("10/m penalty h after 3 extended", "gcra 10/m penalty 1h after 3 extended"),
+        (
+            "sliding-window 100/m penalty 2m after 1 round-down count-denied soft 5%",
+            "sliding-window 100/m round-down soft 5% count-denied penalty 2m after 1",
+        ),
+        (
+            "segmented-window 20/m x6 penalty 1m after 9",
+            "segmented-window 20/m x6 penalty 1m after 9",
+        ),
     ];
     for (text, printed) in forms {
         let policy: Policy = text.parse().unwrap_or_else(|error| panic!("{error}"));
@@ -99,6 +119,72 @@ fn every_slip_is_named_with_what_would_be_right() {
             "the counts and the window number need 72 bits; 64 are there; \
              in this window a limit up to 65535 fits, or use gcra",
         ),
+        ("10/m soft 5", "the share \"5\" after soft needs its percent sign, as in soft 5%"),
+        (
+            "10/m soft five%",
+            "the share \"five%\" after soft is not understood; write 0.01% to 100% with at most two \
+             decimals, as in soft 5% or soft 0.25%",
+        ),
+        (
+            "1000/m soft 0.125%",
+            "the share \"0.125%\" after soft is not understood; write 0.01% to 100% with at most two \
+             decimals, as in soft 5% or soft 0.25%",
+        ),
+        ("10/m soft", "gcra has no option \"soft\"; it takes only burst <n>"),
+        ("10/m soft 0%", "0% is no share to soften a limit by; use 0.01% to 100%, as in soft 5%"),
+        (
+            "10/m soft 101%",
+            "101% is no share to soften a limit by; use 0.01% to 100%, as in soft 5%",
+        ),
+        ("10/m soft 5%", "5% of a limit of 10 is not one unit; use at least 10%"),
+        ("3/m soft 33.33%", "33.33% of a limit of 3 is not one unit; use at least 33.34%"),
+        ("30/m soft 5% soft 6%", "soft is given twice"),
+        (
+            "fixed-window 10/m count-denied 30s",
+            "a window has no longest wait for denied requests: its count stops at the limit; \
+             write count-denied alone, or use gcra",
+        ),
+        (
+            "10/m count-denied 30",
+            "wait of count-denied \"30\" is not understood; write a number and one of ns us ms s m h d, \
+             as in 250ms, 10s, 15m, 3h or d",
+        ),
+        ("10/m count-denied count-denied", "count-denied is given twice"),
+        (
+            "10/m penalty",
+            "penalty needs a length and a number of denials, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m 3",
+            "penalty 10m is followed by \"3\", not by after, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m",
+            "penalty 10m is followed by the end, not by after, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m after",
+            "penalty 10m after needs a number of denials, as in penalty 10m after 3",
+        ),
+        (
+            "10/m penalty 10m after three",
+            "the number of denials \"three\" is not a whole number in digits alone, as in 10000",
+        ),
+        (
+            "10/m penalty 10m after 4294967296",
+            "penalty after 4294967296 denials is above 4294967295",
+        ),
+        (
+            "10/m penalty 10m after 0",
+            "a penalty after 0 denials would refuse everything; use at least 1",
+        ),
+        (
+            "10/m penalty 59s after 1",
+            "a penalty of 59s would end before what was admitted has ceased to count; \
+             use at least 60s",
+        ),
+        ("10/m penalty 1m after 1 penalty 1m after 2", "penalty is given twice"),
+        ("10/m extended", "\"extended\" belongs to a penalty, as in penalty 10m after 3 extended"),
         (
             "5000000000/s",
             "the rate is too high to be counted exactly; it must be at most 2.2e9 units per second",
@@ -117,6 +203,11 @@ fn a_quota_alone_names_no_algorithm() {
         "spaced 10/m".parse::<Quota>().unwrap_err().to_string(),
         "in policy \"spaced 10/m\": a quota names no algorithm; write <count>/<period> [burst <n>]"
     );
+    assert_eq!(
+        "20/m soft 5%".parse::<Quota>().unwrap_err().to_string(),
+        "in policy \"20/m soft 5%\": a quota does not say what happens at its limit; \
+         write <count>/<period> [burst <n>]"
+    );
 }
 
 #[test]
@@ -132,6 +223,9 @@ fn serde_reads_and_writes_the_text() {
     assert_eq!(serde_json::to_string(&policy).unwrap(), "\"gcra 10/m burst 5\"");
     let quota: Quota = serde_json::from_str("\"10/m burst 5\"").unwrap();
     assert_eq!(serde_json::to_string(&quota).unwrap(), "\"10/m burst 5\"");
+    let text = "\"gcra 10/m soft 10% count-denied 30s penalty 10m after 3\"";
+    let policy: Policy = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&policy).unwrap(), text);
     let error = serde_json::from_str::<Policy>("\"10/never\"").unwrap_err().to_string();
     assert!(
         error.starts_with("in policy \"10/never\": period \"never\" is not understood"),

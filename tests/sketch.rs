@@ -8,7 +8,7 @@ mod common;
 use std::time::Duration;
 
 use ahash::RandomState;
-use common::model::{finest_tick, model};
+use common::model::{Grain, model};
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
@@ -112,7 +112,7 @@ fn follow(
     requests: &[Request],
 ) -> Result<usize, String> {
     let mut models: Vec<Oracle> =
-        (0..KEYS).map(|_| model(granted, finest_tick(granted.quota()), 1)).collect();
+        (0..KEYS).map(|_| model(granted, Grain::finest(granted))).collect();
     let thousandth = |n: u64| n * period_ns(granted) / 1_000;
     let (mut at_ns, mut latest_ns, mut admitted) = (period_ns(granted) * 50, 0, 0);
     for request in requests {

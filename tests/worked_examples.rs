@@ -4,8 +4,6 @@
 //! log, which has no pure function on one word, are in `sliding_log.rs`.
 //!
 //! Pending, by the work that brings what they need:
-//! * counting denied requests: the counted halves of 10 and 14;
-//! * soft limits: 26;
 //! * queues: 22; several limits at once: 23;
 //! * rules: 27, 28.
 
@@ -72,6 +70,46 @@ fn example_09_sliding_window_weighs_what_is_still_covered() {
     assert_eq!(meter.peek(word, instant("1:15"), 1).remaining(), 22);
     assert!(meter.peek(word, instant("1:15"), 22).is_allowed());
     assert!(!meter.peek(word, instant("1:15"), 23).is_allowed());
+}
+
+#[test]
+fn example_10_denied_requests_counted() {
+    let seven = at("0:05 0:15 1:01 1:10 1:40 1:50 2:20");
+    let text = "sliding-window 3/60s round-down count-denied";
+    assert_eq!(decisions(text, &seven), "AAAAADA");
+    let meter = Meter::new(policy(text));
+    let word = seven.iter().fold(Word::UNUSED, |word, &(now_ns, cost)| {
+        meter.check(word, Timestamp::from_nanos(now_ns), cost).1
+    });
+    for second in 141..=150 {
+        assert!(!meter.peek(word, Timestamp::from_secs(second), 1).is_allowed(), "{second}");
+    }
+    assert!(meter.peek(word, instant("2:31"), 1).is_allowed());
+}
+
+#[test]
+fn example_14_denied_requests_counted() {
+    let seven = at("0:05 0:15 1:01 1:10 1:40 1:50 2:20");
+    assert_eq!(decisions("segmented-window 3/60s x4 count-denied", &seven), "AAAAADA");
+}
+
+#[test]
+fn example_26_soft_admits_five_percent_more_and_marks_it() {
+    for text in ["gcra 500/m soft 5%", "fixed-window 500/m soft 5%", "sliding-window 500/m soft 5%"]
+    {
+        let meter = Meter::new(policy(text));
+        let (mut word, mut marked) = (Word::UNUSED, Vec::new());
+        for _ in 0..526 {
+            let (decision, next) = meter.check(word, instant("0:30"), 1);
+            marked.push(decision.into_result().map(|permit| permit.is_over()).ok());
+            word = next;
+        }
+        let expected = [vec![Some(false); 500], vec![Some(true); 25], vec![None]].concat();
+        assert_eq!(marked, expected, "{text}");
+    }
+    assert_eq!(admitted("gcra 50/m soft 5%", &together("0:30", 60)), 52);
+    let error = "gcra 10/m soft 5%".parse::<tollgate::Policy>().unwrap_err().to_string();
+    assert!(error.ends_with("5% of a limit of 10 is not one unit; use at least 10%"), "{error}");
 }
 
 #[test]

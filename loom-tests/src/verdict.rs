@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::thread;
 
-use tollgate::control;
+use tollgate::{Decision, control};
 use tollgate_oracle::{Algorithm, Oracle, Verdict};
 
 use crate::race::{Ask, Call, Limit};
@@ -23,11 +23,11 @@ pub const LEFT_CLAIM: &str = "a claim was left behind";
 /// What a model says of a request that was denied for no reason.
 pub const REFUSED: &str = "refused without a reason";
 
-/// What each thread was told, the setup first, and what was left.
-type Told = (Vec<Vec<Call>>, u64);
+/// What each thread was told, the setup first; what was left, and whether a penalty was in force.
+type Told = (Vec<Vec<Call>>, u64, bool);
 
 thread_local! {
-    static EXPLAINED: RefCell<HashMap<Told, bool>> = RefCell::default();
+    static EXPLAINED: RefCell<HashMap<(Oracle, Told), bool>> = RefCell::default();
 }
 
 /// Linearizability, checked by brute force: some order of all calls, each thread's own in its order,
@@ -43,35 +43,44 @@ pub fn assert_explained(
     calls: &[Vec<Call>],
     last: Ask,
 ) {
-    control::plant(None); // the question is what the race has left behind
-    let left = limit.look(last).remaining();
-    let mut told = vec![setup.to_vec()];
-    told.extend_from_slice(calls);
-    let outcome = (told, left);
-    let known = EXPLAINED.with_borrow(|known| known.get(&outcome).copied());
-    let explained = known.unwrap_or_else(|| {
-        let (told, left) = &outcome;
-        // The stack of a model's thread is small.
-        let explained = thread::scope(|scope| {
-            scope.spawn(|| is_explained(algorithm, &told[0], &told[1..], last, *left)).join()
-        });
-        explained.expect("the reference model does not panic")
-    });
-    assert!(explained, "{UNEXPLAINED}: {outcome:?}");
-    EXPLAINED.with_borrow_mut(|known| known.insert(outcome, true));
+    assert_explained_from(limit, &Oracle::new(algorithm), setup, calls, last);
 }
 
-fn is_explained(
-    algorithm: Algorithm,
+/// The same by a reference model that has answered nothing yet.
+///
+/// # Panics
+/// If there is no such order.
+pub fn assert_explained_from(
+    limit: &impl Limit,
+    fresh: &Oracle,
     setup: &[Call],
     calls: &[Vec<Call>],
     last: Ask,
-    left: u64,
-) -> bool {
-    let mut oracle = Oracle::new(algorithm);
+) {
+    control::plant(None); // the question is what the race has left behind
+    let left = limit.look(last);
+    let is_penalty = matches!(left, Decision::Denied(denial) if denial.is_penalty());
+    let mut told = vec![setup.to_vec()];
+    told.extend_from_slice(calls);
+    let outcome = (fresh.clone(), (told, left.remaining(), is_penalty));
+    let known = EXPLAINED.with_borrow(|known| known.get(&outcome).copied());
+    let explained = known.unwrap_or_else(|| {
+        // The stack of a model's thread is small.
+        let explained =
+            thread::scope(|scope| scope.spawn(|| is_explained(fresh, &outcome.1, last)).join());
+        explained.expect("the reference model does not panic")
+    });
+    assert!(explained, "{UNEXPLAINED}: {:?}", outcome.1);
+    EXPLAINED.with_borrow_mut(|known| known.insert(outcome, true));
+}
+
+fn is_explained(fresh: &Oracle, (told, left, is_penalty): &Told, last: Ask) -> bool {
+    let (setup, calls) = (&told[0], &told[1..]);
+    let mut oracle = fresh.clone();
+    let last_ns = ns(last.now_ms);
     setup.iter().all(|&call| agrees(&mut oracle, call))
         && some_order(&oracle, &mut vec![0; calls.len()], calls, &|end: &Oracle| {
-            end.remaining(ns(last.now_ms)) == left
+            end.remaining(last_ns) == *left && end.is_penalised(last_ns) == *is_penalty
         })
 }
 

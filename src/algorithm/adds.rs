@@ -44,7 +44,7 @@ impl Adds for Gcra {
 impl Adds for Kernel {
     fn load(&self, held: Held, moment: Moment) -> Load {
         match self {
-            Self::Gcra(gcra) => Adds::load(gcra, held, moment),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => Adds::load(gcra, held, moment),
             window => {
                 let remaining = window.remaining(held, moment, 0);
                 // Two counts may hold more than the limit, and then not even a cost of 0 fits.
@@ -57,7 +57,7 @@ impl Adds for Kernel {
 
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         match self {
-            Self::Gcra(gcra) => gcra.add(held, moment, cost),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.add(held, moment, cost),
             Self::FixedWindow(window) => window.add(held, cost),
             Self::FromFirst(window) => window.add(held, moment, cost),
             Self::SlidingWindow(window) => window.add(held, moment, cost),

@@ -52,6 +52,12 @@ impl FixedWindow {
         Held { counts: window.counts.saturating_add(cost).min(self.limit), ..window }
     }
 
+    /// The count grows by a denied cost, up to `most`.
+    pub(super) fn charge_denied(&self, held: Held, cost: u64, most: u64) -> Held {
+        let window = Self::turn(held);
+        Held { counts: most.min(window.counts.saturating_add(cost)), ..window }
+    }
+
     pub(super) fn remaining(&self, held: Held) -> u64 {
         self.limit.saturating_sub(Self::turn(held).counts)
     }

@@ -69,6 +69,12 @@ impl FromFirst {
         Held { counts: window.counts.saturating_add(cost).min(self.limit), ..window }
     }
 
+    /// The count grows by a denied cost, up to `most`.
+    pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+        let window = self.turn(held, moment);
+        Held { counts: most.min(window.counts.saturating_add(cost)), ..window }
+    }
+
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
         self.limit.saturating_sub(self.turn(held, moment).counts)
     }

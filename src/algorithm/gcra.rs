@@ -43,8 +43,16 @@ impl Gcra {
         self.burst_ticks >> self.unit_ticks.ilog2()
     }
 
-    pub(crate) fn burst_ticks(&self) -> u64 {
-        self.burst_ticks
+    /// Whole ticks passed at `at`, in full width.
+    pub(super) fn ticks(&self, at_ns: u64) -> u128 {
+        self.scale.ticks(at_ns)
+    }
+
+    /// TAT = max(TAT, min(max(TAT, now) + cost, now + most)): in full, cut so that it is no further
+    /// ahead than `most`, never back. `held.ahead` is max(TAT, now) - now.
+    pub(super) fn charge_denied(&self, held: Held, cost: u64, most: u64) -> Held {
+        let charged = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks));
+        Held { ahead: held.ahead.max(charged.min(most)), ..Held::IDLE }
     }
 
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
@@ -54,6 +62,10 @@ impl Gcra {
 
     pub(crate) fn remaining(&self, held: Held, late: u64) -> u64 {
         self.burst_ticks.saturating_sub(held.ahead.saturating_add(late)) >> self.unit_ticks.ilog2()
+    }
+
+    pub(crate) fn burst_ticks(&self) -> u64 {
+        self.burst_ticks
     }
 
     pub(crate) fn unit_ticks(&self) -> u64 {

@@ -14,6 +14,7 @@
 
 mod adds;
 mod answers;
+mod at_limit;
 mod fixed_window;
 mod from_first;
 mod gcra;
@@ -23,12 +24,15 @@ mod sliding_window;
 
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
+pub(crate) use at_limit::{Penalty, Ruled, Rules, softened, unsoftened};
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
 pub(crate) use ranked::rings;
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
+
+use crate::decision::{Mark, Verdict};
 
 /// What one word holds, seen from one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,9 @@ pub(crate) struct Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kernel {
     Gcra(Gcra),
+    /// The same arithmetic, for a policy that says what happens at its limit: apart, so that the plain
+    /// one has its path to itself.
+    RuledGcra(Gcra),
     FixedWindow(FixedWindow),
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
@@ -89,7 +96,7 @@ pub(crate) enum Kernel {
 macro_rules! each {
     ($kernel:expr, $algorithm:ident => $call:expr) => {
         match $kernel {
-            Kernel::Gcra($algorithm) => $call,
+            Kernel::Gcra($algorithm) | Kernel::RuledGcra($algorithm) => $call,
             Kernel::FixedWindow($algorithm) => $call,
             Kernel::FromFirst($algorithm) => $call,
             Kernel::SlidingWindow($algorithm) => $call,
@@ -113,6 +120,26 @@ pub(crate) trait Decides {
     /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a question: the answer
     /// may be `Some`, and must not be written.
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held>;
+
+    /// What a word holds after a denial at `at`, if a denial is to be written: by no algorithm itself.
+    #[inline(always)]
+    fn refuse(&self, _held: Held, _at_ns: u64, _cost: u64) -> Option<Held> {
+        None
+    }
+
+    /// How an answer is told: its mark, and what the algorithm itself holds at which instant.
+    ///
+    /// The last are how late the request was, and the units that it asked for and was not charged.
+    #[inline(always)]
+    fn tell(
+        &self,
+        _verdict: Verdict,
+        held: Held,
+        at_ns: u64,
+        _late_and_unpaid: (u64, u64),
+    ) -> (Mark, Held, u64) {
+        (Mark::None, held, at_ns)
+    }
 }
 
 impl Decides for Kernel {
@@ -127,7 +154,7 @@ impl Decides for Kernel {
             return None;
         }
         match self {
-            Self::Gcra(gcra) => gcra.step(held, moment, late, cost),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.step(held, moment, late, cost),
             Self::FixedWindow(window) => window.step(held, cost),
             Self::FromFirst(window) => window.step(held, moment, cost),
             Self::SlidingWindow(window) => window.step(held, moment, cost),
@@ -141,7 +168,7 @@ impl Kernel {
     /// Whole units from one instant to a later one; cut at `u64::MAX`. None to an earlier one.
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
-            Self::Gcra(gcra) => gcra.passed(from_ns, to_ns),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.passed(from_ns, to_ns),
             _ => self.moment(to_ns).unit.saturating_sub(self.moment(from_ns).unit),
         }
     }
@@ -152,7 +179,9 @@ impl Kernel {
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
             // A shortcut: asked for every answer, and nearly always 0.
-            Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) if at_ns > now_ns => {
+                gcra.passed(now_ns, at_ns)
+            }
             _ => 0,
         }
     }
@@ -166,12 +195,26 @@ impl Kernel {
     /// The largest cost that would be admitted now.
     pub(crate) fn remaining(&self, held: Held, moment: Moment, late: u64) -> u64 {
         match self {
-            Self::Gcra(gcra) => gcra.remaining(held, late),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.remaining(held, late),
             Self::FixedWindow(window) => window.remaining(held),
             Self::FromFirst(window) => window.remaining(held, moment),
             Self::SlidingWindow(window) => window.remaining(held, moment),
             Self::SegmentedWindow(window) => window.remaining(held),
             Self::Log(answers) => answers.remaining(),
+        }
+    }
+
+    /// What a word holds after a denied cost, at most the limit, was charged all the same: as far as
+    /// `most`, and no less than before. GCRA stops so many ticks ahead of now, the current count of a
+    /// window at so many units.
+    pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+        match self {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.charge_denied(held, cost, most),
+            Self::FixedWindow(window) => window.charge_denied(held, cost, most),
+            Self::FromFirst(window) => window.charge_denied(held, moment, cost, most),
+            Self::SlidingWindow(window) => window.charge_denied(held, moment, cost, most),
+            Self::SegmentedWindow(window) => window.charge_denied(held, cost, most),
+            Self::Log(_) => held, // has slots in place of a word
         }
     }
 
@@ -184,7 +227,7 @@ impl Kernel {
     /// quantum, whether segments are ranked. Tells apart words that mean different things.
     pub(crate) fn fineness(&self) -> u64 {
         match self {
-            Self::Gcra(gcra) => gcra.unit_ticks(),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.unit_ticks(),
             Self::FromFirst(window) => window.quantum_ns(),
             Self::SegmentedWindow(window) => u64::from(window.is_ranked()),
             Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::Log(_) => 0,
@@ -196,7 +239,7 @@ impl Kernel {
     /// Windows place what comes before `at` at `at`; GCRA does not, so the instant may lie before it.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
-            Self::Gcra(gcra) => gcra.ready_ns(held, at_ns, cost),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.ready_ns(held, at_ns, cost),
             other => each!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }
     }

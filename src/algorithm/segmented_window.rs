@@ -122,6 +122,16 @@ impl SegmentedWindow {
         Held { ahead: held.ahead, behind: 0, counts: self.counts(ring) }
     }
 
+    /// The current count grows by a denied cost, up to `most`. Not for ranked rings: their sum may not
+    /// exceed the limit.
+    pub(super) fn charge_denied(&self, held: Held, cost: u64, most: u64) -> Held {
+        let ring = self.turn(held);
+        let current = self.count(ring, 0);
+        let grown = most.min(current.saturating_add(cost));
+        let counts = self.counts(ring - Ring::from(current) + Ring::from(grown));
+        Held { ahead: held.ahead, behind: 0, counts }
+    }
+
     pub(super) fn remaining(&self, held: Held) -> u64 {
         self.limit.saturating_sub(self.sum(self.turn(held)))
     }

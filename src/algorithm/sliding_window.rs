@@ -42,7 +42,7 @@ struct Turned {
 }
 
 impl SlidingWindow {
-    /// `count_bits` hold every number up to the limit.
+    /// `count_bits` hold every count: up to the limit, or to where those of denied requests stop.
     pub(crate) const fn new(
         limit: u64,
         window_ns: u64,
@@ -114,6 +114,14 @@ impl SlidingWindow {
     pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         let turned = self.turn(held, moment);
         let current = turned.current.saturating_add(cost).min(self.limit);
+        let counts = (turned.previous << self.count_bits) | current;
+        Held { ahead: turned.ahead, behind: 0, counts }
+    }
+
+    /// The current count grows by a denied cost, up to `most`.
+    pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+        let turned = self.turn(held, moment);
+        let current = most.min(turned.current.saturating_add(cost));
         let counts = (turned.previous << self.count_bits) | current;
         Held { ahead: turned.ahead, behind: 0, counts }
     }

@@ -83,12 +83,12 @@ impl Place<'_> {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh { ask, clock: None };
         let outcome = self.table.decide_slowly(self.identity, self.second, &mut fresh);
-        let decision = self.table.decision(outcome, ask);
+        let decision = self.table.decision(outcome, ask, self.table.layout.rules.soft_bp);
         let trace = match decision {
             Decision::Allowed(permit) if ask.charge => {
-                let (kernel, at_ns) = (self.table.kernel(), outcome.at_ns);
-                let moment = kernel.moment(at_ns);
-                let left = self.table.layout.live(self.identity.tag, outcome.held, kernel, moment);
+                let (ruled, at_ns) = (self.table.ruled(), outcome.at_ns);
+                let (held, moment) = (ruled.join(outcome.held, 0), ruled.moment(at_ns));
+                let left = self.table.layout.live(self.identity.tag, held, &ruled, moment);
                 Some(KeyTrace { before: outcome.before, at_ns, left, permit })
             }
             _ => None,
@@ -126,13 +126,14 @@ impl Place<'_> {
     /// the floor's own time.
     fn restored(&self, trace: KeyTrace, header: Header) -> u64 {
         let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
-        let at_floor = kernel.moment(floor_ns);
+        let ruled = self.table.ruled();
+        let at_floor = ruled.moment(floor_ns);
         let held = trace
             .before
             .seen_later(kernel.passed(trace.at_ns, floor_ns))
             .seen_earlier(kernel.passed(floor_ns, trace.at_ns));
-        let held = if kernel.is_idle(held, at_floor) { Held::IDLE } else { held };
-        self.table.layout.live(self.identity.tag, held, kernel, at_floor)
+        let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
+        self.table.layout.live(self.identity.tag, held, &ruled, at_floor)
     }
 
     /// The word less what has not drained of the charge, and not below the floor.
@@ -145,11 +146,12 @@ impl Place<'_> {
             return word;
         }
         let at_ns = header.floor_ns();
-        let at_floor = kernel.moment(at_ns);
-        let held = layout.unpack(word, kernel, at_floor);
+        let ruled = self.table.ruled();
+        let at_floor = ruled.moment(at_ns);
+        let held = layout.unpack(word, &ruled, at_floor);
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
-        let (next, _) = kernel.given_back(Found { held, at_ns, now_ns }, charge);
-        if next == held { word } else { layout.live(self.identity.tag, next, kernel, at_floor) }
+        let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
+        if next == held { word } else { layout.live(self.identity.tag, next, &ruled, at_floor) }
     }
 }
 

@@ -67,8 +67,9 @@ impl Table {
             // Where the word can be read as it is, and what is written can be read back.
             let latest = header.floor().saturating_add(self.layout.epoch) << GRANULE_BITS;
             let at_ns = now_ns.clamp(header.floor_ns(), latest.max(header.floor_ns()));
-            let moment = self.kernel().moment(at_ns);
-            let held = self.layout.unpack(word, self.kernel(), moment);
+            let ruled = self.ruled();
+            let moment = ruled.moment(at_ns);
+            let held = self.layout.unpack(word, &ruled, moment);
             // Time has come as far as the floor, whatever the caller's now: see `Gcra::given_back`.
             let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
             let Some((next, units)) = self.amended(found, word, tag, amendment) else {
@@ -77,7 +78,7 @@ impl Table {
             if next == held {
                 return Some(Some(0));
             }
-            if shard.charge(cell, word, self.layout.live(tag, next, self.kernel(), moment)) {
+            if shard.charge(cell, word, self.layout.live(tag, next, &ruled, moment)) {
                 return Some(Some(units));
             }
         }
@@ -91,13 +92,14 @@ impl Table {
         amendment: Amendment<'_>,
     ) -> Option<(Held, u64)> {
         match amendment {
-            Amendment::Refund(charge) => Some(self.kernel().given_back(found, charge)),
+            Amendment::Refund(charge) => Some(self.ruled().given_back(found, charge)),
             Amendment::Undo(charge) => {
-                let moment = self.kernel().moment(charge.at_ns);
-                let left = self.layout.live(tag, charge.held, self.kernel(), moment);
+                let ruled = self.ruled();
+                let moment = ruled.moment(charge.at_ns);
+                let left = self.layout.live(tag, ruled.left(charge), &ruled, moment);
                 let same = word == left || planted(Fault::UndoWhatChanged);
                 (same && *self.kernel() == charge.kernel)
-                    .then(|| self.kernel().undone(found.held, charge))
+                    .then(|| ruled.undone(found.held, found.at_ns, charge))
             }
             Amendment::Reset => Some((Held::IDLE, 0)),
         }

@@ -49,7 +49,8 @@ impl Table {
     /// An abandoned claim is removed by this; the opener of one that is not starts again.
     fn sweep(&self, index: usize, header: Header) -> Option<bool> {
         let shard = self.shard(index);
-        let moment = self.kernel().moment(header.floor_ns());
+        let ruled = self.ruled();
+        let moment = ruled.moment(header.floor_ns());
         let mut live = false;
         if planted(Fault::PublishWithoutSweep) {
             return Some(true);
@@ -67,7 +68,7 @@ impl Table {
                     if stale && !planted(Fault::SweepWithStaleHeader) {
                         return None;
                     }
-                    self.kernel().is_idle(self.layout.unpack(word, self.kernel(), moment), moment)
+                    ruled.is_idle(self.layout.unpack(word, &ruled, moment), moment)
                 }
             };
             if !idle {

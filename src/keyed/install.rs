@@ -15,7 +15,7 @@
 use crossbeam_utils::Backoff;
 
 use crate::algorithm::{Decides, Held};
-use crate::decision::Verdict;
+use crate::decision::{Mark, Verdict};
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verb::{Charged, Verbs};
 
@@ -183,17 +183,18 @@ impl Table {
             self.tallies.full(identity.first, 1);
             return Round::Decided(no_cell(base_ns, &fresh.ask));
         }
-        let moment = self.kernel().moment(base_ns);
+        let ruled = self.ruled();
+        let moment = ruled.moment(base_ns);
         let late = self.kernel().lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let wish = self.wish(fresh.ask);
-        let Some(Charged { held, cost }) = self.kernel().apply(wish, Held::IDLE, moment, late)
-        else {
+        let Some(Charged { held, cost }) = ruled.apply(wish, Held::IDLE, moment, late) else {
+            // Denied for its lateness alone. It has no cell, so a policy that counts denials cannot.
             self.give_back(mine);
             let cost = wish.denied_cost();
             return Round::Decided(Outcome::of_idle(Verdict::Denied, Held::IDLE, base_ns, cost));
         };
-        let live = self.layout.live(identity.tag, held, self.kernel(), moment);
+        let live = self.layout.live(identity.tag, held, &ruled, moment);
         let shard = self.shard(mine.shard);
         let claim =
             if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };
@@ -202,7 +203,9 @@ impl Table {
         }
         #[cfg(loom)]
         self.assert_one_live(identity, second);
-        Round::Decided(Outcome::of_idle(Verdict::Allowed, held, base_ns, cost))
+        let verdict = Verdict::Allowed;
+        let (mark, held, at_ns) = ruled.tell(verdict, held, base_ns, (late, 0));
+        Round::Decided(Outcome { mark, ..Outcome::of_idle(verdict, held, at_ns, cost) })
     }
 
     fn headers(&self, first: usize, second: usize) -> [Header; 2] {
@@ -226,19 +229,23 @@ impl Table {
     fn newcomer(&self, first: usize, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
         let at_ns = base_ns(self.headers(first, second), fresh);
         let late = self.kernel().lateness(fresh.ask.now_ns, at_ns);
-        let moment = self.kernel().moment(at_ns);
+        let ruled = self.ruled();
+        let moment = ruled.moment(at_ns);
         let wish = self.wish(fresh.ask);
-        let (verdict, cost) = match self.kernel().apply(wish, Held::IDLE, moment, late) {
+        let (verdict, cost) = match ruled.apply(wish, Held::IDLE, moment, late) {
             Some(_) => (Verdict::Allowed, 0),
             None => (Verdict::Denied, wish.denied_cost()),
         };
-        Outcome::of_idle(verdict, Held::IDLE, at_ns, cost)
+        let (mark, held, at_ns) = ruled.tell(verdict, Held::IDLE, at_ns, (late, fresh.ask.cost));
+        Outcome { mark, ..Outcome::of_idle(verdict, held, at_ns, cost) }
     }
 }
 
 /// The denial of a newcomer for which there is no cell before `free_ns`.
 fn no_cell(free_ns: u64, ask: &Ask) -> Outcome {
-    Outcome::of_idle(Verdict::Full, Held::IDLE, free_ns.max(ask.now_ns), ask.cost)
+    let at_ns = free_ns.max(ask.now_ns);
+    let full = Outcome::of_idle(Verdict::Denied, Held::IDLE, at_ns, ask.cost);
+    Outcome { mark: Mark::TableFull, ..full }
 }
 
 /// The instant that a new key starts at: now, or the floor of either shard if that is later.
@@ -301,7 +308,7 @@ mod tests {
         table.advance(1, (far << GRANULE_BITS) + LAG_NS);
         let key = Identity { first: 0, tag: 9 << layout.state_bits() };
         let outcome = table.install(key, 1, &mut fresh);
-        assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Full, far << GRANULE_BITS));
+        assert_eq!((outcome.mark, outcome.at_ns), (Mark::TableFull, far << GRANULE_BITS));
         assert_eq!(table.shard(0).header().floor(), floor_at(now_ns));
     }
 }

@@ -14,11 +14,14 @@
 //!   live words remain, so it was idle no earlier than F - E; a window's index lies up to `before`
 //!   units further back than the instant it becomes idle;
 //! * at or below `at + E + ahead`: it was written at an instant up to F + E, and GCRA writes a TAT up
-//!   to `ahead` later (twice the burst: room for a charge that is carried over from a spill).
+//!   to `ahead` later (twice the burst: room for a charge that is carried over from a spill; or as far
+//!   as denied requests are charged). The end of a penalty also lies up to `ahead` later. It is the
+//!   instant at which its word becomes idle, and never earlier than that of the word it replaces: so the
+//!   line above holds for it too.
 //!
 //! That is at most 3E + before + ahead wide, which fits in the field; so the low bits name one instant.
 
-use crate::algorithm::{Decides, Held, Kernel, Moment, bits_for};
+use crate::algorithm::{Decides, Held, Kernel, Moment, Rules};
 use crate::error::BuildError;
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
@@ -47,6 +50,10 @@ const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
 /// shut that much too long. The coarser is for limits whose count leaves little room.
 const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 
+/// The end of a penalty is rounded up to one of so many quanta in a window, or more: no coarser than the
+/// coarsest start of a window.
+const END_QUANTA: u64 = 1 << 12;
+
 /// Units of rounding at the edges of the range in the module header.
 const SLACK: u64 = 8;
 
@@ -56,6 +63,8 @@ const CLAIM: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) kernel: Kernel,
+    /// What happens at the limit. The kernel is plain GCRA only if nothing does.
+    pub(super) rules: Rules,
     pub(super) count_bits: u8,
     pub(super) time_bits: u8,
     state_bits: u8,
@@ -77,6 +86,7 @@ pub(super) struct Layout {
 #[derive(Clone, Copy)]
 struct Demand {
     kernel: Kernel,
+    rules: Rules,
     count_bits: u32,
     /// The unit of time is `unit_ns.0 / unit_ns.1` nanoseconds.
     unit_ns: (u128, u128),
@@ -118,7 +128,7 @@ impl Layout {
     /// The narrowest layout for a demand, then widened; or the bits that the state would need.
     fn fit(demand: Demand) -> Result<Self, u32> {
         let with = |time_bits: u32| Self::with_time_bits(demand, time_bits);
-        let horizon = demand.before.max(demand.ahead); // one of them is 0, 1 or 2
+        let horizon = demand.before.max(demand.ahead); // both count from about now
         let enough = |layout: &Self| {
             layout.epoch >= EPOCH_GRANULES_MIN
                 && layout.epoch_units >= horizon / 2
@@ -153,6 +163,7 @@ impl Layout {
         let tag_bits = 63_u32.checked_sub(demand.count_bits + time_bits)?;
         Some(Self {
             kernel: demand.kernel,
+            rules: demand.rules,
             count_bits: u8::try_from(demand.count_bits).ok()?,
             time_bits: u8::try_from(time_bits).ok()?,
             state_bits: u8::try_from(demand.count_bits + time_bits).ok()?,
@@ -281,31 +292,48 @@ impl Demand {
             Algorithm::FixedWindow => (window_ns, 1),
             _ => (window_ns, 2), // sliding: the previous window counts too
         };
+        let end_quantum_ns = match policy.algorithm() {
+            Algorithm::FixedWindowFromFirst => quantum_ns,
+            _ => self::quantum_ns(window_ns, END_QUANTA),
+        };
+        // In whole units, and one more for each of its two ends.
+        let end = policy.at_limit().penalty.map_or(0, |_| policy.penalty_ns() / unit_ns + 2);
+        let count_bits = policy.bits_beside_end(count_bits, unit_ns, end_quantum_ns);
+        if count_bits >= 63 {
+            return Err(count_bits);
+        }
+        let fineness = Fineness { unit_bits: 0, quantum_ns, ranked, end_quantum_ns };
         Ok(Self {
-            kernel: policy.kernel(Fineness { unit_bits: 0, quantum_ns, ranked }),
+            kernel: policy.kernel(fineness),
+            rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(unit_ns), 1),
             before,
-            ahead: 1,
+            ahead: end.max(1),
             time_bits_min: 4,
         })
     }
 
     fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
-        // Three bits of slack make an epoch at least twice as long as the burst takes to come back.
-        let time_bits_min = u32::from(bits_for(quota.max_burst())) + u32::from(unit_bits) + 3;
-        if time_bits_min > 62 {
-            return Err(time_bits_min);
-        }
-        let kernel = policy.kernel(Fineness { unit_bits, quantum_ns: 1, ranked: false });
-        let Kernel::Gcra(gcra) = kernel else { return Err(time_bits_min) };
+        // Twice the burst, or as far as a denial or a penalty reaches.
+        let ahead =
+            policy.ticks_ahead(unit_bits).max(u128::from(policy.ceiling()) << (unit_bits + 1));
+        // Three bits more than half of that make an epoch at least as long as it: twice as long as the
+        // burst takes to come back.
+        let time_bits_min = u128::BITS - (ahead >> 1).leading_zeros() + 3;
+        let count_bits = policy.denial_bits();
+        let (Ok(ahead), true) = (u64::try_from(ahead), count_bits + time_bits_min <= 62) else {
+            return Err(count_bits + time_bits_min);
+        };
+        let fineness = Fineness { unit_bits, quantum_ns: 1, ranked: false, end_quantum_ns: 1 };
         Ok(Self {
-            kernel,
-            count_bits: 0,
+            kernel: policy.kernel(fineness),
+            rules: policy.rules(fineness),
+            count_bits,
             unit_ns: (u128::from(quota.period_ns()), u128::from(quota.count()) << unit_bits),
             before: 0,
-            ahead: 2 * gcra.burst_ticks(),
+            ahead,
             time_bits_min,
         })
     }
@@ -319,7 +347,7 @@ mod tests {
         Layout::plan(&policy.parse().expect("a policy")).expect("a layout")
     }
 
-    const POLICIES: [&str; 8] = [
+    const POLICIES: [&str; 11] = [
         "gcra 10/m burst 10",
         "gcra 1000000/s burst 1000",
         "fixed-window 100/m",
@@ -328,6 +356,9 @@ mod tests {
         "sliding-window 60/h strict",
         "segmented-window 20/m x4",
         "segmented-window 100/m x6",
+        "gcra 10/m burst 10 soft 50% count-denied penalty 1h after 5",
+        "fixed-window 100/m penalty 1h after 3 extended",
+        "sliding-window 100/m count-denied penalty 2m after 1",
     ];
 
     /// Worked out apart from this code: time bits, tag bits, epoch in granules.
@@ -345,6 +376,8 @@ mod tests {
             ("fixed-window 1000/5s from-first", 21, 32, 5_076),
             ("sliding-window 100/m", 5, 44, 400_542),
             ("segmented-window 20/m x4", 5, 38, 85_829),
+            ("gcra 10/m penalty 1h after 5", 24, 36, 6_668_085),
+            ("fixed-window 100/m penalty 10m after 3", 6, 42, 801_085),
         ];
         for (policy, time_bits, tag_bits, epoch) in known {
             let layout = layout(policy);

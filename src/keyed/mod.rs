@@ -48,7 +48,8 @@ pub use stats::Stats;
 /// One limit per key, in memory fixed at construction.
 ///
 /// Every key's identity and state is one atomic word in a cache-padded shard. A decision is one hash,
-/// one cache line, and, if admitted, one compare-and-swap; a denial writes nothing. No thread ever
+/// one cache line, and, if admitted, one compare-and-swap; a denial writes nothing, unless the policy
+/// counts denials ([`AtLimit`](crate::AtLimit)). No thread ever
 /// waits for another, nothing is allocated, nothing sweeps in the background.
 ///
 /// # What it guarantees

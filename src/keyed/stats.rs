@@ -69,12 +69,13 @@ impl Table {
     fn live_in(&self, index: usize, now_ns: u64) -> usize {
         let shard = self.shard(index);
         let floor_ns = shard.header().floor_ns();
-        let moment = self.kernel().moment(floor_ns);
+        let ruled = self.ruled();
+        let moment = ruled.moment(floor_ns);
         let is_live = |&cell: &usize| {
             let word = shard.load(cell);
             Layout::kind(word) == Kind::Live && {
-                let held = self.layout.unpack(word, self.kernel(), moment);
-                self.kernel().idle_ns(held, floor_ns) > now_ns.max(floor_ns)
+                let held = self.layout.unpack(word, &ruled, moment);
+                ruled.idle_ns(held, floor_ns) > now_ns.max(floor_ns)
             }
         };
         (0..CELLS).filter(is_live).count()

@@ -70,9 +70,10 @@ impl Table {
         let shard = self.shard(index);
         let header = shard.header();
         let floor_ns = header.floor_ns();
-        let at_floor = self.kernel().moment(floor_ns);
+        let ruled = self.ruled();
+        let at_floor = ruled.moment(floor_ns);
         let goal_ns = (floor_at(ask.now_ns) << GRANULE_BITS).max(floor_ns);
-        let at_goal = self.kernel().moment(goal_ns);
+        let at_goal = ruled.moment(goal_ns);
         let passed = self.kernel().passed(floor_ns, goal_ns);
         let mut offer = Offer {
             shard: index,
@@ -107,10 +108,10 @@ impl Table {
                     return None;
                 }
                 Kind::Live => {
-                    let held = self.layout.unpack(word, self.kernel(), at_floor);
-                    if self.kernel().is_idle(held, at_floor) || planted(Fault::EvictLive) {
+                    let held = self.layout.unpack(word, &ruled, at_floor);
+                    if ruled.is_idle(held, at_floor) || planted(Fault::EvictLive) {
                         offer.idle = nearest(offer.idle, seen);
-                    } else if self.kernel().is_idle(held.seen_later(passed), at_goal) {
+                    } else if ruled.is_idle(held.seen_later(passed), at_goal) {
                         offer.idle_soon = true;
                         if planted(Fault::ForgetByOwnClock) {
                             offer.idle = nearest(offer.idle, seen);
@@ -132,10 +133,11 @@ impl Table {
         let idle_ns = pair(first, second).flat_map(|index| {
             let shard = self.shard(index);
             let floor_ns = shard.header().floor_ns();
-            let moment = self.kernel().moment(floor_ns);
+            let moment = self.ruled().moment(floor_ns);
             let live = cells().map(|cell| shard.load(cell));
             live.filter(|&word| Layout::kind(word) == Kind::Live).map(move |word| {
-                self.kernel().idle_ns(self.layout.unpack(word, self.kernel(), moment), floor_ns)
+                let ruled = self.ruled();
+                ruled.idle_ns(self.layout.unpack(word, &ruled, moment), floor_ns)
             })
         });
         first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))

@@ -4,9 +4,9 @@ use std::hint::select_unpredictable;
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::clock::Clock;
-use crate::decision::{Decision, Verdict, View};
+use crate::decision::{Decision, Mark, Verdict, View};
 use crate::error::BuildError;
 use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Verbs, Wish};
@@ -54,6 +54,7 @@ pub(super) struct Outcome {
     pub(super) verdict: Verdict,
     /// What it held before: for who may have to undo the charge.
     pub(super) before: Held,
+    pub(super) mark: Mark,
     pub(super) held: Held,
     pub(super) at_ns: u64,
     /// What was charged, or the cost that a denial speaks of.
@@ -63,7 +64,7 @@ pub(super) struct Outcome {
 impl Outcome {
     /// Of a request whose key was idle.
     pub(super) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
-        Self { verdict, before: Held::IDLE, held, at_ns, cost }
+        Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
 }
 
@@ -159,6 +160,11 @@ impl Table {
         &self.layout.kernel
     }
 
+    /// The algorithm with what happens at its limit, which may be nothing.
+    pub(super) fn ruled(&self) -> Ruled<'_> {
+        Ruled { kernel: &self.layout.kernel, rules: &self.layout.rules }
+    }
+
     /// Decides one request: in the key's cell if it has one, else by an install.
     ///
     /// `first` is the shard that is looked at first. `second` names the key's other shard; it is asked
@@ -178,7 +184,7 @@ impl Table {
             loop {
                 let home = Row::home(shard, identity.tag);
                 match self.hit_by(gcra, home, identity.tag, ask, |_, _| None) {
-                    Hit::Decided(outcome) => return self.decision(outcome, ask),
+                    Hit::Decided(outcome) => return self.decision(outcome, ask, 0),
                     // One key in five lives in its second shard.
                     Hit::Elsewhere if !is_last => (shard, is_last) = (self.shard(second()), true),
                     Hit::Elsewhere | Hit::Afar => break,
@@ -187,7 +193,7 @@ impl Table {
         }
         let mut fresh = Fresh { ask, clock };
         let outcome = self.decide_slowly(identity, second(), &mut fresh);
-        self.decision(outcome, fresh.ask)
+        self.decision(outcome, fresh.ask, self.layout.rules.soft_bp)
     }
 
     /// What a request asks of a word of this table.
@@ -196,14 +202,13 @@ impl Table {
         Wish { verb: ask.verb, cost: ask.cost, most: self.layout.ahead }
     }
 
-    #[inline(always)]
-    pub(super) fn decision(&self, outcome: Outcome, ask: Ask) -> Decision {
-        let Outcome { verdict, held, at_ns, cost, .. } = outcome;
-        let now_ns = ask.now_ns;
-        Decision::new(verdict, View { kernel: *self.kernel(), held, at_ns, now_ns, cost })
+    pub(super) fn decision(&self, outcome: Outcome, ask: Ask, soft_bp: u16) -> Decision {
+        let Outcome { verdict, mark, held, at_ns, cost, .. } = outcome;
+        let (kernel, now_ns) = (*self.kernel(), ask.now_ns);
+        Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
     }
 
-    /// For windows, for new keys, and where a floor is not near. The request's time may have been read
+    /// For windows, for policies that say what happens at their limit, for new keys, and where a floor is not near. The request's time may have been read
     /// again afterwards.
     #[inline(never)]
     pub(super) fn decide_slowly(
@@ -220,8 +225,23 @@ impl Table {
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
-    #[inline(never)]
+    #[inline]
     pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
+        if self.layout.rules.are_none() {
+            self.hit_whole(self.kernel(), index, tag, ask)
+        } else {
+            self.hit_whole(&self.ruled(), index, tag, ask)
+        }
+    }
+
+    #[inline(never)]
+    fn hit_whole(
+        &self,
+        algorithm: &impl Verbs,
+        index: usize,
+        tag: u64,
+        ask: &Ask,
+    ) -> Option<Outcome> {
         loop {
             let afar = |header: Header, word| {
                 let advance = ask.charge
@@ -229,7 +249,7 @@ impl Table {
                     && ask.now_ns > header.floor_ns();
                 (!advance).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
-            match self.hit_by(self.kernel(), Row::whole(self.shard(index)), tag, *ask, afar) {
+            match self.hit_by(algorithm, Row::whole(self.shard(index)), tag, *ask, afar) {
                 Hit::Decided(outcome) => return Some(outcome),
                 Hit::Elsewhere => return None,
                 Hit::Afar => self.advance(index, ask.now_ns),
@@ -266,20 +286,33 @@ impl Table {
                 let Some(held) = afar(header, word) else { return Hit::Afar };
                 held
             };
-            let outcome = |verdict, after, cost| {
+            let outcome = |verdict, after, cost, unpaid| {
                 let at_ns = ask.now_ns;
-                Hit::Decided(Outcome { verdict, before: held, held: after, at_ns, cost })
+                let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, (0, unpaid));
+                Hit::Decided(Outcome { verdict, mark, before: held, held: after, at_ns, cost })
             };
             let wish = self.wish(ask);
             let Some(next) = algorithm.apply(wish, held, moment, 0) else {
-                return outcome(Verdict::Denied, held, wish.denied_cost());
+                let cost = wish.denied_cost();
+                // Written only where the policy counts denials; for the argument see `cell`.
+                if ask.charge
+                    && let Some(next) = algorithm.refuse(held, ask.now_ns, cost)
+                {
+                    let next_word = self.layout.live(tag, next, algorithm, moment);
+                    if next_word != word && !shard.charge(cell, word, next_word) {
+                        continue;
+                    }
+                    return outcome(Verdict::Denied, next, cost, 0);
+                }
+                return outcome(Verdict::Denied, held, cost, 0);
             };
             // Nothing charged, nothing written: what is seen from too far away could not be written back.
             if !ask.charge || next.cost == 0 {
-                return outcome(Verdict::Allowed, held, 0);
+                let unpaid = if ask.charge { 0 } else { ask.cost };
+                return outcome(Verdict::Allowed, held, 0, unpaid);
             }
             if shard.charge(cell, word, self.layout.live(tag, next.held, algorithm, moment)) {
-                return outcome(Verdict::Allowed, next.held, next.cost);
+                return outcome(Verdict::Allowed, next.held, next.cost, 0);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Held, Kernel};
 use crate::clock::LATEST_NS;
-use crate::decision::{Decision, Verdict, View};
+use crate::decision::{Decision, Mark, Verdict, View};
 use crate::error::BuildError;
 use crate::quota::Quota;
 use crate::sync::scale;
@@ -43,11 +43,22 @@ impl Ask {
 
     /// The decision that gives these answers.
     pub(crate) fn decision(self, verdict: Verdict, answers: Answers, at_ns: u64) -> Decision {
+        Decision::new(verdict, self.view(verdict, answers, at_ns))
+    }
+
+    /// The denial of a key for which there is no room before `at_ns`.
+    pub(crate) fn no_room(self, answers: Answers, at_ns: u64) -> Decision {
+        let view = self.view(Verdict::Denied, answers, at_ns);
+        Decision::new(Verdict::Denied, View { mark: Mark::TableFull, ..view })
+    }
+
+    fn view(self, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
         let kernel = Kernel::Log(answers);
         let now_ns = self.now_ns;
         let is_peeked = verdict == Verdict::Allowed && !self.charge;
         let cost = if is_peeked { 0 } else { self.cost };
-        Decision::new(verdict, View { kernel, held: Held::IDLE, at_ns, now_ns, cost })
+        let (held, mark) = (Held::IDLE, Mark::None);
+        View { kernel, held, at_ns, now_ns, cost, soft_bp: 0, mark }
     }
 }
 

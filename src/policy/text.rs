@@ -1,10 +1,11 @@
-//! Policies as text: `<algorithm>? <count>/<period> [burst <n>] [options]`.
+//! Policies as text: `<algorithm>? <count>/<period> [burst <n>] [options] [at the limit]`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Algorithm, Policy};
+use super::words::{Words, write_words};
+use super::{Algorithm, AtLimit, Policy};
 use crate::error::PolicyError;
 use crate::quota::{PERIOD_UNITS, Quota};
 
@@ -19,10 +20,12 @@ impl fmt::Display for Policy {
             Algorithm::SlidingWindowRoundDown => ("sliding-window", " round-down"),
             Algorithm::SlidingWindowStrict => ("sliding-window", " strict"),
             Algorithm::SegmentedWindow { segments } => {
-                return write!(f, "segmented-window {} x{segments}", self.quota);
+                write!(f, "segmented-window {} x{segments}", self.quota)?;
+                return write_words(f, self.at_limit);
             }
         };
-        write!(f, "{name} {}{option}", self.quota)
+        write!(f, "{name} {}{option}", self.quota)?;
+        write_words(f, self.at_limit)
     }
 }
 
@@ -38,6 +41,17 @@ impl fmt::Display for Policy {
 /// fixed-window 100/m from-first      the window opens with the first request
 /// sliding-window 100/m               exact; or `round-down`, or `strict`
 /// segmented-window 100/m x6          a ring of 6 segments
+/// ```
+///
+/// To any of these may be added, in any order, what happens at the limit (see
+/// [`AtLimit`](crate::AtLimit)):
+///
+/// ```text
+/// soft 5%                            admits 5 % more, and says so; always with the percent sign
+/// count-denied                       a denied request is charged as well
+/// count-denied 30s                   (gcra) until one unit would have to wait for 30 s
+/// penalty 10m after 3                the third denial in a row refuses everything for 10 minutes
+/// penalty 10m after 3 extended       and each denial meanwhile begins the 10 minutes anew
 /// ```
 ///
 /// A period is `s m h d` or a number with `ns us ms s m h d`: `250ms`, `10s`, `15m`, `3h`, `1d`.
@@ -85,7 +99,11 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     })?;
     let quota = read_quota(rate, &wrong)?;
     let mut options = Options::default();
+    let mut at_limit = Words::default();
     while let Some(word) = words.next() {
+        if at_limit.read(word, &mut words, &wrong)? {
+            continue;
+        }
         match word {
             "burst" if options.burst.is_some() => {
                 return Err(wrong("burst is given twice".to_string()));
@@ -104,7 +122,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             }
         }
     }
-    build(name, quota, &options, &wrong)
+    at_limit.apply(build(name, quota, &options, &wrong)?)
 }
 
 #[derive(Default)]
@@ -172,10 +190,10 @@ fn read_quota(rate: &str, wrong: &dyn Fn(String) -> PolicyError) -> Result<Quota
         )));
     };
     let count = read_number("count", count, wrong)?;
-    Ok(Quota::try_per(count, read_period(period, wrong)?)?)
+    Ok(Quota::try_per(count, read_period("period", period, wrong)?)?)
 }
 
-fn read_number(
+pub(super) fn read_number(
     what: &str,
     digits: &str,
     wrong: &dyn Fn(String) -> PolicyError,
@@ -188,7 +206,8 @@ fn read_number(
     digits.parse().map_err(|_| wrong(format!("{what} {digits} is above {}", u64::MAX)))
 }
 
-fn read_period(
+pub(super) fn read_period(
+    what: &str,
     period: &str,
     wrong: &dyn Fn(String) -> PolicyError,
 ) -> Result<Duration, PolicyError> {
@@ -199,14 +218,14 @@ fn read_period(
     let bare = number.is_empty() && unit_ns.is_some_and(|ns| ns < 1_000_000_000);
     let Some(unit_ns) = unit_ns.filter(|_| !bare) else {
         return Err(wrong(format!(
-            "period {period:?} is not understood; write a number and one of ns us ms s m h d, \
+            "{what} {period:?} is not understood; write a number and one of ns us ms s m h d, \
              as in 250ms, 10s, 15m, 3h or d"
         )));
     };
-    let count = if number.is_empty() { 1 } else { read_number("period", number, wrong)? };
+    let count = if number.is_empty() { 1 } else { read_number(what, number, wrong)? };
     match count.checked_mul(unit_ns) {
         Some(ns) => Ok(Duration::from_nanos(ns)),
-        None => Err(wrong(format!("period {period} is longer than 584 years"))),
+        None => Err(wrong(format!("{what} {period} is longer than 584 years"))),
     }
 }
 
@@ -257,10 +276,13 @@ impl FromStr for Quota {
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let policy: Policy = text.parse()?;
-        if !text.trim_start().starts_with(|first: char| first.is_ascii_digit()) {
-            let reason = "a quota names no algorithm; write <count>/<period> [burst <n>]";
-            return Err(PolicyError::Text { text: text.to_string(), reason: reason.to_string() });
-        }
-        Ok(policy.quota())
+        let reason = if !text.trim_start().starts_with(|first: char| first.is_ascii_digit()) {
+            "a quota names no algorithm; write <count>/<period> [burst <n>]"
+        } else if policy.at_limit() != AtLimit::default() {
+            "a quota does not say what happens at its limit; write <count>/<period> [burst <n>]"
+        } else {
+            return Ok(policy.quota());
+        };
+        Err(PolicyError::Text { text: text.to_string(), reason: reason.to_string() })
     }
 }

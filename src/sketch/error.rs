@@ -47,6 +47,12 @@ pub enum SketchError {
         /// The bytes that were asked for.
         bytes: usize,
     },
+    /// A policy that says what happens at its limit: denials would be counted, and a soft limit told
+    /// apart, in cells that other keys share.
+    AtLimit {
+        /// The policy.
+        policy: Policy,
+    },
     /// Windows from the first request: the cells of one key would open theirs at different times, and its
     /// bound could not be kept.
     FromFirst {
@@ -82,6 +88,11 @@ impl fmt::Display for SketchError {
             Self::OutOfMemory { bytes } => write!(
                 f,
                 "the sketch's {bytes} bytes could not be allocated; use fewer cells or a smaller load",
+            ),
+            Self::AtLimit { policy } => write!(
+                f,
+                "a sketch cannot say what happens at the limit of {policy}; leave out soft, count-denied and \
+                 penalty, or use a keyed limiter",
             ),
             Self::FromFirst { policy } => write!(
                 f,

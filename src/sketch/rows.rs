@@ -76,7 +76,7 @@ use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::keyed::prefetch::prefetch;
 use crate::meter::{Meter, Step};
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, AtLimit, Policy};
 use crate::sync::{Fault, planted};
 use crate::word::{Fields, Word};
 
@@ -98,6 +98,9 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, SketchError> {
+        if policy.at_limit() != AtLimit::default() {
+            return Err(SketchError::AtLimit { policy });
+        }
         if policy.algorithm() == Algorithm::FixedWindowFromFirst {
             return Err(SketchError::FromFirst { policy });
         }
@@ -124,8 +127,8 @@ impl Rows {
         match &self.meter.kernel {
             Kernel::Gcra(gcra) => self
                 .decide(&Ask::new(gcra, Fields::TIME_ALONE, now, cost), places)
-                .decision(self.meter.kernel),
-            _ => self.check_window(places, now, cost).decision(self.meter.kernel),
+                .decision(self.meter.kernel, 0),
+            _ => self.check_window(places, now, cost).decision(self.meter.kernel, 0),
         }
     }
 

@@ -10,7 +10,12 @@ use crate::run::{Admission, Random, rounds, run};
 
 /// The most by which any interval of any key exceeds `burst + rate * length`, in units; the rate is
 /// `count` per `period_ns`. Exact: everything is multiplied by the period.
-fn excess(admissions: &mut [Admission], count: i128, period_ns: i128, burst: i128) -> i128 {
+pub(crate) fn excess(
+    admissions: &mut [Admission],
+    count: i128,
+    period_ns: i128,
+    burst: i128,
+) -> i128 {
     admissions.sort_unstable();
     let mut worst = i128::MIN;
     for of_key in admissions.chunk_by(|a, b| a.key == b.key) {

@@ -4,14 +4,15 @@
 //!   after a request: the running minimum of `P - rate * now` over all requests so far, plus the burst,
 //!   is an upper bound of `S - rate * now`. If it holds for every request, it holds for every interval.
 //! * *Window bound*. What was admitted in each window, and in every interval of a window's length.
+//! * *Penalty*. No admission lies in a penalty of its key, as the denials tell them.
 //! * *Charge chain*. With no refill between them, the units left after each admission are all different
 //!   and count down from the burst: two alike would be a lost charge, a gap a foreign one.
 //!
 //! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
 //!
-//! Twenty audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
+//! Twenty-three audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
 //! chain; the ledger; sliding logs, small, in rows, by key and in a storm of reclaims; sketches with a hot
-//! key, with crowded and with many cells, and with windows.
+//! key, with crowded and with many cells, and with windows; a soft limit, penalties of one key and of many.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -19,6 +20,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod at_limit;
 mod chain;
 mod gcra;
 mod log;

@@ -7,6 +7,7 @@
 //! | 27-39 time | `time.rs` |
 //! | 40-53 concurrency | `concurrency.rs`, and the models of `loom-tests` |
 //! | 54-72 keys, memory, hashing | `keys.rs` |
+//! | 3, 8-10, 13, 19-21 once more, for what happens at the limit | `at_limit.rs` |
 //!
 //! Pending, by the work that brings what they need:
 //!
@@ -28,6 +29,7 @@
 mod common;
 
 mod arithmetic;
+mod at_limit;
 mod concurrency;
 mod keys;
 mod time;

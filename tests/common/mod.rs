@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "and uses only a part of it")]
 
 pub mod model;
+pub mod rules;
 
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 

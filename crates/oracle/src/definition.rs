@@ -13,6 +13,13 @@ pub(crate) trait Definition {
     /// Takes `cost` units, at least one, that were admitted at `now`.
     fn charge(&mut self, now: &BigUint, cost: &BigUint);
 
+    /// Charges `cost` units, at least one, that were denied at `now`: up to the stop that is described
+    /// with [`CountDenied`](crate::CountDenied).
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, wait: Option<&BigUint>);
+
+    /// Changes the limit, and nothing of the state.
+    fn set_limit(&mut self, limit: &BigUint);
+
     /// Whether nothing asked at `now` or later can tell this state from a new one.
     fn is_idle(&self, now: &BigUint) -> bool;
 }

@@ -46,6 +46,15 @@ impl Definition for FixedWindow {
         self.units = units + cost;
     }
 
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
+        self.charge(now, cost);
+        self.units = (&self.units).min(&self.limit).clone();
+    }
+
+    fn set_limit(&mut self, limit: &BigUint) {
+        self.limit.clone_from(limit);
+    }
+
     fn is_idle(&self, now: &BigUint) -> bool {
         let (_, units) = self.at(now);
         units == BigUint::ZERO

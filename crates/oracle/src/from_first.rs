@@ -53,6 +53,17 @@ impl Definition for FixedWindowFromFirst {
         });
     }
 
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
+        self.charge(now, cost);
+        if let Some(window) = &mut self.last {
+            window.units = (&window.units).min(&self.limit).clone();
+        }
+    }
+
+    fn set_limit(&mut self, limit: &BigUint) {
+        self.limit.clone_from(limit);
+    }
+
     fn is_idle(&self, now: &BigUint) -> bool {
         self.open(now).is_none()
     }

@@ -3,6 +3,7 @@
 use num_bigint::BigUint;
 
 use crate::definition::Definition;
+use crate::search::least;
 use crate::ticks::Ticks;
 
 /// One time, the theoretical arrival time, in the unit of its [`Scale`].
@@ -20,17 +21,28 @@ pub(crate) struct Gcra {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Scale {
     /// Nanoseconds times `count`, so that the interval `period / count` is the integer `period`.
-    Exact {
-        count: BigUint,
+    Exact { count: BigUint },
+    Ticks {
+        ticks: Ticks,
+        /// So many in a period, and the period.
+        per_period: BigUint,
+        period: BigUint,
     },
-    Ticks(Ticks),
 }
 
 impl Scale {
     fn time(&self, now: &BigUint) -> BigUint {
         match self {
             Scale::Exact { count } => now * count,
-            Scale::Ticks(ticks) => ticks.at(now),
+            Scale::Ticks { ticks, .. } => ticks.at(now),
+        }
+    }
+
+    /// How much of the scale lies in so many nanoseconds, rounded down.
+    fn length(&self, ns: &BigUint) -> BigUint {
+        match self {
+            Scale::Exact { count } => ns * count,
+            Scale::Ticks { per_period, period, .. } => ns * per_period / period,
         }
     }
 }
@@ -41,7 +53,9 @@ impl Gcra {
             None => (Scale::Exact { count: count.into() }, BigUint::from(period_ns)),
             Some(k) => {
                 let ticks = Ticks::new(count, period_ns, k).expect("checked with the algorithm");
-                (Scale::Ticks(ticks), BigUint::from(1u32) << k)
+                let interval = BigUint::from(1u32) << k;
+                let (per_period, period) = (&interval * count, period_ns.into());
+                (Scale::Ticks { ticks, per_period, period }, interval)
             }
         };
         let capacity = &interval * burst;
@@ -59,6 +73,17 @@ impl Gcra {
         &self.capacity / &self.interval
     }
 
+    /// The first instant from `end` on at which a new tick begins, if time is in ticks.
+    pub(crate) fn round_up(&self, end: &BigUint) -> BigUint {
+        match &self.scale {
+            Scale::Exact { .. } => end.clone(),
+            Scale::Ticks { ticks, .. } => {
+                let before = ticks.at(&(end - 1u32));
+                end + least(|more| ticks.at(&(end + more)) > before)
+            }
+        }
+    }
+
     /// `max(TAT, now) + cost`, all in the unit of the scale.
     fn arrival_after(&self, time: &BigUint, cost: &BigUint) -> BigUint {
         (&self.tat).max(time) + cost * &self.interval
@@ -73,6 +98,18 @@ impl Definition for Gcra {
 
     fn charge(&mut self, now: &BigUint, cost: &BigUint) {
         self.tat = self.arrival_after(&self.scale.time(now), cost);
+    }
+
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, wait: Option<&BigUint>) {
+        let time = self.scale.time(now);
+        let wait = wait.map_or(self.capacity.clone(), |wait| self.scale.length(wait));
+        let stop = &time + &self.capacity - &self.interval + wait;
+        let charged = self.arrival_after(&time, cost).min(stop);
+        self.tat = (&self.tat).max(&charged).clone();
+    }
+
+    fn set_limit(&mut self, limit: &BigUint) {
+        self.capacity = &self.interval * limit;
     }
 
     /// From TAT on, `max(TAT, now)` is `now`, as it is for a new state.

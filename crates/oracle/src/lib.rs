@@ -24,6 +24,7 @@
 //! ```
 
 mod algorithm;
+mod at_limit;
 mod definition;
 mod fixed_window;
 mod from_first;
@@ -37,5 +38,6 @@ mod sliding_window;
 mod ticks;
 
 pub use algorithm::{Algorithm, Rounding};
+pub use at_limit::{AtLimit, CountDenied, Penalty};
 pub use num_bigint::BigUint;
 pub use oracle::{Oracle, Verdict};

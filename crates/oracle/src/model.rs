@@ -79,6 +79,14 @@ impl Definition for Model {
         self.definition_mut().charge(now, cost);
     }
 
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, wait: Option<&BigUint>) {
+        self.definition_mut().charge_denied(now, cost, wait);
+    }
+
+    fn set_limit(&mut self, limit: &BigUint) {
+        self.definition_mut().set_limit(limit);
+    }
+
     fn is_idle(&self, now: &BigUint) -> bool {
         self.definition().is_idle(now)
     }

@@ -2,11 +2,11 @@
 
 use num_bigint::BigUint;
 
-use crate::Algorithm;
 use crate::definition::Definition;
 use crate::gcra::Gcra;
 use crate::model::Model;
 use crate::search::{greatest, least};
+use crate::{Algorithm, AtLimit};
 
 /// What becomes of a request.
 ///
@@ -45,7 +45,17 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Oracle {
     model: Model,
+    /// The limit as it is named.
     limit: u64,
+    /// The limit of the test: softened, or the same.
+    most: u64,
+    at_limit: AtLimit,
+    /// Denials in a row.
+    denials: u64,
+    /// When the penalty is over, if one was begun since the last admission.
+    end: Option<BigUint>,
+    /// The state that was never used.
+    unused: Model,
 }
 
 impl Oracle {
@@ -73,7 +83,33 @@ impl Oracle {
             | Algorithm::SegmentedWindow { limit, .. }
             | Algorithm::SlidingLog { limit, .. } => limit,
         };
-        Oracle { model: Model::new(algorithm), limit }
+        Oracle::of(Model::new(algorithm), limit, AtLimit::default())
+    }
+
+    /// A limit that was never used, with what happens when it is reached.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, AtLimit, Oracle};
+    ///
+    /// let algorithm = Algorithm::FixedWindow { limit: 500, window_ns: 60 };
+    /// let oracle = Oracle::with_rules(algorithm, AtLimit { soft_bp: 500, ..AtLimit::default() });
+    /// assert_eq!((oracle.limit(), oracle.most()), (500, 525));
+    /// ```
+    #[must_use]
+    pub fn with_rules(algorithm: Algorithm, at_limit: AtLimit) -> Oracle {
+        let Oracle { model, limit, .. } = Oracle::new(algorithm);
+        Oracle::of(model, limit, at_limit)
+    }
+
+    fn of(mut model: Model, limit: u64, at_limit: AtLimit) -> Oracle {
+        let mut most = limit;
+        if at_limit.soft_bp > 0 {
+            let soft = BigUint::from(limit) * (at_limit.soft_bp + 10_000) / 10_000u32;
+            model.set_limit(&soft);
+            most = u64::try_from(soft).expect("the softened limit is below 2^64");
+        }
+        let unused = model.clone();
+        Oracle { model, limit, most, at_limit, denials: 0, end: None, unused }
     }
 
     /// The generic cell rate algorithm in its own terms, GCRA(interval, tolerance): a request of
@@ -100,11 +136,11 @@ impl Oracle {
         let gcra = Gcra::with_tolerance(interval_ns, tolerance_ns);
         // 1 ns and the largest tolerance make 2^64 units, one more than a cost can ask for.
         let limit = u64::try_from(gcra.burst()).unwrap_or(u64::MAX);
-        Oracle { model: Model::Gcra(gcra), limit }
+        Oracle::of(Model::Gcra(gcra), limit, AtLimit::default())
     }
 
-    /// Decides on a request and charges it if it is admitted. A denial changes nothing, and
-    /// neither does a cost of 0.
+    /// Decides on a request and charges it if it is admitted. A denial changes nothing, unless
+    /// [`AtLimit`] says so; what never fits and a cost of 0 change nothing ever.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle, Verdict};
@@ -117,12 +153,105 @@ impl Oracle {
     pub fn check(&mut self, now_ns: u64, cost: u64) -> Verdict {
         let verdict = self.peek(now_ns, cost);
         if verdict == Verdict::Allowed && cost > 0 {
+            if self.end.take().is_some() {
+                self.model = self.unused.clone();
+            }
+            self.denials = 0;
             self.model.charge(&now_ns.into(), &cost.into());
+        } else if verdict == Verdict::Denied && cost > 0 {
+            self.deny(&now_ns.into(), &cost.into());
         }
         verdict
     }
 
-    /// Decides without charging: [`Verdict::Never`] iff `cost > limit`, else by the formula of the
+    /// What a denial leaves behind.
+    fn deny(&mut self, now: &BigUint, cost: &BigUint) {
+        let AtLimit { count_denied, penalty, .. } = self.at_limit;
+        if let Some(end) = &self.end {
+            // It is in force, or there would be no denial.
+            if let Some(penalty) = penalty.filter(|penalty| penalty.extended) {
+                let later = self.round_up(&(now + penalty.length_ns));
+                self.end = Some(end.max(&later).clone());
+            }
+            return;
+        }
+        if let Some(counted) = count_denied {
+            self.model.charge_denied(now, cost, counted.wait_ns.map(BigUint::from).as_ref());
+        }
+        let Some(penalty) = penalty else { return };
+        self.denials += 1;
+        if self.denials >= penalty.after {
+            let drained = now + least(|wait| self.model.is_idle(&(now + wait)));
+            self.end = Some(self.round_up(&drained.max(now + penalty.length_ns)));
+            self.denials = 0;
+        }
+    }
+
+    /// The end of a penalty, as a word keeps it.
+    fn round_up(&self, end: &BigUint) -> BigUint {
+        match (&self.model, &self.at_limit.penalty) {
+            (Model::Gcra(gcra), _) => gcra.round_up(end),
+            (_, Some(penalty)) => penalty.round_up(end),
+            (_, None) => end.clone(),
+        }
+    }
+
+    /// The state at this time, or `None` during a penalty.
+    fn state(&self, now: &BigUint) -> Option<&Model> {
+        match &self.end {
+            Some(end) if now < end => None,
+            Some(_) => Some(&self.unused),
+            None => Some(&self.model),
+        }
+    }
+
+    fn admits(&self, now: &BigUint, cost: &BigUint) -> bool {
+        self.state(now).is_some_and(|model| model.admits(now, cost))
+    }
+
+    /// The same by the limit as it is named.
+    fn admits_unsoftened(&self, now: &BigUint, cost: &BigUint) -> bool {
+        self.state(now).is_some_and(|model| {
+            if self.most == self.limit {
+                return model.admits(now, cost);
+            }
+            let mut model = model.clone();
+            model.set_limit(&self.limit.into());
+            model.admits(now, cost)
+        })
+    }
+
+    /// Whether this cost would be admitted now, and the limit as it is named would deny it.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, AtLimit, Oracle};
+    ///
+    /// let algorithm = Algorithm::FixedWindow { limit: 10, window_ns: 60 };
+    /// let oracle = Oracle::with_rules(algorithm, AtLimit { soft_bp: 1_000, ..AtLimit::default() });
+    /// assert!(!oracle.is_over(0, 10));
+    /// assert!(oracle.is_over(0, 11));
+    /// assert!(!oracle.is_over(0, 12));
+    /// ```
+    #[must_use]
+    pub fn is_over(&self, now_ns: u64, cost: u64) -> bool {
+        self.peek(now_ns, cost) == Verdict::Allowed
+            && !self.admits_unsoftened(&now_ns.into(), &cost.into())
+    }
+
+    /// Whether a penalty is in force, so that every request is denied.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, Oracle};
+    ///
+    /// let oracle = Oracle::new(Algorithm::FixedWindow { limit: 10, window_ns: 60 });
+    /// assert!(!oracle.is_penalised(0));
+    /// ```
+    #[must_use]
+    pub fn is_penalised(&self, now_ns: u64) -> bool {
+        self.state(&now_ns.into()).is_none()
+    }
+
+    /// Decides without charging: [`Verdict::Never`] iff `cost > most`, else by the formula of the
     /// [`Algorithm`], also for a cost of 0.
     ///
     /// ```
@@ -135,9 +264,9 @@ impl Oracle {
     /// ```
     #[must_use]
     pub fn peek(&self, now_ns: u64, cost: u64) -> Verdict {
-        if cost > self.limit {
+        if cost > self.most {
             Verdict::Never
-        } else if self.model.admits(&now_ns.into(), &cost.into()) {
+        } else if self.admits(&now_ns.into(), &cost.into()) {
             Verdict::Allowed
         } else {
             Verdict::Denied
@@ -160,7 +289,8 @@ impl Oracle {
     /// ```
     #[must_use]
     pub fn retry_after(&self, now_ns: u64, cost: u64) -> Option<BigUint> {
-        (cost <= self.limit).then(|| self.wait_for(now_ns, cost))
+        let cost_units = cost.into();
+        (cost <= self.most).then(|| least(|wait| self.admits(&(wait + now_ns), &cost_units)))
     }
 
     /// The largest cost that would be admitted now, from 0 up to the limit; 0 also where not even
@@ -177,7 +307,7 @@ impl Oracle {
     #[must_use]
     pub fn remaining(&self, now_ns: u64) -> u64 {
         let now = now_ns.into();
-        greatest(self.limit, |cost| self.model.admits(&now, &cost.into()))
+        greatest(self.limit, |cost| self.admits_unsoftened(&now, &cost.into()))
     }
 
     /// The least `n` for which the whole limit is admitted at `now + n`, if nothing happens
@@ -195,7 +325,8 @@ impl Oracle {
     /// ```
     #[must_use]
     pub fn reset_after(&self, now_ns: u64) -> BigUint {
-        self.wait_for(now_ns, self.limit)
+        let limit = self.limit.into();
+        least(|wait| self.admits_unsoftened(&(wait + now_ns), &limit))
     }
 
     /// The most units that are ever admitted at one time: the burst, or the limit of a window.
@@ -209,6 +340,19 @@ impl Oracle {
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// The most units that the test ever admits at one time: the limit, softened if it is soft.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, Oracle};
+    ///
+    /// let oracle = Oracle::new(Algorithm::SlidingLog { limit: 7, window_ns: 60 });
+    /// assert_eq!(oracle.most(), oracle.limit());
+    /// ```
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.most
     }
 
     /// Whether no request at `now` or later can tell this limit from one that was never used.
@@ -227,13 +371,7 @@ impl Oracle {
     /// ```
     #[must_use]
     pub fn is_idle(&self, now_ns: u64) -> bool {
-        self.model.is_idle(&now_ns.into())
-    }
-
-    /// The least wait after which `cost`, at most the limit, is admitted. Every debt drains and
-    /// every window passes, so there is one.
-    fn wait_for(&self, now_ns: u64, cost: u64) -> BigUint {
-        let cost = cost.into();
-        least(|wait| self.model.admits(&(wait + now_ns), &cost))
+        let now = now_ns.into();
+        self.state(&now).is_some_and(|model| model.is_idle(&now))
     }
 }

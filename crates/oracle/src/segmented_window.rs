@@ -60,6 +60,18 @@ impl Definition for SegmentedWindow {
         self.units = units;
     }
 
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
+        self.charge(now, cost);
+        if let Some(mut newest) = self.units.last_entry() {
+            let units = newest.get_mut();
+            *units = (&*units).min(&self.limit).clone();
+        }
+    }
+
+    fn set_limit(&mut self, limit: &BigUint) {
+        self.limit.clone_from(limit);
+    }
+
     fn is_idle(&self, now: &BigUint) -> bool {
         self.in_window(now) == BigUint::ZERO
     }

@@ -45,6 +45,24 @@ impl Definition for SlidingLog {
         *self.units.entry(now.clone()).or_default() += cost;
     }
 
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
+        self.charge(now, cost);
+        let mut beyond = self.units.values().sum::<BigUint>();
+        while beyond > self.limit {
+            let Some(mut oldest) = self.units.first_entry() else { return };
+            beyond -= oldest.get();
+            if beyond < self.limit {
+                *oldest.get_mut() = &self.limit - &beyond;
+                return;
+            }
+            oldest.remove();
+        }
+    }
+
+    fn set_limit(&mut self, limit: &BigUint) {
+        self.limit.clone_from(limit);
+    }
+
     fn is_idle(&self, now: &BigUint) -> bool {
         self.inside(now).next().is_none()
     }

@@ -71,6 +71,19 @@ impl Definition for SlidingWindow {
         self.current = current + cost;
     }
 
+    fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
+        self.charge(now, cost);
+        let stop = match self.rounding {
+            Rounding::Exact | Rounding::Down => &self.limit * 2u32,
+            Rounding::Strict => self.limit.clone(),
+        };
+        self.current = (&self.current).min(&stop).clone();
+    }
+
+    fn set_limit(&mut self, limit: &BigUint) {
+        self.limit.clone_from(limit);
+    }
+
     /// Nothing in the current window, and nothing that counts of the previous one: rounded down,
     /// its share may reach 0 before its window has passed, and then stays there.
     fn is_idle(&self, now: &BigUint) -> bool {

@@ -4,6 +4,7 @@ use tollgate::{Algorithm, Policy};
 use tollgate_oracle::BigUint;
 
 use crate::policy::period_ns;
+use crate::rules::ceiling;
 
 /// Something that was admitted.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,7 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
         Algorithm::FixedWindowFromFirst => (1, window_ns, 2),
         _ => (window_ns, 1, 1),
     };
-    let limit = BigUint::from(policy.quota().count());
+    let limit = BigUint::from(ceiling(policy));
     let left = |at_ns: u64| &limit * (u64::MAX / grid_ns - at_ns / grid_ns);
     let scale = BigUint::from(grids_per_window);
     let mut account = Account::new(scale.clone(), scale * most * spare);

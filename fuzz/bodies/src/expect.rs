@@ -7,10 +7,13 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Decision, Policy, Quota};
+use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Quota};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
+use tollgate_oracle::{AtLimit as Rules, CountDenied as Counted, Penalty};
 
+use crate::grain;
 use crate::policy::period_ns;
+use crate::rules::penalty_ns;
 use crate::step::nanos_of;
 
 /// 2100-01-01, the latest instant that an un-keyed word tells apart.
@@ -39,17 +42,27 @@ pub(crate) struct Fineness {
     pub(crate) tick: u32,
     /// From-first windows: what a start is rounded up to.
     pub(crate) quantum_ns: u64,
+    /// Other windows: what the end of a penalty is rounded up to.
+    pub(crate) end_quantum_ns: u64,
 }
+
+const PLAIN: Fineness = Fineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
 
 impl Fineness {
     /// Of an un-keyed word, by the rules in the documentation: the finest that leaves room.
     pub(crate) fn unkeyed(policy: Policy) -> Self {
+        let is_plain = policy.at_limit() == AtLimit::default();
         match policy.algorithm() {
-            Algorithm::Gcra => Self { tick: finest_tick(policy.quota()), quantum_ns: 1 },
-            Algorithm::FixedWindowFromFirst => {
-                Self { tick: 0, quantum_ns: finest_quantum_ns(policy.quota().count()) }
+            Algorithm::Gcra if is_plain => Self { tick: finest_tick(policy.quota()), ..PLAIN },
+            Algorithm::Gcra => Self { tick: grain::tick(policy), ..PLAIN },
+            Algorithm::FixedWindowFromFirst if is_plain => {
+                Self { quantum_ns: finest_quantum_ns(policy.quota().count()), ..PLAIN }
             }
-            _ => Self { tick: 0, quantum_ns: 1 },
+            Algorithm::FixedWindowFromFirst => {
+                Self { quantum_ns: grain::quantum_ns(policy), ..PLAIN }
+            }
+            _ if is_plain => PLAIN,
+            _ => Self { end_quantum_ns: grain::end_quantum_ns(policy), ..PLAIN },
         }
     }
 
@@ -58,19 +71,21 @@ impl Fineness {
     pub(crate) fn keyed(policy: Policy) -> Vec<Self> {
         let (quota, window_ns) = (policy.quota(), period_ns(policy));
         let quanta = |n: u64| 10_u64.pow((window_ns / n).max(1).ilog10());
+        let is_plain = policy.at_limit() == AtLimit::default();
         match policy.algorithm() {
             Algorithm::Gcra => {
                 // At most 4,096 units at once and 100,000 per second.
                 let roomy = quota.max_burst() <= 4_096 && quota.count() <= window_ns / 10_000;
-                let ticks = if roomy { 12..=12 } else { 8..=12 };
-                ticks.map(|tick| Self { tick, quantum_ns: 1 }).collect()
+                let ticks = if roomy && is_plain { 12..=12 } else { 8..=12 };
+                ticks.map(|tick| Self { tick, ..PLAIN }).collect()
             }
             Algorithm::FixedWindowFromFirst => {
                 let roomy = quota.count() <= 256 && window_ns >= 1_000_000_000;
-                let parts: &[u64] = if roomy { &[1 << 16] } else { &[1 << 16, 1 << 12] };
-                parts.iter().map(|&n| Self { tick: 0, quantum_ns: quanta(n) }).collect()
+                let parts: &[u64] =
+                    if roomy && is_plain { &[1 << 16] } else { &[1 << 16, 1 << 12] };
+                parts.iter().map(|&n| Self { quantum_ns: quanta(n), ..PLAIN }).collect()
             }
-            _ => vec![Self { tick: 0, quantum_ns: 1 }],
+            _ => vec![Self { end_quantum_ns: quanta(1 << 12), ..PLAIN }],
         }
     }
 
@@ -80,7 +95,7 @@ impl Fineness {
         let more = u64::from(plant == Plant::Limit);
         let limit = quota.count().saturating_add(more);
         let sliding = |rounding| Model::SlidingWindow { limit, window_ns, rounding };
-        Oracle::new(match policy.algorithm() {
+        let algorithm = match policy.algorithm() {
             Algorithm::Gcra => Model::Gcra {
                 count: quota.count(),
                 period_ns: window_ns,
@@ -98,7 +113,36 @@ impl Fineness {
                 Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
             }
             other => panic!("no model of {other:?}"),
-        })
+        };
+        Oracle::with_rules(algorithm, self.rules(policy))
+    }
+
+    fn rules(self, policy: Policy) -> Rules {
+        let at_limit = policy.at_limit();
+        let window_ns = period_ns(policy);
+        let (unit_ns, quantum_ns) = match policy.algorithm() {
+            Algorithm::Gcra => (1, 1),
+            Algorithm::FixedWindowFromFirst => (self.quantum_ns, self.quantum_ns),
+            Algorithm::SegmentedWindow { segments } => {
+                (window_ns / u64::from(segments), self.end_quantum_ns)
+            }
+            _ => (window_ns, self.end_quantum_ns),
+        };
+        let wait_ns = match at_limit.count_denied {
+            CountDenied::UpTo(wait) => Some(nanos_of(wait)),
+            _ => None,
+        };
+        Rules {
+            soft_bp: at_limit.soft_bp.into(),
+            count_denied: (at_limit.count_denied != CountDenied::No).then_some(Counted { wait_ns }),
+            penalty: at_limit.penalty.map(|penalty| Penalty {
+                length_ns: penalty_ns(policy),
+                after: penalty.after.into(),
+                extended: penalty.extended,
+                unit_ns,
+                quantum_ns,
+            }),
+        }
     }
 }
 
@@ -182,7 +226,11 @@ impl Expectation {
         let (end_ns, plant) = (self.end_ns, self.plant);
         same("limit", decision.limit(), self.policy.quota().max_burst())?;
         self.keep(|model| {
+            let over = model.is_over(ask.now_ns, ask.cost);
             let expected = take(model, ask);
+            if let Decision::Allowed(permit) = decision {
+                same("over", permit.is_over(), over)?;
+            }
             compare(model, ask, end_ns, plant, (expected, decision))
         })
     }
@@ -229,6 +277,9 @@ fn compare(
     let now_ns = ask.now_ns;
     let remaining = decision.remaining();
     let admits = |cost| model.peek(now_ns, cost) == Verdict::Allowed;
+    if model.most() > model.limit() {
+        return compare_soft(model, ask, end_ns, (expected, decision));
+    }
     // A cost of 0 is denied at a time so late that the word's debt exceeds the burst.
     if remaining > 0 && !admits(remaining) || remaining < model.limit() && admits(remaining + 1) {
         return Err(format!("told remaining {remaining}, expected {}", model.remaining(now_ns)));
@@ -239,13 +290,46 @@ fn compare(
     let first = |cost, wait| is_first(model, now_ns, cost, end_ns, (wait, plant));
     first(model.limit(), decision.reset_after())
         .map_err(|instead| format!("told reset {:?}, {instead}", decision.reset_after()))?;
-    if let Decision::Denied(denial) = decision {
-        same("never", denial.retry_after().is_none(), expected == Verdict::Never)?;
-        if let Some(wait) = denial.retry_after() {
-            first(ask.cost, wait).map_err(|instead| format!("told retry {wait:?}, {instead}"))?;
-        }
+    compare_denial(model, now_ns, (expected, decision), &|wait| first(ask.cost, wait))
+}
+
+/// What a denial tells.
+fn compare_denial(
+    model: &Oracle,
+    now_ns: u64,
+    (expected, decision): (Verdict, &Decision),
+    is_first: &dyn Fn(Duration) -> Result<(), String>,
+) -> Result<(), String> {
+    let Decision::Denied(denial) = decision else { return Ok(()) };
+    same("penalty", denial.is_penalty(), model.is_penalised(now_ns))?;
+    same("never", denial.retry_after().is_none(), expected == Verdict::Never)?;
+    match denial.retry_after() {
+        Some(wait) => is_first(wait).map_err(|instead| format!("told retry {wait:?}, {instead}")),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The same where what is told is not what is admitted: up to the limit that a soft policy names.
+fn compare_soft(
+    model: &Oracle,
+    ask: Ask,
+    end_ns: u64,
+    (expected, decision): (Verdict, &Decision),
+) -> Result<(), String> {
+    let now_ns = ask.now_ns;
+    same("told remaining", decision.remaining(), model.remaining(now_ns))?;
+    if !ask.exact || now_ns >= end_ns {
+        return Ok(());
+    }
+    let end = BigUint::from(end_ns);
+    let within = |wait: &BigUint| wait + now_ns < end;
+    let told_reset = BigUint::from(decision.reset_after().as_nanos());
+    let reset = model.reset_after(now_ns);
+    if within(&reset) && reset != told_reset {
+        return Err(format!("told reset {told_reset}, expected {reset}"));
+    }
+    let first = |wait| is_first(model, now_ns, ask.cost, end_ns, (wait, Plant::Nothing));
+    compare_denial(model, now_ns, (expected, decision), &first)
 }
 
 fn same<T: Copy + PartialEq + Debug>(what: &str, told: T, expected: T) -> Result<(), String> {

@@ -5,10 +5,11 @@
 //! such a key starts at the shard's floor, which nobody can see from outside. From there on the key is
 //! out of step, until it is idle again; meanwhile it must keep its bound.
 
-use tollgate::{Algorithm, Decision, Policy};
+use tollgate::{Algorithm, CountDenied, Decision, Policy};
 
 use crate::bound::{self, Admitted};
 use crate::expect::{Ask, Expectation, Plant};
+use crate::rules::ceiling;
 
 #[derive(Debug)]
 pub(crate) struct Follower {
@@ -47,6 +48,11 @@ impl Follower {
         }
     }
 
+    fn counts_denials(&self) -> bool {
+        let at_limit = self.expected.policy.at_limit();
+        at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
+    }
+
     /// A share that is rounded down to 0 is more again when seen from earlier, if it was not forgotten.
     fn forgets_without_a_trace(&self) -> bool {
         self.expected.policy.algorithm() != Algorithm::SlidingWindowRoundDown
@@ -71,11 +77,18 @@ impl Follower {
         if self.in_step && !forgotten {
             self.expected.agrees(ask, decision)?;
         } else if decision.is_allowed() {
-            // For GCRA the floor only makes the table stricter.
-            if self.expected.policy.algorithm() == Algorithm::Gcra {
+            // For GCRA the floor only makes the table stricter; but a penalty that is over by the floor is
+            // over for whoever comes late, too.
+            let policy = self.expected.policy;
+            if policy.algorithm() == Algorithm::Gcra && policy.at_limit().penalty.is_none() {
                 self.expected.admits(ask)?;
             }
             self.in_step &= !charge || cost == 0;
+        }
+        // A denial that may have been written, or not: a late one of a key that may be forgotten, or so
+        // late that a word cannot tell.
+        if !decision.is_allowed() && charge && cost > 0 && (forgotten || !ask.exact) {
+            self.in_step &= !self.counts_denials();
         }
         if decision.is_allowed() && charge && cost > 0 {
             self.admitted.push(Admitted { now_ns, high_ns: high_ns.max(now_ns), cost });
@@ -98,7 +111,7 @@ impl Follower {
     /// Checks everything that was admitted, over every interval.
     pub(crate) fn keeps_its_bound(&self) -> Result<(), String> {
         let Expectation { policy, plant, .. } = self.expected;
-        let most = policy.quota().max_burst() - u64::from(plant == Plant::Bound);
+        let most = ceiling(policy) - u64::from(plant == Plant::Bound);
         bound::is_kept(policy, most, self.expected.coarsest_tick(), &self.admitted)
     }
 }

@@ -9,6 +9,7 @@ use tollgate::{Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Timestamp
 use crate::expect::{Ask, Plant};
 use crate::follow::Follower;
 use crate::policy::{PolicyCase, period_ns};
+use crate::rules::{RulesCase, ceiling, least_penalty_ns, penalty_ns};
 use crate::step::{Cost, Pace, STEPS_MAX, Span, Steps, nanos_of};
 
 /// Target `keyed_ops`: many keys in a table that is too small for them.
@@ -22,6 +23,8 @@ pub struct KeyedCase {
     pub own_clock: bool,
     /// What happens.
     pub ops: Steps<Op>,
+    /// What happens at the limit.
+    pub rules: RulesCase,
 }
 
 /// Something that happens to a table.
@@ -55,7 +58,7 @@ impl KeyedCase {
 
     /// The table after all that happens. Panics if an answer is not the one expected.
     pub(crate) fn play(&self, plant: Plant) -> Option<Observed> {
-        let policy = self.policy.policy()?;
+        let policy = self.rules.apply(self.policy.policy()?);
         let capacity = usize::from(self.capacity % 40) + 1;
         let mut observed = Observed::new(policy, capacity, 0, plant)?;
         observed.own_clock = self.own_clock;
@@ -137,7 +140,7 @@ impl Observed {
         self.requests += 1;
         let now = Timestamp::from_nanos(self.pace.now_ns);
         let remaining = self.table.peek_at(&key, 0, now).remaining();
-        let cost = cost.units(self.policy.quota().max_burst(), remaining);
+        let cost = cost.units(ceiling(self.policy), remaining);
         let decision = self.decide(key, cost, charge);
         self.pace.heard(&decision);
         if self.forward {
@@ -148,7 +151,7 @@ impl Observed {
     fn decide(&mut self, key: u8, cost: u64, charge: bool) -> Decision {
         let now_ns = self.pace.now_ns;
         let now = Timestamp::from_nanos(now_ns);
-        let limit = self.policy.quota().max_burst();
+        let limit = ceiling(self.policy);
         let (policy, plant) = (self.policy, self.plant);
         let follower = self.followers.entry(key).or_insert_with(|| Follower::new(policy, plant));
         if !follower.in_step()
@@ -241,13 +244,17 @@ pub(crate) fn hashers() -> [RandomState; 2] {
 
 /// Long enough for everything charged before to be forgotten, if there is so much time.
 fn drain_ns(policy: Policy) -> Option<u64> {
-    let quota = policy.quota();
     let period = u128::from(period_ns(policy));
     let drained = match policy.algorithm() {
-        Algorithm::Gcra => period * u128::from(quota.max_burst()) / u128::from(quota.count()),
+        Algorithm::Gcra => u128::from(least_penalty_ns(policy)),
         _ => 2 * period,
     };
-    u64::try_from(drained + (4 << 20)).ok()
+    // Ends of penalties are rounded up by less than a thousandth of a window.
+    let penalty = match penalty_ns(policy) {
+        0 => 0,
+        length_ns => u128::from(length_ns) + period / 1_000,
+    };
+    u64::try_from(drained + penalty + (4 << 20)).ok()
 }
 
 /// Whether a request so late is told exact waits: GCRA counts how late it is in 64 bits of ticks.

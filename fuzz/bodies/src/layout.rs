@@ -5,6 +5,7 @@ use arbitrary::Arbitrary;
 use crate::expect::Plant;
 use crate::keyed::Observed;
 use crate::policy::PolicyCase;
+use crate::rules::RulesCase;
 use crate::step::{Step, Steps};
 
 /// Target `layout_roundtrip`: what a keyed word of any policy holds, it gives back.
@@ -16,6 +17,8 @@ pub struct LayoutCase {
     pub start_ns: u64,
     /// The requests.
     pub steps: Steps<Step>,
+    /// What happens at the limit.
+    pub rules: RulesCase,
 }
 
 impl LayoutCase {
@@ -27,6 +30,7 @@ impl LayoutCase {
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
         let Some(policy) = self.policy.policy() else { return };
+        let policy = self.rules.apply(policy);
         let Some(mut observed) = Observed::new(policy, 1, self.start_ns, plant) else { return };
         for step in &self.steps.0 {
             observed.move_by(step.span, step.fine, step.backward);

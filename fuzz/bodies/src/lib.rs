@@ -9,12 +9,14 @@
 mod bound;
 mod expect;
 mod follow;
+mod grain;
 mod keyed;
 mod layout;
 mod log;
 mod meter;
 mod policy;
 mod replay;
+mod rules;
 mod sketch;
 mod snapshot;
 mod step;
@@ -27,6 +29,7 @@ pub use layout::LayoutCase;
 pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
+pub use rules::{Counts, PenaltyCase, RulesCase};
 pub use sketch::SketchCase;
 pub use snapshot::{Bytes, SnapshotCase};
 pub use step::{Cost, Span, Step, Steps};
@@ -36,6 +39,7 @@ pub use text::TextCase;
 /// Everything that the source of a failure names: `use tollgate_fuzz_bodies::source::*;`.
 pub mod source {
     pub use crate::policy::{Amount::*, Period::*, PolicyCase::*, QuotaCase, Shape::*};
+    pub use crate::rules::{Counts::*, PenaltyCase, RulesCase};
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{

@@ -1,10 +1,11 @@
 //! The pure function against the model, answer by answer, with times in both directions.
 
 use arbitrary::Arbitrary;
-use tollgate::{Decision, Meter, Policy, Timestamp, Word};
+use tollgate::{CountDenied, Decision, Meter, Policy, Timestamp, Word};
 
 use crate::expect::{Ask, Expectation, LATEST_NS, Plant};
 use crate::policy::{Amount, Period, QuotaCase, Shape};
+use crate::rules::{RulesCase, ceiling};
 use crate::step::{Pace, Step, Steps};
 
 /// Target `gcra_oracle`: any quota, by GCRA.
@@ -14,6 +15,8 @@ pub struct GcraCase {
     pub quota: QuotaCase,
     /// The requests.
     pub steps: Steps<Step>,
+    /// What happens at the limit.
+    pub rules: RulesCase,
 }
 
 /// Target `window_oracle`: any limit, by any window algorithm.
@@ -27,6 +30,8 @@ pub struct WindowCase {
     pub period: Period,
     /// The requests.
     pub steps: Steps<Step>,
+    /// What happens at the limit.
+    pub rules: RulesCase,
 }
 
 impl GcraCase {
@@ -38,7 +43,7 @@ impl GcraCase {
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
         if let Some(quota) = self.quota.quota() {
-            run(quota.into(), &self.steps.0, plant);
+            run(self.rules.apply(quota.into()), &self.steps.0, plant);
         }
     }
 }
@@ -52,7 +57,7 @@ impl WindowCase {
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
         if let Some(policy) = self.shape.policy(self.limit, self.period) {
-            run(policy, &self.steps.0, plant);
+            run(self.rules.apply(policy), &self.steps.0, plant);
         }
     }
 }
@@ -66,7 +71,7 @@ fn run(policy: Policy, steps: &[Step], plant: Plant) {
     for (number, step) in steps.iter().enumerate() {
         pace.move_by(step.span, step.fine, step.backward);
         let now = Timestamp::from_nanos(pace.now_ns);
-        let cost = step.cost.units(meter.limit(), meter.peek(word, now, 0).remaining());
+        let cost = step.cost.units(ceiling(policy), meter.peek(word, now, 0).remaining());
         // Past the latest instant time stands still.
         let ask = Ask { now_ns: pace.now_ns.min(LATEST_NS), cost, charge: false, exact: true };
         let mut must_agree = |ask: Ask, decision: &Decision| {
@@ -77,7 +82,9 @@ fn run(policy: Policy, steps: &[Step], plant: Plant) {
         must_agree(ask, &meter.peek(word, now, cost));
         let (decision, next) = meter.check(word, now, cost);
         must_agree(Ask { charge: true, ..ask }, &decision);
-        let charged = decision.is_allowed() && cost > 0;
+        let at_limit = policy.at_limit();
+        let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();
+        let charged = cost > 0 && (decision.is_allowed() || counts && cost <= ceiling(policy));
         assert!(charged || next == word, "{policy}, step {number}: written, but not charged");
         word = next;
         pace.heard(&decision);

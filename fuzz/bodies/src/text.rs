@@ -4,6 +4,7 @@ use arbitrary::Arbitrary;
 use tollgate::{Algorithm, KeyedLimiter, ManualClock, Meter, Policy, PolicyError, Quota};
 
 use crate::expect::Plant;
+use crate::rules::RulesCase;
 
 /// Target `policy_text`: any text is read or refused, and what is read is printed so that it is read
 /// again.
@@ -45,7 +46,9 @@ fn accepted(text: &str, policy: Policy, plant: Plant) {
     };
     assert_eq!(printed.parse(), Ok(expected), "printed by {text:?}");
     assert_eq!(format!("\t {printed}\n ").parse(), Ok(policy), "with blanks around it");
-    assert_eq!(Policy::new(policy.algorithm(), policy.quota()), Ok(policy));
+    let plain =
+        Policy::new(policy.algorithm(), policy.quota()).expect("without words it fits, too");
+    assert_eq!(RulesCase::again(plain, policy.at_limit()), Some(policy));
     // Every policy that exists can be used; a table may lack the room, and says so.
     assert_eq!(Meter::new(policy).limit(), policy.quota().max_burst());
     if let Err(error) = KeyedLimiter::<u8>::with_clock(policy, 1, ManualClock::new()) {

@@ -23,13 +23,19 @@ fn requests_of_one_limit() {
         steps: Steps(vec![
             Step { span: Thousandths(500), fine: -1, backward: true, cost: RestAndOne },
             Step { span: To(4102444800000000000), fine: 0, backward: false, cost: AnyCost(3) },
-        ])
+        ]),
+        rules: RulesCase {
+            soft_bp: 500,
+            counts: CountedUpTo(9),
+            penalty: Some(PenaltyCase { longer: 1, after: 2, extended: true })
+        }
     }));
     is_printed_as(pasted!(WindowCase {
         shape: Segmented(4),
         limit: Huge(9),
         period: Day,
-        steps: Steps(vec![Step { span: ToRetry, fine: 1, backward: false, cost: Whole },])
+        steps: Steps(vec![Step { span: ToRetry, fine: 1, backward: false, cost: Whole },]),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
     }));
 }
 
@@ -38,7 +44,8 @@ fn requests_of_keys() {
     is_printed_as(pasted!(LayoutCase {
         policy: Gcra(QuotaCase { count: Large(50000000), period: Second, burst: None }),
         start_ns: 1790000000000000000,
-        steps: Steps(vec![Step { span: Turns(1), fine: 0, backward: false, cost: Rest },])
+        steps: Steps(vec![Step { span: Turns(1), fine: 0, backward: false, cost: Rest },]),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
     }));
     is_printed_as(pasted!(KeyedCase {
         policy: Window { shape: FromFirst, limit: Medium(300), period: Minutes(90) },
@@ -48,7 +55,8 @@ fn requests_of_keys() {
             Crowd { first: 0, keys: 19, cost: Single },
             Back { span: EpochEighths(9), fine: 0 },
             Peek { key: 2, cost: Units(2) },
-        ])
+        ]),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
     }));
 }
 

@@ -7,6 +7,8 @@
 #[cfg(loom)]
 mod all;
 #[cfg(loom)]
+mod at_limit;
+#[cfg(loom)]
 mod elastic;
 #[cfg(loom)]
 mod floor;
@@ -47,6 +49,7 @@ fn main() -> std::process::ExitCode {
         .subject("all", all::models())
         .subject("elastic", elastic::models())
         .subject("windows", windows::models())
+        .subject("at_limit", at_limit::models())
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())
         .subject("floor", floor::models())

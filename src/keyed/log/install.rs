@@ -259,7 +259,7 @@ impl Table {
         let free_ns = free_ns.max(ask.now_ns);
         let limit = self.rule.limit;
         let answers = Answers { limit, remaining: 0, ready_ns: free_ns, idle_ns: free_ns };
-        ask.decision(Verdict::Full, answers, free_ns)
+        ask.no_room(answers, free_ns)
     }
 }
 

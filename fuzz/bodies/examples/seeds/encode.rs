@@ -2,8 +2,9 @@
 //! bits for the variant of an enum, a byte for each "there is one more".
 
 use tollgate_fuzz_bodies::{
-    Amount, Bytes, Cost, GcraCase, KeyedCase, LayoutCase, Op, Period, PolicyCase, QuotaCase, Shape,
-    SketchCase, SnapshotCase, Span, Step, Steps, WindowCase,
+    Amount, Bytes, Cost, Counts, GcraCase, KeyedCase, LayoutCase, Op, PenaltyCase, Period,
+    PolicyCase, QuotaCase, RulesCase, Shape, SketchCase, SnapshotCase, Span, Step, Steps,
+    WindowCase,
 };
 
 /// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
@@ -97,6 +98,7 @@ macro_rules! variants {
 }
 
 variants!(Amount of 5 { 0 One, 1 Small(n), 2 Medium(n), 3 Large(n), 4 Huge(n) });
+variants!(Counts of 3 { 0 Uncounted, 1 Counted, 2 CountedUpTo(n) });
 variants!(Period of 7 {
     0 Second, 1 Minute, 2 Day, 3 Nanos(n), 4 Millis(n), 5 Minutes(n), 6 Odd(n),
 });
@@ -127,9 +129,11 @@ macro_rules! fields {
 fields! {
     QuotaCase { count, period, burst }
     Step { span, fine, backward, cost }
-    GcraCase { quota, steps }
-    WindowCase { shape, limit, period, steps }
-    LayoutCase { policy, start_ns, steps }
-    KeyedCase { policy, capacity, own_clock, ops }
+    RulesCase { soft_bp, counts, penalty }
+    PenaltyCase { longer, after, extended }
+    GcraCase { quota, steps, rules }
+    WindowCase { shape, limit, period, steps, rules }
+    LayoutCase { policy, start_ns, steps, rules }
+    KeyedCase { policy, capacity, own_clock, ops, rules }
     SketchCase { policy, rows, cells, ops }
 }

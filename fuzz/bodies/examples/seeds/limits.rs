@@ -1,7 +1,7 @@
 //! Seeds of `gcra_oracle` and `window_oracle`: one limit, and requests at its edges.
 
 use tollgate_fuzz_bodies::source::*;
-use tollgate_fuzz_bodies::{Amount, Cost, Period, Shape, Span};
+use tollgate_fuzz_bodies::{Amount, Cost, Counts, Period, Shape, Span};
 
 use crate::Named;
 
@@ -61,7 +61,9 @@ fn steady(span: Span) -> Vec<Step> {
 }
 
 pub(crate) fn gcra() -> Vec<Named<GcraCase>> {
-    let case = |quota, steps| GcraCase { quota, steps: Steps(steps) };
+    let ruled = |quota, steps, rules| GcraCase { quota, steps: Steps(steps), rules };
+    let case = |quota, steps| ruled(quota, steps, RulesCase::default());
+    let hundred = quota(Small(100), Minute, None);
     let api = quota(Small(100), Second, Some(Small(20)));
     vec![
         ("drained", case(api, drained(0))),
@@ -78,7 +80,37 @@ pub(crate) fn gcra() -> Vec<Named<GcraCase>> {
         ("longest_period", case(quota(Small(2), Odd(u64::MAX), Some(Small(5))), wandering())),
         ("end_of_time", case(quota(Small(10), Minute, Some(Small(3))), to_the_end())),
         ("far_leaps", case(api, leaps())),
+        ("soft_drained", ruled(api, drained(TODAY_NS), rules(500, Uncounted, None))),
+        ("soft_wandering", ruled(hundred, wandering(), rules(3_333, Uncounted, None))),
+        ("counted_flood", ruled(api, flood(TODAY_NS), rules(0, Counted, None))),
+        ("counted_up_to_flood", ruled(hundred, flood(12_345), rules(0, CountedUpTo(77), None))),
+        ("penalty_flood", ruled(api, flood(TODAY_NS), rules(0, Uncounted, penalty(0, 2, false)))),
+        ("penalty_extended", ruled(hundred, flood(7), rules(0, Uncounted, penalty(9, 0, true)))),
+        ("all_words", ruled(api, flood(1), rules(2_500, Counted, penalty(200, 3, true)))),
+        ("all_words_late", ruled(api, leaps(), rules(10_000, Counted, penalty(1, 1, false)))),
+        ("penalty_to_the_end", ruled(api, to_the_end(), rules(0, Uncounted, penalty(0, 0, true)))),
     ]
+}
+
+pub(crate) fn rules(soft_bp: u16, counts: Counts, penalty: Option<PenaltyCase>) -> RulesCase {
+    RulesCase { soft_bp, counts, penalty }
+}
+
+pub(crate) fn penalty(longer: u8, after: u8, extended: bool) -> Option<PenaltyCase> {
+    Some(PenaltyCase { longer, after, extended })
+}
+
+/// More than there is, again and again; waits that are kept to the nanosecond, and late requests.
+pub(crate) fn flood(start_ns: u64) -> Vec<Step> {
+    let mut steps = vec![at(To(start_ns), 0, Whole)];
+    for turn in 0..4 {
+        steps.extend([Single, Units(2), Never, Nothing, RestAndOne].map(|cost| at(Still, 1, cost)));
+        steps.extend([at(ToRetry, -1, Single), at(Still, 1, Rest), at(Still, 0, RestAndOne)]);
+        steps.extend([back(Thousandths(400), 0, Single), at(Thousandths(700), turn, Single)]);
+        steps.extend([at(ToRetry, 0, Whole), at(Still, 0, Single), at(ToReset, -1, Single)]);
+        steps.extend([at(Still, 1, Single), at(ToReset, 0, Whole)]);
+    }
+    steps
 }
 
 fn leaps() -> Vec<Step> {
@@ -99,6 +131,14 @@ pub(crate) fn windows() -> Vec<Named<WindowCase>> {
         limit,
         period,
         steps: Steps(steps),
+        rules: RulesCase::default(),
+    };
+    let ruled = |shape: Shape, limit: Amount, period: Period, rules| WindowCase {
+        shape,
+        limit,
+        period,
+        steps: Steps(flood(TODAY_NS)),
+        rules,
     };
     vec![
         ("fixed_drained", case(Fixed, Small(10), Minute, drained(TODAY_NS))),
@@ -117,5 +157,33 @@ pub(crate) fn windows() -> Vec<Named<WindowCase>> {
         ("segments_as_one_number", case(Segmented(8), Small(20), Minutes(60), wandering())),
         ("end_of_time", case(Sliding, Small(4), Day, to_the_end())),
         ("shortest_window", case(Fixed, One, Nanos(2), steady(Still))),
+        ("fixed_penalty", ruled(Fixed, Small(10), Minute, rules(0, Counted, penalty(0, 1, true)))),
+        (
+            "from_first_penalty",
+            ruled(
+                FromFirst,
+                Small(5),
+                Odd(1_000_000_007),
+                rules(2_000, Uncounted, penalty(3, 2, false)),
+            ),
+        ),
+        ("sliding_counted", ruled(Sliding, Small(7), Second, rules(0, Counted, None))),
+        (
+            "sliding_all_words",
+            ruled(Sliding, Small(9), Odd(999_999_937), rules(1_500, Counted, penalty(40, 1, true))),
+        ),
+        (
+            "round_down_counted",
+            ruled(RoundDown, Small(6), Day, rules(0, Counted, penalty(0, 4, false))),
+        ),
+        ("strict_soft", ruled(Strict, Small(20), Minutes(9), rules(500, Counted, None))),
+        (
+            "segments_all_words",
+            ruled(Segmented(2), Small(12), Minute, rules(2_500, Counted, penalty(1, 0, false))),
+        ),
+        (
+            "segments_as_one_number_soft",
+            ruled(Segmented(6), Small(20), Minutes(60), rules(500, Uncounted, penalty(0, 2, true))),
+        ),
     ]
 }

@@ -2,7 +2,7 @@
 
 use crate::Named;
 
-pub(crate) const POLICIES: [Named<&str>; 23] = [
+pub(crate) const POLICIES: [Named<&str>; 31] = [
     ("gcra", "gcra 100/s burst 20"),
     ("bare", "10/m"),
     ("bare_with_burst", "1/250ms burst 7"),
@@ -25,6 +25,14 @@ pub(crate) const POLICIES: [Named<&str>; 23] = [
     ("burst_twice", "5/s burst 5 burst 5"),
     ("too_many_segments", "segmented-window 1/m x65"),
     ("other_digits", "\u{664}/s burst \u{ff11}"),
+    ("soft_share", "500/m soft 5%"),
+    ("soft_hundredths", "leaky-bucket 9999/d soft soft 0.01%"),
+    ("soft_without_percent", "500/m soft 5"),
+    ("count_denied", "sliding-window 10/m count-denied"),
+    ("count_denied_up_to", "10/m count_denied 1500ms burst 3"),
+    ("penalty", "segmented-window 20/m penalty 90s after 3 x6"),
+    ("penalty_extended", "fixed-window 5/s soft 100% count-denied penalty h after 12 extended"),
+    ("penalty_cut_off", "5/s penalty 10m after"),
     ("quotes", "10/\"fort\\night\"\u{202e}"),
 ];
 

@@ -4,7 +4,9 @@ use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Amount, Op, Period, PolicyCase, Shape};
 
 use crate::Named;
-use crate::limits::{LATEST_NS, TODAY_NS, at, back, drained, quota, wandering};
+use crate::limits::{
+    LATEST_NS, TODAY_NS, at, back, drained, flood, penalty, quota, rules, wandering,
+};
 
 pub(crate) fn window(shape: Shape, limit: Amount, period: Period) -> PolicyCase {
     Window { shape, limit, period }
@@ -53,7 +55,15 @@ fn far_future() -> Vec<Step> {
 }
 
 pub(crate) fn layouts() -> Vec<Named<LayoutCase>> {
-    let case = |policy, start_ns, steps| LayoutCase { policy, start_ns, steps: Steps(steps) };
+    let ruled = |policy, start_ns, steps, rules| LayoutCase {
+        policy,
+        start_ns,
+        steps: Steps(steps),
+        rules,
+    };
+    let case = |policy, start_ns, steps| ruled(policy, start_ns, steps, RulesCase::default());
+    let penalised = rules(0, Counted, penalty(40, 1, true));
+    let six = Gcra(quota(Small(6), Minute, None));
     let api = Gcra(quota(Small(100), Second, Some(Small(20))));
     let wide = Gcra(quota(Large(50_000_000), Second, Some(Large(1 << 25))));
     let day = window(Sliding, Medium(1_000), Day);
@@ -87,6 +97,28 @@ pub(crate) fn layouts() -> Vec<Named<LayoutCase>> {
         (
             "segments_as_one_number",
             case(window(Segmented(4), Small(100), Day), 0, drained(TODAY_NS)),
+        ),
+        ("gcra_soft_flood", ruled(api, TODAY_NS, flood(TODAY_NS), rules(500, Uncounted, None))),
+        ("gcra_penalty_around_the_epoch", ruled(six, 0, around_the_epoch(), penalised)),
+        ("gcra_penalty_flood", ruled(six, TODAY_NS, flood(TODAY_NS + 1), penalised)),
+        ("gcra_penalty_there_and_back", ruled(six, 0, there_and_back(), penalised)),
+        ("gcra_penalty_far_future", ruled(api, TODAY_NS, far_future(), penalised)),
+        (
+            "fixed_penalty_around_the_epoch",
+            ruled(window(Fixed, Small(10), Millis(100)), 0, around_the_epoch(), penalised),
+        ),
+        (
+            "from_first_penalty_flood",
+            ruled(window(FromFirst, Small(5), Minute), 0, flood(7), penalised),
+        ),
+        ("sliding_penalty_flood", ruled(window(Sliding, Small(5), Minute), 0, flood(7), penalised)),
+        (
+            "segments_penalty_there_and_back",
+            ruled(window(Segmented(2), Small(9), Minute), 0, there_and_back(), penalised),
+        ),
+        (
+            "fixed_penalty_far_future",
+            ruled(window(Fixed, Small(3), Minute), 0, far_future(), penalised),
         ),
     ]
 }
@@ -211,8 +243,15 @@ pub(crate) fn staggered() -> Vec<Op> {
 }
 
 pub(crate) fn many_keys() -> Vec<Named<KeyedCase>> {
-    let case =
-        |policy, capacity, ops| KeyedCase { policy, capacity, own_clock: false, ops: Steps(ops) };
+    let ruled = |policy, capacity, ops, rules| KeyedCase {
+        policy,
+        capacity,
+        own_clock: false,
+        ops: Steps(ops),
+        rules,
+    };
+    let case = |policy, capacity, ops| ruled(policy, capacity, ops, RulesCase::default());
+    let penalised = rules(2_500, Counted, penalty(3, 1, true));
     let own_clock = |case: KeyedCase| KeyedCase { own_clock: true, ..case };
     let minute = Gcra(quota(Small(6), Minute, None));
     let spaced = Gcra(quota(Small(5), Second, Some(One)));
@@ -252,5 +291,29 @@ pub(crate) fn many_keys() -> Vec<Named<KeyedCase>> {
         ("strict_silence", case(window(Strict, Small(7), Day), 5, silence())),
         ("segments_crowded", case(window(Segmented(2), Small(9), hour), 0, crowded())),
         ("segments_disagreeing", case(window(Segmented(1), Small(9), Minute), 8, disagreeing())),
+        ("gcra_penalty_crowded", ruled(minute, 2, crowded(), penalised)),
+        (
+            "gcra_penalty_churn",
+            ruled(spaced, 9, churn(), rules(0, Uncounted, penalty(0, 0, false))),
+        ),
+        ("gcra_penalty_silence", ruled(minute, 5, silence(), penalised)),
+        ("gcra_penalty_forgotten_and_late", ruled(minute, 0, forgotten_and_late(), penalised)),
+        ("gcra_counted_disagreeing", ruled(spaced, 7, disagreeing(), rules(0, Counted, None))),
+        (
+            "gcra_counted_forgotten_and_late",
+            ruled(minute, 0, forgotten_and_late(), rules(0, CountedUpTo(200), None)),
+        ),
+        (
+            "from_first_penalty_disagreeing",
+            ruled(window(FromFirst, Small(4), Minute), 6, disagreeing(), penalised),
+        ),
+        (
+            "sliding_penalty_far_ahead",
+            ruled(window(Sliding, Small(6), second), 7, far_ahead(), penalised),
+        ),
+        (
+            "segments_penalty_crowded",
+            ruled(window(Segmented(2), Small(9), hour), 3, crowded(), penalised),
+        ),
     ]
 }

@@ -1,0 +1,103 @@
+//! What happens at the limit, in plain numbers.
+
+use num_bigint::BigUint;
+use num_integer::Integer;
+
+/// What happens when a limit is reached, beside a denial. The default is nothing.
+///
+/// ```
+/// use tollgate_oracle::{Algorithm, AtLimit, Oracle, Verdict};
+///
+/// // Two units a window, and one more that is marked.
+/// let algorithm = Algorithm::FixedWindow { limit: 2, window_ns: 10 };
+/// let mut oracle = Oracle::with_rules(algorithm, AtLimit { soft_bp: 5_000, ..AtLimit::default() });
+/// assert_eq!(oracle.check(0, 2), Verdict::Allowed);
+/// assert!(oracle.is_over(0, 1));
+/// assert_eq!(oracle.check(0, 1), Verdict::Allowed);
+/// assert_eq!(oracle.check(0, 1), Verdict::Denied);
+/// assert_eq!((oracle.limit(), oracle.remaining(0)), (2, 0));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AtLimit {
+    /// The limit of the test is floor(limit * (10000 + this) / 10000). A request that it admits is
+    /// *over* if the limit itself would have denied it in the same state.
+    pub soft_bp: u64,
+    /// Whether a denied cost that could fit is charged.
+    pub count_denied: Option<CountDenied>,
+    /// What follows on denials in a row.
+    pub penalty: Option<Penalty>,
+}
+
+/// How far a denied cost is charged.
+///
+/// GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C
+/// is rounded down to whole ticks. Windows: the current count grows by the cost and stops at the limit
+/// of the test; for [`Rounding::Exact`](crate::Rounding) and `Down` at twice that. Log: the last units
+/// asked for, as many as the limit, are those that count.
+///
+/// ```
+/// use tollgate_oracle::{Algorithm, AtLimit, BigUint, CountDenied, Oracle};
+///
+/// let algorithm = Algorithm::Gcra { count: 1, period_ns: 10, burst: 2, tick: None };
+/// let at_limit =
+///     AtLimit { count_denied: Some(CountDenied { wait_ns: Some(25) }), ..AtLimit::default() };
+/// let mut oracle = Oracle::with_rules(algorithm, at_limit);
+/// oracle.check(0, 2);
+/// assert_eq!(oracle.retry_after(0, 1), Some(BigUint::from(10u32)));
+/// oracle.check(0, 2);
+/// assert_eq!(oracle.retry_after(0, 1), Some(BigUint::from(25u32)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CountDenied {
+    /// C, the most that one unit has to wait afterwards; by default the time in which the whole limit
+    /// of the test comes back. GCRA's alone.
+    pub wait_ns: Option<u64>,
+}
+
+/// The `after`th denial in a row, at t, begins a penalty: until its end every request is denied, and
+/// from its end on the state is as never used.
+///
+/// In a row: an admission ends it; what never fits and what costs nothing is not in it. The end is
+/// t + length; or, for a request that came late, the instant at which what was admitted has drained, if
+/// that is later. It is rounded up to what a word tells apart: for GCRA to a tick, for windows to
+/// `quantum_ns` counted from the start of its unit, or to the unit's end if that comes first.
+///
+/// ```
+/// use tollgate_oracle::{Algorithm, AtLimit, BigUint, Oracle, Penalty, Verdict};
+///
+/// let algorithm = Algorithm::FixedWindow { limit: 1, window_ns: 10 };
+/// let penalty =
+///     Penalty { length_ns: 15, after: 2, extended: false, unit_ns: 10, quantum_ns: 1 };
+/// let mut oracle =
+///     Oracle::with_rules(algorithm, AtLimit { penalty: Some(penalty), ..AtLimit::default() });
+/// oracle.check(1, 1);
+/// assert_eq!(oracle.check(2, 1), Verdict::Denied);
+/// assert_eq!(oracle.retry_after(2, 1), Some(BigUint::from(8u32)));
+/// assert_eq!(oracle.check(3, 1), Verdict::Denied);
+/// assert!(oracle.is_penalised(3));
+/// assert_eq!(oracle.retry_after(3, 1), Some(BigUint::from(15u32)));
+/// assert_eq!(oracle.peek(17, 0), Verdict::Denied);
+/// assert_eq!(oracle.peek(18, 1), Verdict::Allowed);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Penalty {
+    /// How long.
+    pub length_ns: u64,
+    /// After how many denials.
+    pub after: u64,
+    /// Whether a denial during the penalty moves its end to the same length after itself.
+    pub extended: bool,
+    /// Windows: the units from whose starts quanta are counted. 1 where there are none.
+    pub unit_ns: u64,
+    /// Windows: what the end is rounded up to. 1 keeps it exactly.
+    pub quantum_ns: u64,
+}
+
+impl Penalty {
+    /// The end of a penalty of a window, rounded up.
+    pub(crate) fn round_up(&self, end: &BigUint) -> BigUint {
+        let start = end - end % self.unit_ns;
+        let into = (end - &start).div_ceil(&self.quantum_ns.into()) * self.quantum_ns;
+        start + into.min(self.unit_ns.into())
+    }
+}

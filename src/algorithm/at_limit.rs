@@ -1,0 +1,321 @@
+//! What happens at the limit: `soft`, `count-denied` and `penalty`, wrapped around any algorithm.
+//!
+//! [`Ruled`] is an algorithm with the [`Rules`] of its policy, and a pure function on the same one word.
+//! Policies without such words never come here: the plain path knows nothing of it.
+//!
+//! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. What is asked for
+//!   below or above L is only told apart when it is told.
+//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_denied` says.
+//! * *Penalty*: a denial also counts; the N-th in a row turns the word into "refused until an instant".
+//!
+//! # The word of a policy with a penalty
+//! Its counts have a field more, `[the algorithm's | denials]`, wide enough for 0 to N:
+//!
+//! | denials | time | the algorithm's counts |
+//! |---|---|---|
+//! | 0 to N - 1 | the algorithm's | the algorithm's |
+//! | N: *penalised* | of the end, in the algorithm's unit | quanta into that unit, at which the penalty ends |
+//!
+//! No word can be taken for another: the N-th denial is the one that penalises, and it writes N; every
+//! other write of this file puts less than N there (an admission 0, a denial one more than it found,
+//! below N). So the denials alone say how to read the rest, and nothing else is N. The layout of the
+//! word ([`crate::word::Fields`], `keyed/layout.rs`) is planned for both readings: its counts are as
+//! wide as the wider of the two, its time reaches as far as the end of a penalty.
+//!
+//! # The end
+//! The first instant at which the word is as one never used. It is rounded up to what the word tells
+//! apart (ticks; quanta), never down. The end is not before the instant at which what the word held has
+//! drained: for a request on time that is so because a policy's penalty is no shorter than its horizon,
+//! for a late one it is made so. Hence a penalty forgives nothing, and stored time never falls.
+//!
+//! Seen from the end on, a penalised word is an idle one. An idle word with denials in it is also as good
+//! as one never used: whatever fits at all is admitted next, and that forgets them.
+
+use super::{Decides, Held, Kernel, Moment, window_start_ns};
+use crate::decision::{Mark, Verdict};
+use crate::sync::{Fault, planted};
+
+/// The words of a policy, compiled for one layout of its word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Whether there is any.
+    pub(crate) any: bool,
+    /// By how much the algorithm's limit is softened, in hundredths of a percent; 0 if it is not.
+    pub(crate) soft_bp: u16,
+    /// Where the charge of a denied request stops: as far ahead of now (GCRA, ticks), or at this count.
+    pub(crate) denied_most: Option<u64>,
+    pub(crate) penalty: Option<Penalty>,
+}
+
+/// A penalty, and how its end is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Penalty {
+    /// At least 1.
+    pub(crate) length_ns: u64,
+    /// How many denials in a row: N, at least 1.
+    pub(crate) after: u64,
+    pub(crate) extended: bool,
+    /// Hold every number up to N.
+    pub(crate) denial_bits: u8,
+    /// What a unit of the word's time is long; 1 for GCRA, whose ticks need no quanta.
+    pub(crate) unit_ns: u64,
+    /// What the end is rounded up to within a unit.
+    pub(crate) quantum_ns: u64,
+}
+
+impl Rules {
+    /// Whether the policy has no such words.
+    #[inline]
+    pub(crate) fn are_none(&self) -> bool {
+        !self.any
+    }
+}
+
+/// An algorithm and the words of its policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ruled<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) rules: &'a Rules,
+}
+
+/// How a word stands at a moment.
+enum Standing {
+    /// Every request is refused.
+    Penalised,
+    /// What the algorithm's own part of the word is, and how many denials there were in a row.
+    Free(Held, u64),
+}
+
+impl Ruled<'_> {
+    fn standing(&self, held: Held, moment: Moment) -> Standing {
+        let Some(penalty) = &self.rules.penalty else { return Standing::Free(held, 0) };
+        let denials = held.counts & ((1 << penalty.denial_bits) - 1);
+        let own = Held { counts: held.counts >> penalty.denial_bits, ..held };
+        if denials < penalty.after {
+            return Standing::Free(own, denials);
+        }
+        let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
+        let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
+        if is_over { Standing::Free(Held::IDLE, 0) } else { Standing::Penalised }
+    }
+
+    /// The algorithm's part of a word and its denials in a row; `None` while it is penalised.
+    pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
+        match self.standing(held, moment) {
+            Standing::Penalised => None,
+            Standing::Free(own, denials) => Some((own, denials)),
+        }
+    }
+
+    /// What the word holds after an admission: it ends the denials in a row.
+    pub(crate) fn admitted(&self, own: Held, denials: u64) -> Held {
+        let kept = if planted(Fault::DenialsOutliveAdmission) { denials } else { 0 };
+        self.join(own, kept)
+    }
+
+    /// The algorithm's part, and the denials beside it.
+    pub(crate) fn join(&self, own: Held, denials: u64) -> Held {
+        match &self.rules.penalty {
+            Some(penalty) => Held { counts: (own.counts << penalty.denial_bits) | denials, ..own },
+            None => own,
+        }
+    }
+
+    /// A word that is refused from `at` until its penalty is over, and not before `drained` says.
+    fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
+        // Told by its last nanosecond, so that one that would end after the clock does has no end.
+        let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
+        if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = self.kernel {
+            let ticks = (gcra.ticks(last_ns) + 1).saturating_sub(gcra.ticks(at_ns));
+            // The layout has room for it.
+            let ahead = u64::try_from(ticks).unwrap_or(u64::MAX).max(drained.ahead);
+            return Held { ahead, behind: 0, counts: penalty.after };
+        }
+        let last_ns = match self.kernel.idle_ns(drained, at_ns) {
+            u64::MAX => u64::MAX, // or later
+            idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
+        };
+        let quanta = (last_ns % penalty.unit_ns + 1).div_ceil(penalty.quantum_ns);
+        let units = last_ns / penalty.unit_ns - at_ns / penalty.unit_ns;
+        // A unit need not be a whole number of quanta; its end is one.
+        let is_next = quanta.saturating_mul(penalty.quantum_ns) >= penalty.unit_ns;
+        let own = Held {
+            ahead: units.saturating_add(u64::from(is_next)),
+            behind: 0,
+            counts: if is_next { 0 } else { quanta },
+        };
+        self.join(own, penalty.after)
+    }
+
+    /// When the penalty of a penalised word is over.
+    fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
+        let Some(penalty) = &self.rules.penalty else { return at_ns };
+        if let Kernel::Gcra(_) | Kernel::RuledGcra(_) = self.kernel {
+            return self.kernel.idle_ns(held, at_ns);
+        }
+        let into_ns = (held.counts >> penalty.denial_bits).saturating_mul(penalty.quantum_ns);
+        window_start_ns(at_ns, penalty.unit_ns, held.ahead).saturating_add(into_ns)
+    }
+
+    /// Whether the word equals one never used, at this moment and later.
+    pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
+        match self.standing(held, moment) {
+            Standing::Penalised => false,
+            Standing::Free(own, _) => self.kernel.is_idle(own, moment),
+        }
+    }
+
+    /// The first instant, not before `at`, at which the word equals one never used.
+    pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
+        match self.standing(held, self.moment(at_ns)) {
+            Standing::Penalised => self.end_ns(held, at_ns),
+            Standing::Free(own, _) => self.kernel.idle_ns(own, at_ns),
+        }
+    }
+
+    /// What a word holds after a denial in a row of `denials`.
+    fn denied(&self, own: Held, denials: u64, at_ns: u64, cost: u64) -> Held {
+        let moment = self.moment(at_ns);
+        let charged = match self.rules.denied_most {
+            Some(most) => self.kernel.charge_denied(own, moment, cost, most),
+            None => own,
+        };
+        let one = if planted(Fault::DenialNotCounted) {
+            0
+        } else if planted(Fault::DenialCountedTwice) {
+            2
+        } else {
+            1
+        };
+        match &self.rules.penalty {
+            Some(penalty) if denials + one >= penalty.after => {
+                self.penalised(penalty, charged, at_ns)
+            }
+            _ => self.join(charged, denials + one),
+        }
+    }
+}
+
+impl Decides for Ruled<'_> {
+    const COUNTS: bool = true;
+
+    fn moment(&self, at_ns: u64) -> Moment {
+        let moment = self.kernel.moment(at_ns);
+        match &self.rules.penalty {
+            // An end lies between two units of a window; most algorithms do not look there.
+            Some(penalty) => Moment { into_ns: at_ns % penalty.unit_ns, ..moment },
+            None => moment,
+        }
+    }
+
+    fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
+        let Standing::Free(own, denials) = self.standing(held, moment) else { return None };
+        let next = self.kernel.step(own, moment, late, cost)?;
+        Some(self.admitted(next, denials))
+    }
+
+    fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
+        // So late that the distance was cut: what the word's time is cannot be written back.
+        let is_cut = held.ahead == u64::MAX;
+        let writes = self.rules.denied_most.is_some() || self.rules.penalty.is_some();
+        if !writes || is_cut || cost == 0 || cost > self.kernel.limit() {
+            return None;
+        }
+        if planted(Fault::DenialNotWritten) {
+            return None;
+        }
+        match (self.standing(held, self.moment(at_ns)), &self.rules.penalty) {
+            (Standing::Free(own, denials), _) => Some(self.denied(own, denials, at_ns, cost)),
+            (Standing::Penalised, Some(penalty)) if penalty.extended => {
+                let extended = self.penalised(penalty, Held::IDLE, at_ns);
+                let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
+                is_later.then_some(extended)
+            }
+            (Standing::Penalised, _) => None,
+        }
+    }
+
+    fn tell(
+        &self,
+        verdict: Verdict,
+        held: Held,
+        at_ns: u64,
+        (late, unpaid): (u64, u64),
+    ) -> (Mark, Held, u64) {
+        let moment = self.moment(at_ns);
+        let Standing::Free(own, _) = self.standing(held, moment) else {
+            return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
+        };
+        let is_over = || {
+            // With beyond = S - L: at most L are used iff S less what is used is at least S - L.
+            let beyond = self.kernel.limit() - unsoftened(self.kernel.limit(), self.rules.soft_bp);
+            self.kernel.remaining(own, moment, late) < beyond.saturating_add(unpaid)
+        };
+        let soft = self.rules.soft_bp > 0 && verdict == Verdict::Allowed;
+        (if soft && is_over() { Mark::Over } else { Mark::None }, own, at_ns)
+    }
+}
+
+/// The limit L of which `softened` is floor(L * (10000 + x) / 10000), with x = `soft_bp`.
+///
+/// There is one: two limits that differ by 1 are at least 1 apart when softened. It is the only whole
+/// number in an interval that ends below `(softened + 1) * 10000 / (10000 + x)` and is no longer than 1.
+pub(crate) fn unsoftened(softened: u64, soft_bp: u16) -> u64 {
+    if soft_bp == 0 {
+        return softened;
+    }
+    let limit = (u128::from(softened) * 10_000).div_ceil(10_000 + u128::from(soft_bp));
+    u64::try_from(limit).unwrap_or(softened)
+}
+
+/// floor(limit * (10000 + x) / 10000), or `None` if that is no `u64`.
+pub(crate) fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
+    u64::try_from(u128::from(limit) * (10_000 + u128::from(soft_bp)) / 10_000).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::FixedWindow;
+
+    #[test]
+    fn the_limit_is_known_from_what_it_was_softened_to() {
+        for soft_bp in [1, 33, 500, 3_333, 9_999, 10_000] {
+            for limit in (1..3_000).chain([1 << 40, (1 << 62) + 12_345]) {
+                let soft = softened(limit, soft_bp).expect("below 2^64");
+                assert_eq!(unsoftened(soft, soft_bp), limit, "{soft_bp}");
+            }
+        }
+        assert_eq!(softened(u64::MAX, 1), None);
+    }
+
+    /// Windows of 7 ns with ends in quanta of 2, so that the last quantum of a window is cut short.
+    #[test]
+    fn an_end_is_rounded_up_within_its_window_and_at_most_to_the_windows_end() {
+        let kernel = Kernel::FixedWindow(FixedWindow::new(1, 7));
+        let penalty = Penalty {
+            length_ns: 7,
+            after: 1,
+            extended: false,
+            denial_bits: 1,
+            unit_ns: 7,
+            quantum_ns: 2,
+        };
+        let rules = Rules { any: true, penalty: Some(penalty), ..Rules::default() };
+        let ruled = Ruled { kernel: &kernel, rules: &rules };
+        for (at_ns, end_ns) in [(0, 7), (1, 9), (2, 9), (4, 11), (5, 13), (6, 13), (7, 14), (8, 16)]
+        {
+            let held = ruled.penalised(&penalty, Held::IDLE, at_ns);
+            assert_eq!(ruled.end_ns(held, at_ns), end_ns);
+            let refused_at = |now_ns: u64| {
+                let passed = now_ns / 7 - at_ns / 7;
+                matches!(
+                    ruled.standing(held.seen_later(passed), ruled.moment(now_ns)),
+                    Standing::Penalised
+                )
+            };
+            assert!((at_ns..end_ns).all(refused_at), "from {at_ns}");
+            assert!(!(end_ns..end_ns + 20).any(refused_at), "from {at_ns}");
+        }
+    }
+}

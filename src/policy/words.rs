@@ -1,0 +1,167 @@
+//! The words of a policy's text that say what happens at its limit: `soft 5%`, `count-denied 30s`,
+//! `penalty 10m after 3 extended`.
+
+use std::fmt;
+use std::iter::Peekable;
+use std::str::SplitWhitespace;
+use std::time::Duration;
+
+use super::text::{read_number, read_period};
+use super::{AtLimit, CountDenied, Penalty, Policy};
+use crate::error::{PolicyError, write_percent};
+use crate::quota::write_period;
+
+/// Makes an error of a reason.
+type Wrong<'w> = &'w dyn Fn(String) -> PolicyError;
+
+/// What was read so far.
+#[derive(Default)]
+pub(super) struct Words {
+    soft_bp: Option<u32>,
+    /// With its longest wait, if it has one.
+    count_denied: Option<Option<Duration>>,
+    penalty: Option<Penalty>,
+}
+
+impl Words {
+    /// Reads what a word begins, if it is one of these; says whether it is.
+    pub(super) fn read(
+        &mut self,
+        word: &str,
+        rest: &mut Peekable<SplitWhitespace<'_>>,
+        wrong: Wrong<'_>,
+    ) -> Result<bool, PolicyError> {
+        let twice = |given: bool| {
+            if given { Err(wrong(format!("{word} is given twice"))) } else { Ok(()) }
+        };
+        match word {
+            // Without a share it is the mode of a leaky bucket.
+            "soft" if rest.peek().is_some_and(|next| is_share(next)) => {
+                twice(self.soft_bp.is_some())?;
+                self.soft_bp = Some(read_share(rest.next().unwrap_or_default(), wrong)?);
+            }
+            "count-denied" => {
+                twice(self.count_denied.is_some())?;
+                let wait = rest.next_if(|next| is_length(next));
+                let wait = wait.map(|wait| read_period("wait of count-denied", wait, wrong));
+                self.count_denied = Some(wait.transpose()?);
+            }
+            "penalty" => {
+                twice(self.penalty.is_some())?;
+                self.penalty = Some(read_penalty(rest, wrong)?);
+            }
+            "after" | "extended" => {
+                return Err(wrong(format!(
+                    "{word:?} belongs to a penalty, as in penalty 10m after 3 extended"
+                )));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The policy with these words.
+    pub(super) fn apply(&self, mut policy: Policy) -> Result<Policy, PolicyError> {
+        if let Some(share_bp) = self.soft_bp {
+            policy = policy.soft(share_bp)?;
+        }
+        if let Some(most) = self.count_denied {
+            policy = policy.count_denied(most)?;
+        }
+        match self.penalty {
+            Some(Penalty { length, after, extended: false }) => policy.penalty(length, after),
+            Some(Penalty { length, after, extended: true }) => {
+                policy.extended_penalty(length, after)
+            }
+            None => Ok(policy),
+        }
+    }
+}
+
+fn is_share(word: &str) -> bool {
+    word.ends_with('%') || word.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+}
+
+fn is_length(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit()) || matches!(word, "s" | "m" | "h" | "d")
+}
+
+/// Reads `5%` or `0.25%` in hundredths of a percent.
+fn read_share(share: &str, wrong: Wrong<'_>) -> Result<u32, PolicyError> {
+    let Some(percent) = share.strip_suffix('%') else {
+        return Err(wrong(format!(
+            "the share {share:?} after soft needs its percent sign, as in soft 5%"
+        )));
+    };
+    let refuse = || {
+        wrong(format!(
+            "the share {share:?} after soft is not understood; \
+             write 0.01% to 100% with at most two decimals, as in soft 5% or soft 0.25%"
+        ))
+    };
+    let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
+    let is_number =
+        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(part) || part.len() > 2 {
+        return Err(refuse());
+    }
+    let hundredths = format!("{whole}{part:0<2}");
+    hundredths.parse().map_err(|_| refuse())
+}
+
+/// Reads `<length> after <n> [extended]`.
+fn read_penalty(
+    rest: &mut Peekable<SplitWhitespace<'_>>,
+    wrong: Wrong<'_>,
+) -> Result<Penalty, PolicyError> {
+    let example = "as in penalty 10m after 3";
+    let Some(length) = rest.next() else {
+        return Err(wrong(format!("penalty needs a length and a number of denials, {example}")));
+    };
+    let read = read_period("length of the penalty", length, wrong)?;
+    if rest.next_if_eq(&"after").is_none() {
+        let found = rest.peek().map_or("the end".to_string(), |word| format!("{word:?}"));
+        return Err(wrong(format!(
+            "penalty {length} is followed by {found}, not by after, {example}"
+        )));
+    }
+    let Some(after) = rest.next() else {
+        return Err(wrong(format!("penalty {length} after needs a number of denials, {example}")));
+    };
+    let count = read_number("the number of denials", after, wrong)?;
+    let after = u32::try_from(count)
+        .map_err(|_| wrong(format!("penalty after {count} denials is above {}", u32::MAX)))?;
+    let extended = rest.next_if_eq(&"extended").is_some();
+    Ok(Penalty { length: read, after, extended })
+}
+
+/// Writes the words as they are read, each with a blank before it.
+pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
+    let AtLimit { soft_bp, count_denied, penalty } = at_limit;
+    if soft_bp > 0 {
+        f.write_str(" soft ")?;
+        write_percent(f, soft_bp.into())?;
+    }
+    match count_denied {
+        CountDenied::No => {}
+        CountDenied::Yes => f.write_str(" count-denied")?,
+        CountDenied::UpTo(wait) => {
+            f.write_str(" count-denied ")?;
+            write_length(f, wait)?;
+        }
+    }
+    if let Some(Penalty { length, after, extended }) = penalty {
+        f.write_str(" penalty ")?;
+        write_length(f, length)?;
+        write!(f, " after {after}{}", if extended { " extended" } else { "" })?;
+    }
+    Ok(())
+}
+
+fn write_length(f: &mut fmt::Formatter<'_>, length: Duration) -> fmt::Result {
+    match u64::try_from(length.as_nanos()) {
+        Ok(0) => f.write_str("0s"),
+        Ok(ns) => write_period(f, ns, "1"),
+        Err(_) => write!(f, "{}s", length.as_secs()), // longer than 584 years: refused, but for show
+    }
+}

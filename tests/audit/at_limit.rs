@@ -1,0 +1,163 @@
+//! Soft and penalty on real threads: never above what the policy's bound allows, also while denials
+//! write the same word; and no admission inside anybody's penalty.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
+
+use crate::common::policy;
+use crate::gcra::excess;
+use crate::run::{Admission, Random, rounds, run};
+
+/// 105 units at once, 100 of them within the limit that it names; 100,000 per second.
+const SOFT: &str = "gcra 100000/s burst 100 soft 5%";
+
+/// The bound of the audit in `gcra`, with the softened burst in place of the burst.
+fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>) {
+    let request = |random: &mut Random, n: u64| {
+        (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1)
+    };
+    let period_ns = 1_000_000_000;
+    rounds(|decisions| {
+        let (fresh, over) = (fresh(), AtomicU64::new(0));
+        let check = |key, now_ns, cost| {
+            let decision = fresh(key, now_ns, cost);
+            // What is over leaves nothing of the limit that the policy names.
+            if let Decision::Allowed(permit) = decision {
+                assert!(!permit.is_over() || permit.remaining() == 0);
+                over.fetch_add(permit.is_over().into(), Relaxed);
+            }
+            decision
+        };
+        let mut admissions = run(decisions, u64::MAX, request, check);
+        // At most a tick of 2^-8 of a unit early.
+        let above = excess(&mut admissions, 100_000, period_ns, 105);
+        assert!(above <= period_ns / 256, "{above} of {period_ns} of a unit above the bound");
+        // Some of it is above the limit that it names: it is soft.
+        assert!(over.into_inner() > 0);
+        admissions.len()
+    });
+}
+
+#[test]
+fn a_soft_limit_never_exceeds_the_softened_bound_in_any_interval() {
+    audit_soft(|| {
+        let limiter = Limiter::with_clock(policy(SOFT), ManualClock::new());
+        Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
+    });
+    audit_soft(|| {
+        let table = KeyedLimiter::with_clock(policy(SOFT), 10, ManualClock::new()).unwrap();
+        Box::new(move |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns)))
+    });
+}
+
+/// Two units a second, and ten seconds of nothing after three denials in a row.
+const PENALTY: &str = "gcra 2/s burst 2 penalty 10s after 3";
+const PENALTY_NS: u64 = 10_000_000_000;
+
+/// All times of a phase are one instant, so that the order of the threads does not matter to what is
+/// right; the phases lie seven seconds apart, so that every other one lies in the penalty of the one
+/// before.
+const IN_STEP: u64 = 2_000;
+const PHASE_NS: u64 = 7_000_000_000;
+
+fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
+    move |random, n| (random.below(keys), n / IN_STEP * PHASE_NS, 1)
+}
+
+/// Begins of penalties by key, as the denials told them; each began `PENALTY_NS` before its end.
+type Begun = Mutex<BTreeMap<u64, Vec<u64>>>;
+
+fn noted<'a>(
+    check: impl Fn(u64, u64, u64) -> Decision + Sync + 'a,
+    begun: &'a Begun,
+) -> impl Fn(u64, u64, u64) -> Decision + Sync + 'a {
+    move |key, now_ns, cost| {
+        let decision = check(key, now_ns, cost);
+        if let Decision::Denied(denial) = decision
+            && denial.is_penalty()
+        {
+            let wait_ns = u64::try_from(denial.retry_after().unwrap().as_nanos()).unwrap();
+            assert!(wait_ns <= PENALTY_NS);
+            let begin_ns = now_ns + wait_ns - PENALTY_NS;
+            let mut begun = begun.lock().unwrap();
+            let of_key = begun.entry(key).or_default();
+            // Those of one penalty come one after the other, since the threads keep step.
+            if of_key.last() != Some(&begin_ns) {
+                of_key.push(begin_ns);
+            }
+        }
+        decision
+    }
+}
+
+/// Each key's admissions lie outside of its penalties: at an instant at which one begins there may be
+/// some, before it. A penalty follows on each instant at which the key was asked for three units more
+/// than it had.
+fn outside_of_penalties(admissions: &mut [Admission], begun: &Begun) -> usize {
+    admissions.sort_unstable();
+    let begun = begun.lock().unwrap();
+    assert!(!begun.is_empty());
+    for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
+        let begins = begun.get(&of_key[0].key).map_or(&[][..], Vec::as_slice);
+        for at_once in of_key.chunk_by(|a, b| a.now_ns == b.now_ns) {
+            let now_ns = at_once[0].now_ns;
+            assert!(at_once.len() <= 2, "{} at once", at_once.len());
+            let inside = |&&begin_ns: &&u64| begin_ns < now_ns && now_ns < begin_ns + PENALTY_NS;
+            let around = begins.iter().find(inside);
+            assert_eq!(around, None, "admitted at {now_ns} in the penalty from there");
+        }
+    }
+    admissions.len()
+}
+
+/// Every other phase, no key is admitted anything: when each was asked for often enough.
+fn every_other_phase(admissions: &[Admission]) {
+    for admission in admissions {
+        assert_eq!(admission.now_ns / PHASE_NS % 2, 0, "{admission:?}");
+    }
+}
+
+#[test]
+fn nobody_is_admitted_during_a_penalty_and_everybody_after_it() {
+    rounds(|count| {
+        let limiter = Limiter::with_clock(policy(PENALTY), ManualClock::new());
+        let begun = Begun::default();
+        let check = |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns));
+        let mut admissions = run(count, IN_STEP, request(1), noted(check, &begun));
+        every_other_phase(&admissions);
+        // In each of the others the whole burst, before the third denial.
+        let phases = (count / 4).div_ceil(IN_STEP).div_ceil(2);
+        assert_eq!(admissions.len() as u64, 2 * phases);
+        outside_of_penalties(&mut admissions, &begun)
+    });
+}
+
+#[test]
+fn no_key_of_many_is_admitted_during_its_penalty() {
+    rounds(|count| {
+        let table = KeyedLimiter::with_clock(policy(PENALTY), 1_000, ManualClock::new()).unwrap();
+        let begun = Begun::default();
+        let check = |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+        let mut admissions = run(count, IN_STEP, request(700), noted(check, &begun));
+        outside_of_penalties(&mut admissions, &begun)
+    });
+}
+
+#[test]
+fn a_limit_that_forgets_its_penalties_is_caught() {
+    let limiter = Limiter::with_clock(policy(PENALTY), ManualClock::new());
+    let plain = Limiter::with_clock(policy("gcra 2/s burst 2"), ManualClock::new());
+    let begun = Begun::default();
+    let check = |_, now_ns, cost| {
+        let now = Timestamp::from_nanos(now_ns);
+        let decision = limiter.check_at(cost, now);
+        // One in four phases.
+        if now_ns / PHASE_NS % 4 == 3 { plain.check_at(cost, now) } else { decision }
+    };
+    let mut admissions = run(100_000, IN_STEP, request(1), noted(check, &begun));
+    let caught = std::panic::catch_unwind(move || outside_of_penalties(&mut admissions, &begun));
+    assert!(caught.is_err());
+}
