@@ -20,6 +20,12 @@
 //!
 //! So no limit ever admits above its bound, and a request that is denied costs at most itself.
 //!
+//! # Denials that count
+//! A limit whose policy counts denials (`count-denied`, `penalty`) counts those that are its own: in the
+//! first round, where it is only asked, each that denies is told so by a compare-and-swap of its own. A
+//! denial by another limit leaves it as it was: no denial of its own, and no end of a row of them. What is
+//! put back where a charge is undone is the whole word, its row of denials with it.
+//!
 //! # Heterogeneous limits
 //! A [`Toll`] keeps where a key may live and not the key: limits of all key types are one type, on a
 //! borrowed slice, without a trait object and without an allocation. What an undo has to know is
@@ -145,6 +151,15 @@ impl Toll<'_> {
         }
     }
 
+    /// Counts this limit's denial, if its policy counts them; says how it is told.
+    fn refuse(&self, asked: Decision) -> Decision {
+        let counted = match &self.limit {
+            Limit::One(limiter) => limiter.refuse_at(self.cost, self.now),
+            Limit::Key(place) => place.refuse(self.cost, self.now),
+        };
+        counted.unwrap_or(asked)
+    }
+
     fn charge(&mut self) -> Decision {
         match self.limit {
             Limit::One(limiter) => self.charge_one(limiter),
@@ -163,7 +178,7 @@ impl Toll<'_> {
             let found = limiter.cell.load();
             let (decision, left) = meter.check(found, self.now, self.cost);
             if left == found {
-                return decision; // denied, or a cost of 0: nothing to write
+                return decision; // denied and not counted, or a cost of 0: nothing to write
             }
             if limiter.cell.replace(found, left) {
                 if let Decision::Allowed(permit) = decision {
@@ -329,6 +344,9 @@ fn wait(denial: &Denial) -> std::time::Duration {
 ///   nothing else happens. (In the exceptional case, of the one that denied.)
 /// * No lock, no allocation, and no thread waits for another.
 ///
+/// Under a policy that counts denials ([`AtLimit`](crate::AtLimit)) each limit counts its own, and none of
+/// another's; a denial by another limit does not end a row of them. One that asks for nothing counts nowhere.
+///
 /// A limit that is named twice is charged twice, or not at all.
 ///
 /// ```
@@ -369,7 +387,7 @@ fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
         toll.trace = None;
         let decision = toll.peek();
         if !decision.is_allowed() {
-            denied = denied.or(index, decision);
+            denied = denied.or(index, toll.refuse(decision));
         }
     }
     if denied.answer.is_some() {

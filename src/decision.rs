@@ -129,7 +129,7 @@ impl Decision {
     pub(crate) fn shortage(&self) -> u64 {
         let View { kernel, held, cost, .. } = self.view();
         match kernel {
-            Kernel::Gcra(gcra) => gcra.shortage(*held, *cost),
+            Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => gcra.shortage(*held, *cost),
             _ => 0,
         }
     }

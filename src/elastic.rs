@@ -10,6 +10,14 @@
 //!
 //! The own quota and the pool are two words, but a decision charges one of them: a denial by the own
 //! quota has written nothing when the pool is asked.
+//!
+//! # Policies that say what happens at the limit
+//! * *Soft*: the own quota is the softened one. What it admits is marked as ever; what is borrowed is not
+//!   over, since the pool has paid for it.
+//! * *Count-denied* and *penalty*: what the pool lends was not denied. So the own quota is tried first,
+//!   without counting; only when the pool has nothing either the denial is counted, by a second
+//!   compare-and-swap of the own word. What is borrowed neither counts nor ends a row of denials.
+//! * Under a penalty nothing is lent: it refuses everything.
 
 mod keyed;
 mod limiter;
@@ -44,14 +52,22 @@ pub struct ElasticDecision {
 }
 
 impl ElasticDecision {
-    /// Asks the pool if the own quota has denied.
+    /// Asks the pool if the own quota has denied. If both have, `refuse` counts it, where the policy
+    /// counts denials.
     #[inline]
-    fn of(own: Decision, lend: impl FnOnce(u64) -> bool) -> Self {
+    fn of(
+        own: Decision,
+        lend: impl FnOnce(u64) -> bool,
+        refuse: impl FnOnce(u64) -> Option<Decision>,
+    ) -> Self {
         match own {
             Decision::Denied(denial) if is_lendable(&denial) && lend(denial.cost()) => {
                 Self { decision: Decision::Allowed(denial.into_permit()), borrowed: true }
             }
-            decision => Self { decision, borrowed: false },
+            Decision::Denied(denial) => {
+                Self { decision: refuse(denial.cost()).unwrap_or(own), borrowed: false }
+            }
+            Decision::Allowed(_) => Self { decision: own, borrowed: false },
         }
     }
 
@@ -119,9 +135,15 @@ impl ElasticDecision {
 }
 
 /// Only what a quota denies for now is lent. A cost above the quota never fits, whatever can be spared:
-/// that is what its denial says. A key for which a table has no cell was not denied by its quota.
+/// that is what its denial says. A key for which a table has no cell was not denied by its quota, and a
+/// penalty refuses everything.
 fn is_lendable(denial: &Denial) -> bool {
-    !denial.is_never() && !denial.is_table_full() && denial.cost() > 0
+    !denial.is_never() && !denial.is_table_full() && !denial.is_penalty() && denial.cost() > 0
+}
+
+/// A question counts nothing.
+fn asked_only(_cost: u64) -> Option<Decision> {
+    None
 }
 
 /// What is borrowed at a time of the caller's, or only asked for.

@@ -19,6 +19,10 @@ use crate::limiter::Limiter;
 /// n units expires n emission intervals after it was taken, in the sense that nothing comes back then.
 /// Under a window policy they come back while the window is the one that was charged, else not at all.
 ///
+/// Under a policy that counts denials ([`AtLimit`](crate::AtLimit)) a lease counts as one request when it is
+/// taken, and each request that it passes on to the limiter as one more. A penalty does not reach units
+/// that were taken before it; they do not come back during it.
+///
 /// ```
 /// use tollgate::{Limiter, Quota};
 /// let limiter = Limiter::new(Quota::per_hour(100));
@@ -41,6 +45,8 @@ pub struct Lease<'a> {
     left: u64,
     /// What the last batch has charged.
     permit: Permit,
+    /// Whether what was taken last went beyond the limit that a soft policy names.
+    over: bool,
     /// Whether times are those of the limiter's own clock, which a drop can read.
     own_clock: bool,
 }
@@ -83,7 +89,8 @@ impl Limiter {
 
     fn take(&self, units: u64, now: Timestamp, own_clock: bool) -> Result<Lease<'_>, Denial> {
         let permit = self.check_at(units, now).into_result()?;
-        Ok(Lease { limiter: self, units, left: units, permit, own_clock })
+        let over = permit.is_over();
+        Ok(Lease { limiter: self, units, left: units, permit, over, own_clock })
     }
 }
 
@@ -140,12 +147,14 @@ impl Lease<'_> {
         let now = self.limiter.now();
         if self.own_clock {
             let batch = self.units.max(cost);
-            if let Decision::Allowed(permit) = self.limiter.check_at(batch, now) {
-                (self.left, self.permit) = (batch - cost, permit);
+            // A batch that does not fit was not asked for: it is no denial.
+            if let Decision::Allowed(permit) = self.limiter.try_at(batch, now) {
+                (self.left, self.permit, self.over) = (batch - cost, permit, permit.is_over());
                 return Ok(());
             }
         }
-        self.limiter.check_at(cost, now).into_result().map(|_| ())
+        self.over = self.limiter.check_at(cost, now).into_result()?.is_over();
+        Ok(())
     }
 
     /// Units that are left to spend.
@@ -159,6 +168,23 @@ impl Lease<'_> {
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
+    }
+
+    /// Whether what was taken last was admitted only because the policy is soft: see
+    /// [`Permit::is_over`]. It is so for the whole batch, whichever of its units is spent.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Policy, Quota};
+    /// let policy = Policy::from(Quota::per_hour(4)).soft(5_000)?;
+    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
+    /// let mut lease = limiter.lease(4).expect("a fresh limit");
+    /// assert!(!lease.is_over() && lease.spend(4));
+    /// assert!(lease.check(1).is_ok() && lease.is_over());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over
     }
 
     /// Ends the lease at a time of the caller's, and gives back what is left, less what has drained.

@@ -178,8 +178,10 @@ impl Step {
             None => {
                 let same = Self { cost: wish.denied_cost(), ..same };
                 match ruled.refuse(held, now_ns, same.cost) {
-                    Some(next) => Self { held: next, word: fields.pack(next, moment), ..same },
-                    None => same,
+                    Some(next) if wish.counts_its_denial() => {
+                        Self { held: next, word: fields.pack(next, moment), ..same }
+                    }
+                    _ => same,
                 }
             }
         };

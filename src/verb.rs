@@ -8,7 +8,12 @@
 //! up to     what fits, if that is anything
 //! reserve   all of it, also if it fits only w from now   debt + cost <= burst + rate * w
 //! charge    all of it, fit or not
+//! try       as check, but a denial is not counted yet
+//! refuse    nothing; a denial is counted, if it still is one
 //! ```
+//!
+//! The last two are one check in two halves, for who has another way between them (`elastic`, `lease`) or
+//! asks several limits first (`all`). Only policies that count denials tell them from a check.
 //!
 //! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now,
 //! and a charge takes what fits: a count has no place for more than its limit.
@@ -27,6 +32,10 @@ pub(crate) enum Verb {
     Reserve { wait_ns: u64, behind: u64 },
     /// The whole cost, as far as the word can remember it.
     Charge,
+    /// The whole cost, if it fits; a denial is not counted.
+    Try,
+    /// Nothing. Counts as denied what does not fit.
+    Refuse,
 }
 
 /// A verb, its cost, and how far the word at hand can reach.
@@ -49,7 +58,14 @@ impl Wish {
     /// Whether no state of the word could admit this, so that nothing needs to be done for it.
     #[inline(always)]
     pub(crate) fn is_never(self, kernel: &Kernel) -> bool {
-        matches!(self.verb, Verb::Check) && self.cost > kernel.limit()
+        let is_check = matches!(self.verb, Verb::Check | Verb::Try | Verb::Refuse);
+        is_check && self.cost > kernel.limit()
+    }
+
+    /// Whether a denial is to be counted, where the policy counts them.
+    #[inline(always)]
+    pub(crate) fn counts_its_denial(self) -> bool {
+        !matches!(self.verb, Verb::Try)
     }
 
     /// The cost that a denial speaks of: for as much as fits, one unit.
@@ -73,7 +89,12 @@ impl Verbs for Gcra {
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
         let Wish { verb, cost, most } = wish;
         match verb {
-            Verb::Check => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),
+            Verb::Check | Verb::Try => {
+                self.step(held, moment, late, cost).map(|held| Charged { held, cost })
+            }
+            Verb::Refuse => {
+                self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 })
+            }
             Verb::UpTo => {
                 let free = self.remaining(held, late);
                 if free == 0 && cost > 0 {
@@ -119,12 +140,15 @@ impl Verbs for Kernel {
             return gcra.apply(wish, held, moment, late);
         }
         let cost = match wish.verb {
-            Verb::Check | Verb::Reserve { .. } => wish.cost,
+            Verb::Check | Verb::Try | Verb::Refuse | Verb::Reserve { .. } => wish.cost,
             Verb::UpTo | Verb::Charge => wish.cost.min(self.remaining(held, moment, late)),
         };
         match wish.verb {
             Verb::UpTo if cost == 0 && wish.cost > 0 => None,
             Verb::Charge if cost == 0 => Some(Charged { held, cost }),
+            Verb::Refuse => {
+                self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 })
+            }
             _ => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),
         }
     }

@@ -233,6 +233,27 @@ impl Limiter {
         permit.charge().is_some_and(|charge| cell.undo(meter, charge, now).is_some())
     }
 
+    /// A check whose denial is not counted yet, where the policy counts them: [`refuse_at`] does so.
+    ///
+    /// [`refuse_at`]: Limiter::refuse_at
+    #[inline]
+    pub(crate) fn try_at(&self, cost: u64, now: Timestamp) -> Decision {
+        if self.meter.rules.count_denials() {
+            self.wish(Verb::Try, cost, now)
+        } else {
+            self.check_at(cost, now)
+        }
+    }
+
+    /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
+    /// counts none, or if it would be admitted by now.
+    pub(crate) fn refuse_at(&self, cost: u64, now: Timestamp) -> Option<Decision> {
+        if !self.meter.rules.count_denials() {
+            return None;
+        }
+        Some(self.wish(Verb::Refuse, cost, now)).filter(|decision| !decision.is_allowed())
+    }
+
     pub(crate) fn wish(&self, verb: Verb, cost: u64, now: Timestamp) -> Decision {
         let (cell, meter) = self.parts();
         cell.wish(meter, now, verb, cost)

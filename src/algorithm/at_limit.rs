@@ -69,6 +69,16 @@ impl Rules {
     pub(crate) fn are_none(&self) -> bool {
         !self.any
     }
+
+    /// Tells apart words whose ends of penalties mean different things; 0 without one.
+    pub(crate) fn end_quantum_ns(&self) -> u64 {
+        self.penalty.map_or(0, |penalty| penalty.quantum_ns)
+    }
+
+    /// Whether a denial is written, as far as it changes anything.
+    pub(crate) fn count_denials(&self) -> bool {
+        self.denied_most.is_some() || self.penalty.is_some()
+    }
 }
 
 /// An algorithm and the words of its policy.
@@ -217,8 +227,7 @@ impl Decides for Ruled<'_> {
     fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
         // So late that the distance was cut: what the word's time is cannot be written back.
         let is_cut = held.ahead == u64::MAX;
-        let writes = self.rules.denied_most.is_some() || self.rules.penalty.is_some();
-        if !writes || is_cut || cost == 0 || cost > self.kernel.limit() {
+        if !self.rules.count_denials() || is_cut || cost == 0 || cost > self.kernel.limit() {
             return None;
         }
         if planted(Fault::DenialNotWritten) {

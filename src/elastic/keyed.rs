@@ -11,7 +11,7 @@ use crate::keyed::KeyedLimiter;
 use crate::policy::Policy;
 
 use super::pool::SparePool;
-use super::{ElasticDecision, lend_at};
+use super::{ElasticDecision, asked_only, lend_at};
 
 /// A [`KeyedLimiter`] whose keys borrow from one [`SparePool`] what their own quota does not have.
 ///
@@ -98,7 +98,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     pub fn check(&self, key: &K, cost: u64) -> ElasticDecision {
         // The pool's time is read only if it is needed, after the key's line has arrived.
         let lend = |cost| self.pool.lend(cost, self.pool.now());
-        ElasticDecision::of(self.own.check(key, cost), lend)
+        let refuse = |cost| self.own.refuse(key, cost, None);
+        ElasticDecision::of(self.own.try_check(key, cost, None), lend, refuse)
     }
 
     /// [`check`](ElasticKeyedLimiter::check) at a time of the caller's. All times given to limits of one
@@ -114,7 +115,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> ElasticDecision {
-        ElasticDecision::of(self.own.check_at(key, cost, now), lend_at(&self.pool, now, true))
+        let lend = lend_at(&self.pool, now, true);
+        let refuse = |cost| self.own.refuse(key, cost, Some(now));
+        ElasticDecision::of(self.own.try_check(key, cost, Some(now)), lend, refuse)
     }
 
     /// Would a request of `cost` units for `key` be admitted now, and from where? Charges nothing.
@@ -129,7 +132,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     /// ```
     pub fn peek(&self, key: &K, cost: u64) -> ElasticDecision {
         let would_lend = |cost| self.pool.would_lend(cost, self.pool.now());
-        ElasticDecision::of(self.own.peek(key, cost), would_lend)
+        ElasticDecision::of(self.own.peek(key, cost), would_lend, asked_only)
     }
 
     /// [`peek`](ElasticKeyedLimiter::peek) at a time of the caller's.
@@ -143,7 +146,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> ElasticDecision {
-        ElasticDecision::of(self.own.peek_at(key, cost, now), lend_at(&self.pool, now, false))
+        let would_lend = lend_at(&self.pool, now, false);
+        ElasticDecision::of(self.own.peek_at(key, cost, now), would_lend, asked_only)
     }
 
     /// The keys' own quotas: for statistics. What is asked of it directly borrows nothing.

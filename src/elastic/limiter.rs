@@ -7,7 +7,7 @@ use crate::limiter::Limiter;
 use crate::policy::Policy;
 
 use super::pool::SparePool;
-use super::{ElasticDecision, lend_at};
+use super::{ElasticDecision, asked_only, lend_at};
 
 /// A [`Limiter`] that borrows from a [`SparePool`] what its own quota does not have.
 ///
@@ -85,7 +85,8 @@ impl ElasticLimiter {
     /// # Ok::<(), tollgate::SettingError>(())
     /// ```
     pub fn check_at(&self, cost: u64, now: Timestamp) -> ElasticDecision {
-        ElasticDecision::of(self.own.check_at(cost, now), lend_at(&self.pool, now, true))
+        let refuse = |cost| self.own.refuse_at(cost, now);
+        ElasticDecision::of(self.own.try_at(cost, now), lend_at(&self.pool, now, true), refuse)
     }
 
     /// Would a request of `cost` units be admitted now, and from where? Charges nothing.
@@ -110,7 +111,8 @@ impl ElasticLimiter {
     /// assert!(!limiter.peek_at(3, Timestamp::from_secs(1)).is_allowed());
     /// ```
     pub fn peek_at(&self, cost: u64, now: Timestamp) -> ElasticDecision {
-        ElasticDecision::of(self.own.peek_at(cost, now), lend_at(&self.pool, now, false))
+        let would_lend = lend_at(&self.pool, now, false);
+        ElasticDecision::of(self.own.peek_at(cost, now), would_lend, asked_only)
     }
 
     /// The own quota's limiter. What is asked of it directly borrows nothing.

@@ -74,6 +74,12 @@ impl Place<'_> {
         self.decide(Ask { now_ns: now.as_nanos(), cost, charge: false, verb: Verb::Check }).0
     }
 
+    /// Counts a denial that was only asked for: see [`Table::refuse`].
+    pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge: true, verb: Verb::Refuse };
+        self.table.refuse(self.identity, self.second, ask)
+    }
+
     /// Decides and charges; says what an undo needs to know, if anything was charged.
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
         self.decide(Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb: Verb::Check })

@@ -71,6 +71,7 @@ impl Layout {
             fineness: self.kernel.fineness(),
             epoch: self.epoch_units,
             back: self.back,
+            end_quantum_ns: self.rules.end_quantum_ns(),
         }
     }
 }
@@ -150,7 +151,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// A limiter that is [restored](KeyedLimiter::restore) from this admits what this one would have
     /// admitted, and in the worst case once more what was charged to a key after its word had been read.
     ///
-    /// The file has 304 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
+    /// The file has 376 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
     /// and 8. A copy of the table is in memory while it is written. The writer is flushed, not synced:
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
@@ -304,5 +305,11 @@ mod tests {
         assert_eq!(form("segmented-window 20/m x4").fineness, 0);
         assert_eq!(form("segmented-window 100/m x6").fineness, 1);
         assert_eq!(form("sliding-window 100/m").fineness, 0);
+        let ends = |words: &str| {
+            ["gcra 10/m", "fixed-window 100/m", "fixed-window 100/m from-first"]
+                .map(|text| form(&format!("{text} {words}")).end_quantum_ns)
+        };
+        assert_eq!(ends("soft 50% count-denied"), [0; 3]);
+        assert_eq!(ends("penalty 1h after 3"), [1, 10_000_000, 100_000]);
     }
 }

@@ -208,8 +208,8 @@ impl Table {
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
     }
 
-    /// For windows, for policies that say what happens at their limit, for new keys, and where a floor is not near. The request's time may have been read
-    /// again afterwards.
+    /// For windows, for policies that say what happens at their limit, for new keys, and where a floor is
+    /// not near. The request's time may have been read again afterwards.
     #[inline(never)]
     pub(super) fn decide_slowly(
         &self,
@@ -222,6 +222,20 @@ impl Table {
             Some(outcome) => outcome,
             None => self.install(identity, second, fresh),
         }
+    }
+
+    /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
+    /// counts none, if the key has no word to count it in, or if it would be admitted by now.
+    pub(super) fn refuse(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
+        let rules = &self.layout.rules;
+        if !rules.count_denials() || ask.cost == 0 {
+            return None;
+        }
+        let ask = Ask { charge: true, verb: Verb::Refuse, ..ask };
+        let outcome =
+            pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
+        let is_denied = outcome.verdict == Verdict::Denied;
+        is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
@@ -296,6 +310,7 @@ impl Table {
                 let cost = wish.denied_cost();
                 // Written only where the policy counts denials; for the argument see `cell`.
                 if ask.charge
+                    && wish.counts_its_denial()
                     && let Some(next) = algorithm.refuse(held, ask.now_ns, cost)
                 {
                     let next_word = self.layout.live(tag, next, algorithm, moment);

@@ -239,6 +239,26 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.table.amend(identity, second, &now, amendment)
     }
 
+    /// A check whose denial is not counted yet, where the policy counts them: [`refuse`] does so.
+    ///
+    /// [`refuse`]: KeyedLimiter::refuse
+    #[inline]
+    pub(crate) fn try_check(&self, key: &K, cost: u64, now: Option<Timestamp>) -> Decision {
+        match now {
+            _ if self.table.layout.rules.count_denials() => self.wish(key, Verb::Try, cost, now),
+            Some(now) => self.check_at(key, cost, now),
+            None => self.check(key, cost),
+        }
+    }
+
+    /// Counts the denial of a request that was only asked for, and tells of it; `None` if that is none.
+    pub(crate) fn refuse(&self, key: &K, cost: u64, now: Option<Timestamp>) -> Option<Decision> {
+        if !self.table.layout.rules.count_denials() {
+            return None;
+        }
+        self.place(key).refuse(cost, now.unwrap_or_else(|| self.now()))
+    }
+
     pub(crate) fn wish(&self, key: &K, verb: Verb, cost: u64, now: Option<Timestamp>) -> Decision {
         let identity = self.find_and_fetch(key);
         let first = self.table.shard(identity.first);

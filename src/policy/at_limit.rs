@@ -34,6 +34,20 @@ use crate::error::PolicyError;
 /// forgotten like any other that is idle; and whoever then comes with an older time is placed after the
 /// penalty, not in it. A new key that is denied only because it comes late has no word to count that in.
 ///
+/// # In all that is built on a limit
+/// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) knows all of it. A
+///   `take_up_to` or `reserve` that is denied is a denial like a check's, unless a check of that cost could
+///   never fit. A `charge` charges nothing during a penalty, and says so. An admission ends the row of
+///   denials also if it is cancelled later; a refund leaves the row as it is.
+/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's.
+/// * [`ElasticLimiter`](crate::ElasticLimiter): what the pool lends was not denied, is not over, and ends no
+///   row. During a penalty nothing is lent.
+/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
+/// * Snapshots hold it all: a restart ends neither a row nor a penalty.
+/// * Stripes, sliding logs and spare pools take a [`Quota`](crate::Quota), which says nothing of its limit;
+///   a sketch refuses such policies ([`SketchError::AtLimit`](crate::SketchError)), since others share its
+///   cells.
+///
 /// A cost that never fits, and a peek, change nothing under any of them. The end of a penalty is rounded
 /// up to what a word can tell apart: ticks for GCRA, and for windows a power of ten nanoseconds of which
 /// there are at least 1000 in a window (4096 in the words of a [`KeyedLimiter`](crate::KeyedLimiter)).

@@ -49,7 +49,7 @@ impl Limiter {
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(2));
     /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
-    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.bytes, 320);
+    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.bytes, 392);
     /// # Ok::<(), tollgate::SnapshotError>(())
     /// ```
     pub fn snapshot_at(
@@ -172,6 +172,7 @@ fn form(meter: &Meter) -> Form {
         count_bits,
         time_bits: 64 - count_bits,
         fineness: meter.kernel.fineness(),
+        end_quantum_ns: meter.rules.end_quantum_ns(),
         ..Form::default()
     }
 }

@@ -14,10 +14,10 @@ pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
 pub(super) const VERSION: u32 = 1;
 
 /// Without its checksum.
-pub(super) const PREAMBLE_BYTES: usize = 296;
+pub(super) const PREAMBLE_BYTES: usize = 368;
 
-/// The longest policy has fewer than 90 bytes.
-const POLICY_BYTES: usize = 128;
+/// The longest text of a policy has 180 bytes, were every number in it as long as a number gets.
+const POLICY_BYTES: usize = 192;
 
 /// The pointers of this machine, in bits.
 #[expect(clippy::cast_possible_truncation, reason = "128 at most")]
@@ -85,16 +85,19 @@ pub(crate) struct Form {
     /// The epoch, and how far back from now a word is read, in the algorithm's unit.
     pub(crate) epoch: u64,
     pub(crate) back: u64,
+    /// What the end of a penalty is rounded up to within a unit of time, in ns (GCRA: 1); 0 without one.
+    pub(crate) end_quantum_ns: u64,
 }
 
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cells, granule_bits, count_bits, time_bits, tag_bits, fineness, epoch, back } =
-            self;
+        let Self { cells, granule_bits, count_bits, time_bits, tag_bits, .. } = self;
+        let Self { fineness, epoch, back, end_quantum_ns, .. } = self;
         write!(
             f,
             "{tag_bits} bits of tag, {time_bits} of time and {count_bits} of counts in {cells} cells, \
-             fineness {fineness}, epoch {epoch}, back {back}, granule 2^{granule_bits} ns"
+             fineness {fineness}, epoch {epoch}, back {back}, ends of penalties in {end_quantum_ns} ns, \
+             granule 2^{granule_bits} ns"
         )
     }
 }
@@ -137,7 +140,7 @@ impl Preamble {
         let text_length = u8::try_from(text.len()).unwrap_or(0);
         put(&[form.cells, form.granule_bits, form.count_bits, form.time_bits, form.tag_bits]);
         put(&[text_length, 0, 0]);
-        for number in [form.fineness, form.epoch, form.back] {
+        for number in [form.fineness, form.epoch, form.back, form.end_quantum_ns] {
             put(&number.to_le_bytes());
         }
         for number in self.fingerprints.into_iter().chain(self.seeds.unwrap_or_default()) {
@@ -154,7 +157,7 @@ impl Preamble {
         let [length, now_ns, wall_ns, capacity, shards] = numbers(&mut rest);
         let [cells, granule_bits, count_bits, time_bits, tag_bits, text_length, zeros @ ..] =
             take::<8>(&mut rest);
-        let [fineness, epoch, back] = numbers(&mut rest);
+        let [fineness, epoch, back, end_quantum_ns] = numbers(&mut rest);
         let fingerprints = numbers(&mut rest);
         let seeds: [u64; 8] = numbers(&mut rest);
         let text: [u8; POLICY_BYTES] = take(&mut rest);
@@ -187,6 +190,7 @@ impl Preamble {
                 fineness,
                 epoch,
                 back,
+                end_quantum_ns,
             },
             fingerprints,
             seeds: (has_seeds == 1).then_some(seeds),
@@ -281,6 +285,7 @@ mod tests {
                 fineness: 11,
                 epoch: 12,
                 back: 13,
+                end_quantum_ns: 24,
             },
             fingerprints: [14, 15],
             seeds: Some([16, 17, 18, 19, 20, 21, 22, 23]),
@@ -291,8 +296,8 @@ mod tests {
     #[test]
     fn a_preamble_ends_with_its_policy() {
         let bytes = preamble("gcra 1/s burst 1").to_bytes();
-        assert_eq!(&bytes[168..168 + 17], b"gcra 1/s burst 1\0");
-        assert_eq!(PREAMBLE_BYTES, 168 + POLICY_BYTES);
+        assert_eq!(&bytes[176..176 + 17], b"gcra 1/s burst 1\0");
+        assert_eq!(PREAMBLE_BYTES, 176 + POLICY_BYTES);
     }
 
     #[test]
@@ -301,8 +306,12 @@ mod tests {
         let longest = "segmented-window 10000000000000000000/10000000000000000000ns x64";
         let with_burst =
             "gcra 10000000000000000000/10000000000000000000ns burst 10000000000000000000";
+        let words = "soft 99.99% count-denied 10000000000000000000ns \
+                     penalty 10000000000000000000ns after 4294967295 extended";
+        let [longest, with_burst] = [longest, with_burst].map(|text| format!("{text} {words}"));
+        assert_eq!(with_burst.len(), 180);
         for text in [longest, with_burst] {
-            let read = Preamble::from_bytes(&preamble(text).to_bytes()).expect("a preamble");
+            let read = Preamble::from_bytes(&preamble(&text).to_bytes()).expect("a preamble");
             assert_eq!(read.policy, text);
         }
     }
@@ -327,9 +336,9 @@ mod tests {
             (12, 3, "kind"),
             (14, 0, "kind of clock"),
             (15, 2, "mark of seeds"),
-            (61, 129, "length of the policy"),
+            (61, 193, "length of the policy"),
             (62, 1, "reserved bytes"),
-            (295, 1, "padding of the policy"),
+            (367, 1, "padding of the policy"),
         ] {
             let mut bytes = preamble("gcra 1/s burst 1").to_bytes();
             bytes[at] = value;

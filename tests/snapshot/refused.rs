@@ -159,7 +159,9 @@ fn another_limiter_is_refused_by_its_kind() {
 
 #[test]
 fn another_layout_is_refused() {
-    for (at, what) in [(56, "cells"), (64, "fineness"), (72, "epoch"), (80, "back")] {
+    for (at, what) in
+        [(56, "cells"), (64, "fineness"), (72, "epoch"), (80, "back"), (88, "ends of penalties")]
+    {
         let number = get(&file(), at) + 1;
         match told(at, number) {
             RestoreError::Layout { found, expected } => {
@@ -266,7 +268,7 @@ fn seeds_that_are_not_those_of_the_words_are_refused() {
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     for seed in 0..8 {
-        let at = 104 + 8 * seed;
+        let at = 112 + 8 * seed;
         let mut file = file.clone();
         let number = get(&file, at) ^ 1 << 17;
         put(&mut file, at, number);
@@ -286,7 +288,7 @@ fn a_file_that_promises_much_and_has_little_costs_little() {
         panic!("the shards do not fit the capacity");
     };
     put(&mut file, 48, shards);
-    put(&mut file, 16, 312 + 64 * shards);
+    put(&mut file, 16, 384 + 64 * shards);
     seal(&mut file);
     let mut restored = None;
     let allocations = measure(|| restored = Some(restore(&file).map(|_| ())));

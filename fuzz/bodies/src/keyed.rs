@@ -122,6 +122,10 @@ impl Observed {
         })
     }
 
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
     pub(crate) fn table(&self) -> &KeyedLimiter<u8> {
         &self.table
     }

@@ -78,7 +78,12 @@ fn snapshots() {
             policy: Gcra(QuotaCase { count: One, period: Second, burst: None }),
             capacity: 3,
             own_clock: false,
-            ops: Steps(vec![Check { key: 1, cost: Single },])
+            ops: Steps(vec![Check { key: 1, cost: Single },]),
+            rules: RulesCase {
+                soft_bp: 0,
+                counts: Counted,
+                penalty: Some(PenaltyCase { longer: 3, after: 0, extended: false })
+            }
         },
         keep: Some(300),
         sealed: true,

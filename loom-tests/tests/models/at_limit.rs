@@ -8,7 +8,9 @@
 //! Enough, because a denial that is written goes through the very loop of a charge: it depends on other
 //! threads only through the word that it finds. With two threads another's write can come before it, after
 //! it, or between its load and its compare-and-swap, and with a second request also after it has lost
-//! once. In a table the loop is the same but for the floor, which these requests stay within.
+//! once. In a table the loop is the same but for the floor, which these requests stay within. Under several
+//! limits a request is asked for first and its denial counted afterwards, so there is a load more between
+//! which another's write may come.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{key_in, table};
 use loom_tests::verdict::{UNEXPLAINED, assert_explained_from};
 use tollgate::control::{self, Fault};
-use tollgate::{Limiter, ManualClock, Policy};
+use tollgate::{Decision, Limiter, ManualClock, Policy, Quota, Timestamp, check_all_at};
 use tollgate_oracle::{AtLimit, CountDenied, Oracle, Penalty};
 
 use crate::limiter::{ask, gcra_algorithm};
@@ -115,6 +117,35 @@ fn in_a_table(after: u64, asks_ms: [u64; 2]) {
     races_for(&table, &oracle, &setup, lists, ask(asks_ms[0].max(asks_ms[1])));
 }
 
+/// A limit that is asked together with another, which has room for all.
+struct Joint {
+    limiter: Limiter,
+    wide: Limiter,
+}
+
+impl Limit for Joint {
+    fn decide(&self, ask: Ask) -> Decision {
+        let tolls = &mut [self.limiter.toll(ask.cost), self.wide.toll(ask.cost)];
+        let joint = check_all_at(tolls, Timestamp::from_millis(ask.now_ms));
+        joint.decision().expect("the answer of two limits")
+    }
+
+    fn look(&self, ask: Ask) -> Decision {
+        self.limiter.look(ask)
+    }
+}
+
+/// [`the_nth_denial`] and [`an_admission_in_between`], as one of two limits.
+fn among_two_limits(after: u64, asks_ms: [u64; 2]) {
+    let (policy, oracle) = penalty(1, 2, after, false);
+    let limiter = Limiter::with_clock(policy, ManualClock::new());
+    let wide = Limiter::with_clock(Quota::per_second(9), ManualClock::new());
+    let limits = Arc::new(Joint { limiter, wide });
+    let lists = asks_ms.map(|now_ms| vec![ask(1, now_ms)]).to_vec();
+    let last_ms = asks_ms[0].max(asks_ms[1]);
+    races_for(&limits, &oracle, &[ask(1, 5_000), ask(1, 5_000)], lists, ask(1, last_ms));
+}
+
 pub(crate) fn models() -> Vec<Model> {
     use Bound::None as Whole;
     use Fault::{
@@ -159,6 +190,15 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("the_nth_denial_in_a_table", Whole, || in_a_table(3, [5_000; 2]))
             .control("a_lost_denial_in_a_table_is_caught", PlainStoreForCas, UNEXPLAINED)
             .control("an_uncounted_denial_in_a_table_is_caught", DenialNotCounted, UNEXPLAINED),
+        Model::new("the_nth_denial_among_two_limits", Whole, || among_two_limits(3, [5_000; 2]))
+            .control("a_joint_denial_over_another_is_caught", PlainStoreForCas, UNEXPLAINED)
+            .control("an_uncounted_joint_denial_is_caught", DenialNotCounted, UNEXPLAINED),
+        Model::new("an_admission_among_two_limits", Whole, || among_two_limits(2, [6_000, 5_999]))
+            .control(
+                "a_row_that_outlives_a_joint_admission_is_caught",
+                DenialsOutliveAdmission,
+                UNEXPLAINED,
+            ),
         Model::new("an_admission_in_a_table", Whole, || in_a_table(2, [6_000, 5_999])).control(
             "a_row_that_outlives_in_a_table_is_caught",
             DenialsOutliveAdmission,
