@@ -45,22 +45,24 @@ impl Cell {
             Kernel::Gcra(gcra) => {
                 self.charge(gcra, Fields::TIME_ALONE, now, cost).decision(meter.kernel, 0)
             }
-            _ if meter.rules.are_none() => {
-                self.charge_window(meter, now, cost).decision(meter.kernel, 0)
-            }
             _ => {
-                let step = self.charge_ruled(meter, now, cost);
+                let step = self.charge_slowly(meter, now, cost);
                 step.decision(meter.kernel, meter.rules.soft_bp)
             }
         }
     }
 
+    /// For windows, and for policies that say what happens at their limit. One call for both: two would cost
+    /// the plain path a register.
     #[inline(never)]
-    fn charge_window(&self, meter: &Meter, now: Timestamp, cost: u64) -> Step {
-        self.charge(&meter.kernel, meter.fields, now, cost)
+    fn charge_slowly(&self, meter: &Meter, now: Timestamp, cost: u64) -> Step {
+        if meter.rules.are_none() {
+            self.charge(&meter.kernel, meter.fields, now, cost)
+        } else {
+            self.charge_ruled(meter, now, cost)
+        }
     }
 
-    /// For policies that say what happens at their limit.
     #[inline(never)]
     fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> Step {
         let ruled = meter.ruled();

@@ -92,9 +92,7 @@ impl Verbs for Gcra {
             Verb::Check | Verb::Try => {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
-            Verb::Refuse => {
-                self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 })
-            }
+            Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             Verb::UpTo => {
                 let free = self.remaining(held, late);
                 if free == 0 && cost > 0 {
@@ -146,9 +144,7 @@ impl Verbs for Kernel {
         match wish.verb {
             Verb::UpTo if cost == 0 && wish.cost > 0 => None,
             Verb::Charge if cost == 0 => Some(Charged { held, cost }),
-            Verb::Refuse => {
-                self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 })
-            }
+            Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             _ => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),
         }
     }

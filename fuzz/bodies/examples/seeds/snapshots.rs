@@ -15,7 +15,13 @@ fn table(policy: PolicyCase) -> KeyedCase {
         Advance { span: Thousandths(300), fine: 0 },
         Crowd { first: 5, keys: 3, cost: Rest },
     ];
-    KeyedCase { policy, capacity: 11, own_clock: false, ops: Steps(ops), rules: RulesCase::default() }
+    KeyedCase {
+        policy,
+        capacity: 11,
+        own_clock: false,
+        ops: Steps(ops),
+        rules: RulesCase::default(),
+    }
 }
 
 fn whole(policy: PolicyCase) -> SnapshotCase<'static> {
