@@ -36,12 +36,12 @@ fn later(secs: u64) -> Timestamp {
 /// A limit of its own, or that of a key: the same promises for both.
 enum One {
     Shared(Limiter),
-    Keyed(KeyedLimiter<str>),
+    Keyed(Box<KeyedLimiter<str>>),
 }
 
 impl One {
     fn both(text: &str) -> [Self; 2] {
-        [Self::Shared(limit(text)), Self::Keyed(table(text))]
+        [Self::Shared(limit(text)), Self::Keyed(Box::new(table(text)))]
     }
 
     fn check(&self, cost: u64, now: Timestamp) -> Decision {
