@@ -35,13 +35,13 @@ fn later(secs: u64) -> Timestamp {
 
 /// A limit of its own, or that of a key: the same promises for both.
 enum One {
-    Shared(Limiter),
+    Shared(Box<Limiter>),
     Keyed(Box<KeyedLimiter<str>>),
 }
 
 impl One {
     fn both(text: &str) -> [Self; 2] {
-        [Self::Shared(limit(text)), Self::Keyed(Box::new(table(text)))]
+        [Self::Shared(Box::new(limit(text))), Self::Keyed(Box::new(table(text)))]
     }
 
     fn check(&self, cost: u64, now: Timestamp) -> Decision {
