@@ -1,5 +1,6 @@
 //! [`Decision`]: the answer to one request. Small, `Copy`, and computed only as far as it is asked.
 
+mod late;
 mod marks;
 
 use std::fmt;

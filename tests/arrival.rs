@@ -1,0 +1,123 @@
+//! Latency compensation: late requests are decided at their own time, and never get more for it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::policy;
+use proptest::prelude::*;
+use tollgate::{KeyedLimiter, Lateness, Limiter, ManualClock, Meter, Timestamp, Word};
+
+const START_MS: u64 = 1_000_000;
+
+const ALGORITHMS: [&str; 7] = [
+    "gcra 10/s burst 3",
+    "fixed-window 10/s",
+    "fixed-window 10/s from-first",
+    "sliding-window 10/s",
+    "sliding-window 10/s round-down",
+    "sliding-window 10/s strict",
+    "segmented-window 10/s x2",
+];
+
+fn ms(ms: u64) -> Timestamp {
+    Timestamp::from_millis(START_MS + ms)
+}
+
+#[test]
+fn an_arrival_is_believed_between_the_longest_lateness_ago_and_now() {
+    let now = ms(1_000);
+    let lateness = Lateness::at_most(Duration::from_millis(300));
+    for (arrived, decided) in [(0, 700), (699, 700), (700, 700), (701, 701), (1_000, 1_000)] {
+        assert_eq!(lateness.arrival(ms(arrived), now), ms(decided));
+    }
+    assert_eq!(lateness.arrival(Timestamp::from_nanos(u64::MAX), now), now);
+    // Where there is no time so long ago, the earliest; and nothing overflows.
+    assert_eq!(lateness.arrival(Timestamp::default(), Timestamp::from_nanos(7)).as_nanos(), 0);
+    let latest = Timestamp::from_nanos(u64::MAX);
+    let any = Lateness::at_most(Duration::MAX);
+    assert_eq!(any.arrival(Timestamp::default(), latest), Timestamp::default());
+    assert_eq!(Lateness::at_most(Duration::ZERO).arrival(Timestamp::default(), latest), latest);
+}
+
+/// Requests that came every 100 ms for 2 s, decided together 500 ms after the last.
+fn held_up(text: &str, lateness: Lateness) -> [usize; 2] {
+    let now = ms(2_400);
+    let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+    let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, ManualClock::new()).unwrap();
+    let arrivals = (0..20).map(|nth| lateness.arrival(ms(100 * nth), now));
+    let admitted = arrivals.map(|at| {
+        (limiter.check_at(1, at).is_allowed(), keyed.check_at("key", 1, at).is_allowed())
+    });
+    let told: Vec<_> = admitted.collect();
+    [told.iter().filter(|told| told.0).count(), told.iter().filter(|told| told.1).count()]
+}
+
+#[test]
+fn who_came_evenly_and_was_held_up_is_admitted_as_if_on_time() {
+    let lateness = Lateness::at_most(Duration::from_secs(3));
+    assert_eq!(held_up("gcra 10/s burst 1", lateness), [20, 20]);
+    assert_eq!(held_up("gcra 10/s burst 3", lateness), [20, 20]);
+    // Without, and as far as they are later than is believed, it is a burst.
+    assert_eq!(held_up("gcra 10/s burst 3", Lateness::at_most(Duration::ZERO)), [3, 3]);
+    assert_eq!(held_up("gcra 10/s burst 1", Lateness::at_most(Duration::from_millis(900))), [5, 5]);
+}
+
+#[test]
+fn a_late_request_gets_nothing_back_that_was_spent() {
+    for text in ALGORITHMS {
+        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        let lateness = Lateness::at_most(Duration::from_millis(400));
+        let now = ms(10_000);
+        while limiter.check_at(1, now).is_allowed() {}
+        for arrived in (9_000..=11_000).step_by(50).chain([0, 1_000_000]) {
+            let at = lateness.arrival(ms(arrived), now);
+            assert!(!limiter.check_at(1, at).is_allowed(), "{text}: arrived at {arrived}");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_of_a_wait_is_told_from_when_it_is_answered() {
+    let limiter = Limiter::with_clock(policy("gcra 1/s burst 1"), ManualClock::new());
+    assert!(limiter.check_at(1, ms(0)).is_allowed());
+    let denial = limiter.check_at(1, ms(100)).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_millis(900)));
+    let left = |at| denial.retry_after_at(ms(at)).unwrap().as_millis();
+    assert_eq!([0, 100, 400, 999, 1_000, 5_000].map(left), [1_000, 900, 600, 1, 0, 0]);
+    let never = limiter.check_at(2, ms(100)).into_result().unwrap_err();
+    assert_eq!(never.retry_after_at(ms(100)), None);
+}
+
+proptest! {
+    /// In the limiter's time: burst + floor(rate * (W + most)) in any closed interval of length W.
+    #[test]
+    fn in_the_limiters_time_an_interval_holds_no_more_than_the_bound_of_one_that_is_longer(
+        burst in 1_u64..5,
+        most_ms in 0_u64..400,
+        requests in prop::collection::vec((0_u64..60, 0_u64..600, any::<bool>()), 1..120),
+    ) {
+        // 10 a second: whole ticks.
+        let policy = policy(&format!("gcra 10/s burst {burst}"));
+        let (meter, lateness) = (Meter::new(policy), Lateness::at_most(Duration::from_millis(most_ms)));
+        let (mut word, mut now_ms, mut admitted) = (Word::UNUSED, 1_000, Vec::new());
+        for (on_ms, late_ms, is_ahead) in requests {
+            now_ms += on_ms;
+            let claimed = if is_ahead { now_ms + late_ms } else { now_ms - late_ms };
+            let at = lateness.arrival(ms(claimed), ms(now_ms));
+            let (decision, next) = meter.check(word, at, 1);
+            word = next;
+            if decision.is_allowed() {
+                admitted.push(now_ms);
+            }
+        }
+        for (nth, first) in admitted.iter().enumerate() {
+            for (other, last) in admitted.iter().enumerate().skip(nth) {
+                let units = (other - nth) as u64 + 1;
+                prop_assert!(units <= burst + (last - first + most_ms) / 100);
+            }
+        }
+    }
+}
