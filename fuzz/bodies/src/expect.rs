@@ -248,7 +248,11 @@ fn compare(
     Ok(())
 }
 
-fn same<T: Copy + PartialEq + Debug>(what: &str, told: T, expected: T) -> Result<(), String> {
+pub(crate) fn same<T: Copy + PartialEq + Debug>(
+    what: &str,
+    told: T,
+    expected: T,
+) -> Result<(), String> {
     if told == expected { Ok(()) } else { Err(format!("{what} {told:?}, expected {expected:?}")) }
 }
 
