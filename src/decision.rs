@@ -266,10 +266,15 @@ impl Permit {
         Timestamp::from_nanos(self.view.now_ns)
     }
 
-    /// The first instant at which the debt that it left is no more than the burst.
+    /// The first instant at which the debt that it left is no more than the burst. What a window admits
+    /// it admits at once, also when it has begun later than the request's time.
     pub(crate) fn ready_at(&self) -> Timestamp {
-        let View { kernel, held, at_ns, .. } = self.view;
-        Timestamp::from_nanos(kernel.ready_ns(held, at_ns, 0))
+        let View { kernel, held, at_ns, now_ns, .. } = self.view;
+        Timestamp::from_nanos(if kernel.is_gcra() {
+            kernel.ready_ns(held, at_ns, 0)
+        } else {
+            now_ns
+        })
     }
 
     /// What this permit has charged, if it has charged anything.

@@ -175,6 +175,17 @@ fn a_window_reserves_what_fits_now_and_nothing_else() {
 }
 
 #[test]
+fn a_late_request_uses_what_it_reserves_of_a_window_at_once() {
+    for text in WINDOWS {
+        let limiter = Limiter::new(policy(text));
+        assert!(limiter.check_at(3, Timestamp::from_secs(120)).is_allowed(), "{text}");
+        let late = Timestamp::from_secs(119);
+        let place = limiter.reserve_at(2, Duration::from_secs(600), late).unwrap();
+        assert_eq!((place.ready_at(), place.wait()), (late, Duration::ZERO), "{text}");
+    }
+}
+
+#[test]
 fn a_reset_limit_is_as_never_used() {
     let texts: Vec<_> = WINDOWS.into_iter().chain(["gcra 10/m"]).collect();
     each(&texts, |subject, clock, text| {

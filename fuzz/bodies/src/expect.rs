@@ -332,7 +332,11 @@ fn compare_soft(
     compare_denial(model, now_ns, (expected, decision), &first)
 }
 
-fn same<T: Copy + PartialEq + Debug>(what: &str, told: T, expected: T) -> Result<(), String> {
+pub(crate) fn same<T: Copy + PartialEq + Debug>(
+    what: &str,
+    told: T,
+    expected: T,
+) -> Result<(), String> {
     if told == expected { Ok(()) } else { Err(format!("{what} {told:?}, expected {expected:?}")) }
 }
 

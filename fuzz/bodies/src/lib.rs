@@ -18,10 +18,12 @@ mod policy;
 mod replay;
 mod rules;
 mod sketch;
+mod sliding_log;
 mod snapshot;
 mod step;
 mod targets;
 mod text;
+mod verbs;
 
 pub use expect::Plant;
 pub use keyed::{KeyedCase, Op};
@@ -31,10 +33,12 @@ pub use meter::{GcraCase, WindowCase};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
 pub use rules::{Counts, PenaltyCase, RulesCase};
 pub use sketch::SketchCase;
+pub use sliding_log::SlidingLogCase;
 pub use snapshot::{Bytes, SnapshotCase};
 pub use step::{Cost, Span, Step, Steps};
 pub use targets::{TARGETS, Target};
 pub use text::TextCase;
+pub use verbs::{Verb, VerbCase};
 
 /// Everything that the source of a failure names: `use tollgate_fuzz_bodies::source::*;`.
 pub mod source {
@@ -43,6 +47,7 @@ pub mod source {
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{
-        GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, TextCase, WindowCase,
+        GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, SlidingLogCase, TextCase,
+        Verb::*, VerbCase, WindowCase,
     };
 }

@@ -43,7 +43,7 @@ pub enum Period {
 }
 
 impl Period {
-    fn nanos(self) -> u64 {
+    pub(crate) fn nanos(self) -> u64 {
         let nanos = match self {
             Self::Second => 1_000_000_000,
             Self::Minute => 60_000_000_000,

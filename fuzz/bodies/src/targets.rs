@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use arbitrary::{Arbitrary, Unstructured};
 
 use crate::{
-    GcraCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SnapshotCase, TextCase, WindowCase,
+    GcraCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SlidingLogCase, SnapshotCase,
+    TextCase, VerbCase, WindowCase,
 };
 
 /// One target.
@@ -20,7 +21,7 @@ pub struct Target {
 }
 
 /// The targets of `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 10] = [
     Target {
         name: "gcra_oracle",
         run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
@@ -45,6 +46,16 @@ pub const TARGETS: [Target; 8] = [
         name: "sketch_ops",
         run: |bytes, plant| read::<SketchCase>(bytes).run_against(plant),
         source: |bytes| source(&read::<SketchCase>(bytes)),
+    },
+    Target {
+        name: "log_ops",
+        run: |bytes, plant| read::<SlidingLogCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<SlidingLogCase>(bytes)),
+    },
+    Target {
+        name: "verb_ops",
+        run: |bytes, plant| read::<VerbCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<VerbCase>(bytes)),
     },
     Target {
         name: "policy_text",

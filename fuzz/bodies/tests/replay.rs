@@ -100,6 +100,16 @@ fn sketch_ops_seeds() {
 }
 
 #[test]
+fn log_ops_seeds() {
+    replay("log_ops");
+}
+
+#[test]
+fn verb_ops_seeds() {
+    replay("verb_ops");
+}
+
+#[test]
 fn policy_text_seeds() {
     replay("policy_text");
 }
@@ -192,6 +202,41 @@ fn sketch_ops_one_nanosecond_too_early_is_caught() {
 #[test]
 fn sketch_ops_more_than_the_bound_is_caught() {
     caught("sketch_ops", Plant::Bound, "more than");
+}
+
+#[test]
+fn log_ops_one_unit_too_many_is_caught() {
+    caught("log_ops", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn log_ops_one_nanosecond_too_early_is_caught() {
+    caught("log_ops", Plant::Answer, "told reset");
+}
+
+#[test]
+fn log_ops_more_than_the_bound_is_caught() {
+    caught("log_ops", Plant::Bound, "more than its bound");
+}
+
+#[test]
+fn log_ops_a_full_table_is_caught() {
+    caught("log_ops", Plant::Cell, "there is no entry left");
+}
+
+#[test]
+fn verb_ops_one_unit_too_many_is_caught() {
+    caught("verb_ops", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn verb_ops_a_refused_cancellation_is_caught() {
+    caught("verb_ops", Plant::Answer, "nobody was behind it");
+}
+
+#[test]
+fn verb_ops_units_out_of_nothing_are_caught() {
+    caught("verb_ops", Plant::Bound, "units out of nothing");
 }
 
 #[test]

@@ -71,6 +71,32 @@ fn requests_of_a_sketch() {
 }
 
 #[test]
+fn requests_of_logs() {
+    is_printed_as(pasted!(SlidingLogCase {
+        limit: 4,
+        window: Millis(100),
+        capacity: Some(7),
+        ops: Steps(vec![Check { key: 7, cost: Rest }, Advance { span: ToRetry, fine: 0 },])
+    }));
+}
+
+#[test]
+fn verbs() {
+    is_printed_as(pasted!(VerbCase {
+        policy: Gcra(QuotaCase { count: Small(10), period: Second, burst: None }),
+        keyed: true,
+        verbs: Steps(vec![
+            Take { cost: Units(3) },
+            Reserve { cost: Whole, thousandths: 900 },
+            Refund { nth: 0, most: 2 },
+            Later { span: Intervals(1), fine: 0 },
+            Cancel { nth: 0 },
+            Reset,
+        ])
+    }));
+}
+
+#[test]
 fn snapshots() {
     is_printed_as(pasted!(Whatever(Bytes(b"TOLLGATE\x01"))));
     is_printed_as(pasted!(Changed {

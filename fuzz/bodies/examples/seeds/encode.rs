@@ -3,8 +3,8 @@
 
 use tollgate_fuzz_bodies::{
     Amount, Bytes, Cost, Counts, GcraCase, KeyedCase, LayoutCase, Op, PenaltyCase, Period,
-    PolicyCase, QuotaCase, RulesCase, Shape, SketchCase, SnapshotCase, Span, Step, Steps,
-    WindowCase,
+    PolicyCase, QuotaCase, RulesCase, Shape, SketchCase, SlidingLogCase, SnapshotCase, Span, Step,
+    Steps, Verb, VerbCase, WindowCase,
 };
 
 /// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
@@ -115,6 +115,11 @@ variants!(Op of 5 {
     0 Check { key, cost }, 1 Crowd { first, keys, cost }, 2 Peek { key, cost },
     3 Advance { span, fine }, 4 Back { span, fine },
 });
+variants!(Verb of 9 {
+    0 Take { cost }, 1 UpTo { cost }, 2 Charge { cost }, 3 Reserve { cost, thousandths },
+    4 Refund { nth, most }, 5 Cancel { nth }, 6 Reset, 7 Later { span, fine },
+    8 Earlier { span, fine },
+});
 
 macro_rules! fields {
     ($($type:ident { $($name:ident),* })*) => {$(
@@ -136,4 +141,6 @@ fields! {
     LayoutCase { policy, start_ns, steps, rules }
     KeyedCase { policy, capacity, own_clock, ops, rules }
     SketchCase { policy, rows, cells, ops }
+    SlidingLogCase { limit, window, capacity, ops }
+    VerbCase { policy, keyed, verbs }
 }

@@ -9,9 +9,11 @@
 mod encode;
 mod limits;
 mod lines;
+mod logs;
 mod sketches;
 mod snapshots;
 mod tables;
+mod verbs;
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -33,6 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_cases(&root.join("layout_roundtrip"), &tables::layouts())?;
     write_cases(&root.join("keyed_ops"), &tables::many_keys())?;
     write_cases(&root.join("sketch_ops"), &sketches::sketches())?;
+    write_cases(&root.join("log_ops"), &logs::logs())?;
+    write_cases(&root.join("verb_ops"), &verbs::verbs())?;
     let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
     write_all(&root.join("policy_text"), policies)?;
     write_all(&root.join("log_line"), lines::LOGS)?;

@@ -10,7 +10,7 @@ use crate::tables::{
 };
 
 /// One key alone: drained, and asked again before and at each wait, late and in time.
-fn alone() -> Vec<Op> {
+pub(crate) fn alone() -> Vec<Op> {
     let mut ops = vec![on(Periods(7)), check(1, Units(2)), check(1, Rest), check(1, Single)];
     for cost in [Single, Units(2), Whole] {
         ops.extend([
@@ -29,7 +29,7 @@ fn alone() -> Vec<Op> {
 }
 
 /// A key that asks for all it can get, among others who do too.
-fn greedy() -> Vec<Op> {
+pub(crate) fn greedy() -> Vec<Op> {
     let mut ops = vec![on(Periods(3))];
     for round in 0..20_u8 {
         ops.extend([
@@ -44,7 +44,7 @@ fn greedy() -> Vec<Op> {
 }
 
 /// Up to the end of time, over it, and back.
-fn to_the_end() -> Vec<Op> {
+pub(crate) fn to_the_end() -> Vec<Op> {
     vec![
         on(To(crate::limits::LATEST_NS - 5_000)),
         Crowd { first: 0, keys: 20, cost: Whole },

@@ -1,0 +1,252 @@
+//! A sliding log, alone and as a key of a table of logs, against the model and the list of all it admitted.
+//!
+//! While time does not run backward every answer is the model's. When it does, what fits the list of all
+//! that was ever admitted is admitted; and whatever the times, no window of the list holds more than the
+//! limit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ahash::RandomState;
+use arbitrary::Arbitrary;
+use tollgate::{Decision, KeyedLogLimiter, LogLimiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Verdict};
+
+use crate::expect::{LATEST_NS, Plant, same};
+use crate::keyed::{Op, hashers};
+use crate::policy::{Period, period_ns};
+use crate::step::{Cost, Pace, STEPS_MAX, Steps, nanos_of};
+
+/// Target `log_ops`: requests of a sliding log, or of a few keys with a log each.
+#[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
+pub struct SlidingLogCase {
+    /// One unit more than this in each window.
+    pub limit: u8,
+    /// The window.
+    pub window: Period,
+    /// A table for one key more than this, modulo 20; or one log for all keys.
+    pub capacity: Option<u8>,
+    /// What happens.
+    pub ops: Steps<Op>,
+}
+
+impl SlidingLogCase {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        // A log's time ends after 2^63 ns, in 2262: no unit is told to leave its window later.
+        let window = Duration::from_nanos(self.window.nanos() % (1 << 62));
+        let Ok(quota) = Quota::try_per(u64::from(self.limit) + 1, window) else { return };
+        let Some(logs) = Logs::new(quota, self.capacity) else { return };
+        let mut observed = Observed::new(quota, logs, plant);
+        for op in &self.ops.0 {
+            match *op {
+                Op::Check { key, cost } => observed.request(key, cost, true),
+                Op::Crowd { first, keys, cost } => (0..=keys % 64)
+                    .for_each(|number| observed.request(first.wrapping_add(number), cost, true)),
+                Op::Peek { key, cost } => observed.request(key, cost, false),
+                Op::Advance { span, fine } => {
+                    observed.move_by(|pace| pace.move_by(span, fine, false))
+                }
+                Op::Back { span, fine } => observed.move_by(|pace| pace.move_by(span, fine, true)),
+            }
+        }
+        observed.no_window_holds_more();
+    }
+}
+
+/// One log for all keys, or one for each.
+#[derive(Debug)]
+enum Logs {
+    One(LogLimiter),
+    Keyed(KeyedLogLimiter<u8, RandomState>),
+}
+
+impl Logs {
+    fn new(quota: Quota, capacity: Option<u8>) -> Option<Self> {
+        match capacity {
+            None => LogLimiter::with_clock(quota, ManualClock::new()).ok().map(Self::One),
+            Some(more) => {
+                let capacity = usize::from(more % 20) + 1;
+                KeyedLogLimiter::with_hashers(quota, capacity, ManualClock::new(), hashers())
+                    .ok()
+                    .map(Self::Keyed)
+            }
+        }
+    }
+
+    fn decide(&self, key: u8, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        match (self, charge) {
+            (Self::One(log), true) => log.check_at(cost, now),
+            (Self::One(log), false) => log.peek_at(cost, now),
+            (Self::Keyed(logs), true) => logs.check_at(&key, cost, now),
+            (Self::Keyed(logs), false) => logs.peek_at(&key, cost, now),
+        }
+    }
+}
+
+/// Of one log: its model, and what it admitted, as times and costs.
+#[derive(Debug)]
+struct Known {
+    model: Oracle,
+    admitted: Vec<(u64, u64)>,
+}
+
+/// Logs, and what is expected of them.
+#[derive(Debug)]
+struct Observed {
+    quota: Quota,
+    window_ns: u64,
+    plant: Plant,
+    logs: Logs,
+    pace: Pace,
+    known: BTreeMap<u8, Known>,
+    /// Whether time never ran backward.
+    forward: bool,
+    requests: usize,
+}
+
+impl Observed {
+    fn new(quota: Quota, logs: Logs, plant: Plant) -> Self {
+        let policy = Policy::from(quota);
+        // No floor and no wrap here: these spans just lead far.
+        let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
+        let (window_ns, known) = (period_ns(policy), BTreeMap::new());
+        Self { quota, window_ns, plant, logs, pace, known, forward: true, requests: 0 }
+    }
+
+    fn move_by(&mut self, how: impl FnOnce(&mut Pace)) {
+        let before_ns = self.pace.now_ns;
+        how(&mut self.pace);
+        self.pace.now_ns = self.pace.now_ns.min(LATEST_NS);
+        self.forward &= self.pace.now_ns >= before_ns;
+    }
+
+    /// Makes a request, or asks whether it would be admitted.
+    fn request(&mut self, key: u8, cost: Cost, charge: bool) {
+        if self.requests == STEPS_MAX {
+            return;
+        }
+        self.requests += 1;
+        let key = if matches!(self.logs, Logs::One(_)) { 0 } else { key };
+        let now = Timestamp::from_nanos(self.pace.now_ns);
+        let remaining = self.logs.decide(key, 0, now, false).remaining();
+        let cost = cost.units(self.quota.count(), remaining);
+        let peeked = self.logs.decide(key, cost, now, false);
+        let decision = self.logs.decide(key, cost, now, charge);
+        let told =
+            format!("{}, request {}, key {key}, {cost} at {now:?}", self.quota, self.requests);
+        assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{told}: asked first, {peeked:?}");
+        self.pace.heard(&decision);
+        if let Err(reason) = self.follow(key, cost, charge, &decision) {
+            panic!("{told}: {reason}");
+        }
+        if matches!(self.logs, Logs::One(_)) {
+            self.a_wait_is_exact(cost, &decision);
+        }
+    }
+
+    fn follow(
+        &mut self,
+        key: u8,
+        cost: u64,
+        charge: bool,
+        decision: &Decision,
+    ) -> Result<(), String> {
+        let (now_ns, window_ns, limit) = (self.pace.now_ns, self.window_ns, self.quota.count());
+        let more = u64::from(self.plant == Plant::Limit);
+        let known = self.known.entry(key).or_insert_with(|| Known {
+            model: Oracle::new(Model::SlidingLog { limit: limit + more, window_ns }),
+            admitted: Vec::new(),
+        });
+        let full = matches!(decision, Decision::Denied(denial) if denial.is_table_full());
+        if full && self.plant == Plant::Cell {
+            return Err("there is no entry left".to_owned());
+        }
+        let within = inside(&known.admitted, window_ns, now_ns);
+        if charge && decision.is_allowed() {
+            known.admitted.push((now_ns, cost));
+        }
+        if full {
+            let idle = !self.forward || known.model.is_idle(now_ns);
+            return if idle { Ok(()) } else { Err("a live key lost its entry".to_owned()) };
+        }
+        if self.forward {
+            return agrees(&mut known.model, (now_ns, cost, charge), self.plant, decision);
+        }
+        let fits = within + u128::from(cost) <= u128::from(limit);
+        if fits && !decision.is_allowed() && matches!(self.logs, Logs::One(_)) {
+            return Err(format!("denied, with {within} of {limit} taken"));
+        }
+        Ok(())
+    }
+
+    /// Who was told to wait is admitted then and not before, if nothing else happens.
+    fn a_wait_is_exact(&self, cost: u64, decision: &Decision) {
+        let Decision::Denied(denial) = decision else { return };
+        assert_eq!(denial.is_never(), cost > self.quota.count());
+        let Some(wait) = denial.retry_after() else { return };
+        let then_ns = self.pace.now_ns.saturating_add(nanos_of(wait));
+        let admitted =
+            |at_ns| self.logs.decide(0, cost, Timestamp::from_nanos(at_ns), false).is_allowed();
+        if then_ns < LATEST_NS {
+            let ready = [then_ns, then_ns - 1].map(admitted);
+            assert_eq!(ready, [true, false], "{}, {cost}: told retry {wait:?}", self.quota);
+        }
+    }
+
+    /// Over all that was admitted: a fullest window begins where something was admitted.
+    fn no_window_holds_more(&self) {
+        let most = u128::from(self.quota.count() - u64::from(self.plant == Plant::Bound));
+        for (key, known) in &self.known {
+            for &(from_ns, _) in &known.admitted {
+                let window = u128::from(from_ns)..u128::from(from_ns) + u128::from(self.window_ns);
+                let inside = known.admitted.iter().filter(|(at, _)| window.contains(&(*at).into()));
+                let units: u128 = inside.map(|&(_, cost)| u128::from(cost)).sum();
+                assert!(
+                    units <= most,
+                    "{}, key {key}: {units} from {from_ns}: more than its bound",
+                    self.quota
+                );
+            }
+        }
+    }
+}
+
+/// The units that were admitted less than a window ago, or are of later times.
+fn inside(admitted: &[(u64, u64)], window_ns: u64, now_ns: u64) -> u128 {
+    let is_inside = |at_ns: u64| u128::from(at_ns) + u128::from(window_ns) > u128::from(now_ns);
+    admitted.iter().filter(|(at_ns, _)| is_inside(*at_ns)).map(|&(_, cost)| u128::from(cost)).sum()
+}
+
+/// Takes the request, and compares every answer.
+fn agrees(
+    model: &mut Oracle,
+    (now_ns, cost, charge): (u64, u64, bool),
+    plant: Plant,
+    decision: &Decision,
+) -> Result<(), String> {
+    let expected = if charge { model.check(now_ns, cost) } else { model.peek(now_ns, cost) };
+    let told = match decision {
+        Decision::Allowed(_) => Verdict::Allowed,
+        Decision::Denied(denial) if denial.is_never() => Verdict::Never,
+        Decision::Denied(_) => Verdict::Denied,
+    };
+    same("verdict", told, expected)?;
+    same("told remaining", decision.remaining(), model.remaining(now_ns))?;
+    let less = u32::from(plant == Plant::Answer);
+    let expected = |wait: BigUint| {
+        let wait_ns = u64::try_from(wait).unwrap_or(u64::MAX);
+        Duration::from_nanos(wait_ns.saturating_sub(less.into()))
+    };
+    same("told reset", decision.reset_after(), expected(model.reset_after(now_ns)))?;
+    if let Decision::Denied(denial) = decision {
+        let wait = model.retry_after(now_ns, cost).map(expected);
+        same("told retry", denial.retry_after(), wait)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! The verbs beside check and peek, in any order, under any policy: what each does to what remains, and that
+//! no sequence of them makes units out of nothing.
+
+use std::time::Duration;
+
+use ahash::RandomState;
+use arbitrary::Arbitrary;
+use tollgate::{
+    Algorithm, Decision, Denial, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Reservation,
+    Timestamp,
+};
+use tollgate_oracle::BigUint;
+
+use crate::expect::{LATEST_NS, Plant};
+use crate::keyed::hashers;
+use crate::policy::{PolicyCase, period_ns};
+use crate::step::{Cost, Pace, Span, Steps};
+
+/// Target `verb_ops`: one limit, or one key of a table.
+#[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
+pub struct VerbCase {
+    /// The policy.
+    pub policy: PolicyCase,
+    /// Whether the limit is a key's of a table.
+    pub keyed: bool,
+    /// What happens.
+    pub verbs: Steps<Verb>,
+}
+
+/// Something that is done with a limit.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are what their types say")]
+pub enum Verb {
+    /// All or nothing.
+    Take { cost: Cost },
+    /// As much as there is.
+    UpTo { cost: Cost },
+    /// Whatever there is.
+    Charge { cost: Cost },
+    /// A place that comes after at most so many thousandths of the period.
+    Reserve { cost: Cost, thousandths: u16 },
+    /// Of the permit so many before the last one, so many units at most.
+    Refund { nth: u8, most: u8 },
+    /// The place so many before the last one.
+    Cancel { nth: u8 },
+    /// As never used.
+    Reset,
+    /// Time moves on.
+    Later { span: Span, fine: i8 },
+    /// Time moves back.
+    Earlier { span: Span, fine: i8 },
+}
+
+impl VerbCase {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        let Some(policy) = self.policy.policy() else { return };
+        let Some(subject) = Subject::new(policy, self.keyed) else { return };
+        let mut books = Books::new(policy, subject, plant);
+        for (number, verb) in self.verbs.0.iter().enumerate() {
+            books.told = format!("{policy}, verb {number}, {verb:?} at {} ns", books.pace.now_ns);
+            books.apply(*verb);
+        }
+    }
+}
+
+/// One limit, or one key of a table.
+#[derive(Debug)]
+enum Subject {
+    One(Limiter),
+    Keyed(KeyedLimiter<u8, RandomState>),
+}
+
+const KEY: u8 = 7;
+
+/// Calls a verb with the key that a table needs.
+macro_rules! either {
+    ($subject:expr, $verb:ident($($argument:expr),*)) => {
+        match $subject {
+            Subject::One(limiter) => limiter.$verb($($argument),*),
+            Subject::Keyed(limiter) => limiter.$verb(&KEY, $($argument),*),
+        }
+    };
+}
+
+impl Subject {
+    fn new(policy: Policy, keyed: bool) -> Option<Self> {
+        let clock = ManualClock::new();
+        if !keyed {
+            return Some(Self::One(Limiter::with_clock(policy, clock)));
+        }
+        KeyedLimiter::with_hashers(policy, 8, clock, hashers()).ok().map(Self::Keyed)
+    }
+}
+
+/// A limit, and what it has been charged.
+#[derive(Debug)]
+struct Books {
+    policy: Policy,
+    limit: u64,
+    plant: Plant,
+    subject: Subject,
+    pace: Pace,
+    permits: Vec<Permit>,
+    places: Vec<Reservation>,
+    /// Whether the last place is the last thing that was charged, and what was left before it.
+    last_place: Option<u64>,
+    /// What was charged and not given back, since the first of it.
+    net: u128,
+    since_ns: Option<u64>,
+    told: String,
+}
+
+impl Books {
+    fn new(policy: Policy, subject: Subject, plant: Plant) -> Self {
+        // No floor and no wrap here: these spans just lead far.
+        let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
+        Self {
+            policy,
+            limit: policy.quota().max_burst(),
+            plant,
+            subject,
+            pace,
+            permits: Vec::new(),
+            places: Vec::new(),
+            last_place: None,
+            net: 0,
+            since_ns: None,
+            told: String::new(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.pace.now_ns)
+    }
+
+    fn left(&self) -> u64 {
+        either!(&self.subject, peek_at(0, self.now())).remaining()
+    }
+
+    fn apply(&mut self, verb: Verb) {
+        let left = self.left();
+        match verb {
+            Verb::Take { cost } => self.take(left, cost.units(self.limit, left)),
+            Verb::UpTo { cost } => self.up_to(left, cost.units(self.limit, left)),
+            Verb::Charge { cost } => self.charge(left, cost.units(self.limit, left)),
+            Verb::Reserve { cost, thousandths } => {
+                let wait_ns = u128::from(period_ns(self.policy)) * u128::from(thousandths) / 1_000;
+                let wait = Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX));
+                self.reserve(left, cost.units(self.limit, left), wait);
+            }
+            Verb::Refund { nth, most } => self.refund(left, nth.into(), most.into()),
+            Verb::Cancel { nth } => self.cancel(left, nth.into()),
+            Verb::Reset => self.reset(),
+            Verb::Later { span, fine } => self.pace.move_by(span, fine, false),
+            Verb::Earlier { span, fine } => self.pace.move_by(span, fine, true),
+        }
+        self.pace.now_ns = self.pace.now_ns.min(LATEST_NS - 1);
+        self.nothing_is_minted();
+    }
+
+    /// Something was charged, and so much is to be left.
+    fn charged(&mut self, units: u64, left: u64) {
+        if units > 0 {
+            self.since_ns = Some(self.since_ns.unwrap_or(u64::MAX).min(self.pace.now_ns));
+            self.net += u128::from(units);
+            self.last_place = None;
+        }
+        let expected = left + u64::from(self.plant == Plant::Limit);
+        assert_eq!(self.left(), expected, "{}: told remaining", self.told);
+    }
+
+    fn take(&mut self, left: u64, cost: u64) {
+        let decision = either!(&self.subject, check_at(cost, self.now()));
+        self.pace.heard(&decision);
+        if cost > 0 {
+            assert_eq!(decision.is_allowed(), cost <= left, "{}: {decision:?}", self.told);
+        }
+        if let Decision::Allowed(permit) = decision {
+            self.charged(cost, left - cost);
+            self.permits.push(permit);
+        }
+    }
+
+    fn up_to(&mut self, left: u64, cost: u64) {
+        let decision = either!(&self.subject, take_up_to_at(cost, self.now()));
+        self.pace.heard(&decision);
+        if cost > 0 {
+            assert_eq!(decision.is_allowed(), left > 0, "{}: {decision:?}", self.told);
+        }
+        if let Decision::Allowed(permit) = decision {
+            assert_eq!(permit.cost(), cost.min(left), "{}", self.told);
+            self.charged(permit.cost(), left - permit.cost());
+            self.permits.push(permit);
+        }
+    }
+
+    fn charge(&mut self, left: u64, cost: u64) {
+        let short = either!(&self.subject, charge_at(cost, self.now()));
+        assert!(short <= cost.saturating_sub(left), "{}: short of {short}", self.told);
+        self.charged(cost - short, left.saturating_sub(cost - short));
+    }
+
+    fn reserve(&mut self, left: u64, cost: u64, most: Duration) {
+        let place: Result<Reservation, Denial> =
+            either!(&self.subject, reserve_at(cost, most, self.now()));
+        match place {
+            Err(denial) => assert!(cost > left || cost == 0, "{}: {denial:?}", self.told),
+            Ok(place) => {
+                assert!(place.wait() <= most, "{}: {place:?}", self.told);
+                // Nothing is a place as well: at the end of the queue.
+                let waits = place.wait() > Duration::ZERO;
+                assert!(waits == (cost > left) || cost == 0, "{}: {place:?}", self.told);
+                self.charged(cost, left.saturating_sub(cost));
+                self.last_place = (cost > 0).then_some(left);
+                self.places.push(place);
+            }
+        }
+    }
+
+    fn refund(&mut self, left: u64, nth: usize, most: u64) {
+        let Some(last) = self.permits.len().checked_sub(1 + nth) else { return };
+        let part = self.permits.remove(last).portion(most);
+        let cost = part.cost();
+        let back = either!(&self.subject, refund_at(part, self.now()));
+        assert!(back <= cost, "{}: {back} of {cost}", self.told);
+        let now = self.left();
+        assert!(left <= now && now <= left + back, "{}: {left}, then {now}", self.told);
+        self.net -= u128::from(back);
+        if back > 0 {
+            self.last_place = None;
+        }
+    }
+
+    fn cancel(&mut self, left: u64, nth: usize) {
+        let Some(last) = self.places.len().checked_sub(1 + nth) else { return };
+        let place = self.places.remove(last);
+        let cost = place.permit().cost();
+        let is_cancelled = either!(&self.subject, cancel_at(place, self.now()));
+        if let Some(before) = self.last_place.take().filter(|_| nth == 0) {
+            let expected = self.plant != Plant::Answer;
+            assert_eq!(is_cancelled, expected, "{}: nobody was behind it", self.told);
+            assert!(self.left() >= before, "{}: {before} before", self.told);
+        }
+        if is_cancelled {
+            // Of an old place less than its cost comes back, which the books need not know.
+            self.net -= u128::from(cost);
+            assert!(self.left() <= left.saturating_add(cost), "{}", self.told);
+        } else {
+            assert_eq!(self.left(), left, "{}", self.told);
+        }
+    }
+
+    fn reset(&mut self) {
+        either!(&self.subject, reset_at(self.now()));
+        assert_eq!(self.left(), self.limit, "{}", self.told);
+        (self.net, self.since_ns, self.last_place) = (0, None, None);
+        self.permits.clear();
+        self.places.clear();
+    }
+
+    /// GCRA: what is left is at most the burst and what has drained, less what was charged; and one unit for
+    /// the tick to which an instant is rounded.
+    fn nothing_is_minted(&self) {
+        let Some(since_ns) = self.since_ns else { return };
+        let left = self.left();
+        // With nothing left the limit may owe any amount.
+        if self.policy.algorithm() != Algorithm::Gcra || left == 0 {
+            return;
+        }
+        let (count, period) = (self.policy.quota().count(), BigUint::from(period_ns(self.policy)));
+        let drained = BigUint::from(count) * self.pace.now_ns.saturating_sub(since_ns);
+        let less = if self.plant == Plant::Bound { 2_u64 } else { 0 };
+        let room = (BigUint::from(self.limit) + 1_u64 - less) * &period + drained;
+        let used = (BigUint::from(left) + self.net) * period;
+        assert!(used <= room, "{}: units out of nothing", self.told);
+    }
+}
