@@ -119,9 +119,10 @@ impl ElasticDecision {
 }
 
 /// Only what a quota denies for now is lent. A cost above the quota never fits, whatever can be spared:
-/// that is what its denial says. A key for which a table has no cell was not denied by its quota.
+/// that is what its denial says. A key for which a table has no cell was not denied by its quota, or not by
+/// that alone.
 fn is_lendable(denial: &Denial) -> bool {
-    !denial.is_never() && !denial.is_table_full() && denial.cost() > 0
+    !denial.is_never() && !denial.is_table_full() && !denial.is_spilled() && denial.cost() > 0
 }
 
 /// What is borrowed at a time of the caller's, or only asked for.

@@ -95,7 +95,7 @@ impl Meter {
 /// How a request went on a whole word.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// What the word held, and what it holds afterwards.
     before: Held,
     held: Held,

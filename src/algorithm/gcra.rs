@@ -56,6 +56,10 @@ impl Gcra {
         self.burst_ticks.saturating_sub(held.ahead.saturating_add(late)) >> self.unit_ticks.ilog2()
     }
 
+    pub(super) fn ticks(&self, at_ns: u64) -> u128 {
+        self.scale.ticks(at_ns)
+    }
+
     pub(crate) fn unit_ticks(&self) -> u64 {
         self.unit_ticks
     }

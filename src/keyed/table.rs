@@ -4,7 +4,7 @@ use std::hint::select_unpredictable;
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Decides, Held, Kernel};
+use crate::algorithm::{Answers, Decides, Held, Kernel};
 use crate::clock::Clock;
 use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
@@ -14,6 +14,7 @@ use crate::verb::{Verb, Verbs, Wish};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
 use super::shard::{CELLS, Header, Row, Shard};
+use super::spill::Spill;
 use super::survey::pair;
 use super::tally::Tallies;
 
@@ -46,6 +47,14 @@ pub(super) struct Fresh<'a> {
     pub(super) ask: Ask,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
+    /// What the spill answers, if it was the spill that decided.
+    pub(super) spilled: Option<Answers>,
+}
+
+impl<'a> Fresh<'a> {
+    pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
+        Self { ask, clock, spilled: None }
+    }
 }
 
 /// How a request went: what its word holds, seen from `at_ns`.
@@ -82,6 +91,8 @@ pub(super) struct Table {
     pads: Box<[Pad]>,
     pub(super) layout: Layout,
     pub(super) tallies: Tallies,
+    /// Where keys are decided that find no cell; `None` if they are denied.
+    pub(super) spill: Option<Spill>,
 }
 
 impl Table {
@@ -92,7 +103,7 @@ impl Table {
         let mut pads = Vec::new();
         pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), spill: None })
     }
 
     /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
@@ -116,7 +127,7 @@ impl Table {
             }
             pads.push(CachePadded::new(pad));
         }
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), spill: None })
     }
 
     /// The shards of a table for `capacity` keys.
@@ -145,7 +156,7 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val::<[Pad]>(&self.pads)
+        size_of_val::<[Pad]>(&self.pads) + self.spill.as_ref().map_or(0, Spill::bytes)
     }
 
     #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
@@ -185,9 +196,25 @@ impl Table {
                 }
             }
         }
-        let mut fresh = Fresh { ask, clock };
-        let outcome = self.decide_slowly(identity, second(), &mut fresh);
-        self.decision(outcome, fresh.ask)
+        let second = second();
+        match self.hit_in_either(identity, second, &ask) {
+            Some(outcome) => self.decision(outcome, ask),
+            None => self.decide_new(identity, second, Fresh::new(ask, clock)),
+        }
+    }
+
+    /// For a key that was just found in neither of its shards.
+    #[cold]
+    #[inline(never)]
+    fn decide_new(&self, identity: Identity, second: usize, mut fresh: Fresh<'_>) -> Decision {
+        let outcome = self.install(identity, second, &mut fresh);
+        self.settle(outcome, &fresh)
+    }
+
+    /// The decision on a request whose key may have been new.
+    pub(super) fn settle(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
+        let decision = self.decision(outcome, fresh.ask);
+        fresh.spilled.map_or(decision, |answers| decision.answered(answers))
     }
 
     /// What a request asks of a word of this table.
@@ -203,20 +230,24 @@ impl Table {
         Decision::new(verdict, View { kernel: *self.kernel(), held, at_ns, now_ns, cost })
     }
 
-    /// For windows, for new keys, and where a floor is not near. The request's time may have been read
-    /// again afterwards.
-    #[inline(never)]
+    /// For new keys, and for requests that may be undone. The request's time may have been read again
+    /// afterwards.
     pub(super) fn decide_slowly(
         &self,
         identity: Identity,
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Identity { first, tag } = identity;
-        match pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask)) {
+        match self.hit_in_either(identity, second, &fresh.ask) {
             Some(outcome) => outcome,
             None => self.install(identity, second, fresh),
         }
+    }
+
+    /// For windows, and where a floor is not near: decides in the key's cell, if it has one.
+    #[inline(never)]
+    fn hit_in_either(&self, identity: Identity, second: usize, ask: &Ask) -> Option<Outcome> {
+        pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, ask))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
