@@ -7,6 +7,20 @@
 //!
 //! | burst | 2 x | 3 x | 6 x | 9 x |
 //! |--:|--:|--:|--:|--:|
+//! | 1 | 95.0 % | 100 % | 100 % | 100 % |
+//! | 5 | 18.0 % | 99.3 % | 100 % | 100 % |
+//! | 10 | 0.01 % | 73.0 % | 100 % | 100 % |
+//! | 20 | 0 | 0.2 % | 100 % | 100 % |
+//! | 50 | 0 | 0 | 0.7 % | 97.9 % |
+//! | 100 | 0 | 0 | 0 | 0 |
+//!
+//! The table itself holds 1.54 times its capacity. Of what comes beyond, a cell of the sketch takes a burst of
+//! units from anybody before it refuses the next: so newcomers are refused as soon as about a burst for each
+//! cell of a row has been spilled, `0.11 * burst` times the capacity, until that has drained.
+//!
+//! With one row of twice as many cells a flood is taken that is nearly twice as large; but then every key that
+//! has drained its quota in the spill refuses twice as large a share of the others as it has of the cells, and
+//! with two rows only the square of that.
 
 use std::time::Duration;
 
@@ -108,10 +122,19 @@ fn wrongly_refused(burst: u64, tenths: u64) -> u64 {
 
 #[test]
 fn newcomers_are_refused_as_rarely_as_is_said() {
-    let bursts = [1, 5, 10, 20, 50, 100];
-    let shares = bursts.map(|burst| [20, 30, 60, 90].map(|tenths| wrongly_refused(burst, tenths)));
-    for (burst, shares) in bursts.iter().zip(shares) {
-        println!("| {burst} | {shares:?} |");
+    for (burst, told) in [
+        (1, [9_504, 10_000, 10_000, 10_000]),
+        (5, [1_798, 9_932, 10_000, 10_000]),
+        (10, [1, 7_302, 10_000, 10_000]),
+        (20, [0, 23, 10_000, 10_000]),
+        (50, [0, 0, 70, 9_791]),
+        (100, [0, 0, 0, 0]),
+    ] {
+        for (tenths, told) in [20, 30, 60, 90].into_iter().zip(told) {
+            let found = wrongly_refused(burst, tenths);
+            // aHash is another where the processor has no instruction for it.
+            assert!(found.abs_diff(told) <= 200, "burst {burst}, {tenths} tenths: {found}");
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use tollgate::{Timestamp, check_all_at};
 
 use crate::crowd::{Table, fill, table};
 
-const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+/// Half a minute, which is a whole number of ticks here.
+const NOW: Timestamp = Timestamp::from_secs(999_990);
 
 fn full(text: &str) -> Table {
     let table = table(text, 1);

@@ -82,8 +82,11 @@ fn world(
         let peeked = table.peek_at(&request.key, cost, now);
         let decision = table.check_at(&request.key, cost, now);
         let told = format!("{policy} {request:?} at {now:?}: {decision:?}");
-        prop_assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{}", told);
-        prop_assert_eq!(peeked.is_spilled(), decision.is_spilled(), "{}", told);
+        // Who is late may find a cell that his charge has swept first, or a floor that it has moved.
+        if back_ns == 0 {
+            prop_assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{}", told);
+            prop_assert_eq!(peeked.is_spilled(), decision.is_spilled(), "{}", told);
+        }
         if decision.is_allowed() {
             prop_assert_eq!(own.check(now.as_nanos(), cost), Verdict::Allowed, "{}", told);
         }
@@ -112,7 +115,7 @@ proptest! {
 
 /// Forty keys, again and again, each for all it can get.
 fn greedy() -> Vec<Request> {
-    let request = |n: u64| Request { on: n % 7 * 9, back: 0, key: n * 7 % KEYS, fifths: n % 5 + 1 };
+    let request = |n: u64| Request { on: n % 4, back: 0, key: n * 7 % KEYS, fifths: n % 5 + 1 };
     (0..4_000).map(request).collect()
 }
 
