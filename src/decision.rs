@@ -36,16 +36,6 @@ impl Decision {
         }
     }
 
-    /// The same decision with answers that were read when it was made, as of the request's own now.
-    pub(crate) fn answered(mut self, answers: Answers) -> Self {
-        let view = match &mut self {
-            Self::Allowed(permit) => &mut permit.view,
-            Self::Denied(denial) => &mut denial.view,
-        };
-        (view.kernel, view.at_ns) = (Kernel::Log(answers), view.now_ns);
-        self
-    }
-
     /// Whether the request may go.
     ///
     /// ```

@@ -11,7 +11,8 @@ const KEYS: u64 = 1_000_000;
 
 fn table() -> KeyedLimiter<u64, RandomState> {
     let capacity = usize::try_from(KEYS).unwrap();
-    let table = KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, ManualClock::new(), seeds());
+    let table =
+        KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, ManualClock::new(), seeds());
     // Who finds no cell is denied, and so counted.
     table.unwrap().when_full(Full::Deny).unwrap()
 }

@@ -32,7 +32,15 @@ pub enum Full {
     /// keep.
     ///
     /// A key gets no more there than its quota, and less when others crowd both of its two cells; nothing of
-    /// it can be given back. If the key gets a cell of its own later, it takes along what it owes.
+    /// it can be given back. If the key gets a cell of its own later, it takes along what it owes. Between
+    /// threads GCRA asks of a key *without* a cell what a sketch asks: that its requests that are being decided
+    /// at the same moment ask for no more than a burst in all, or have times no further apart than a burst
+    /// takes to come back.
+    ///
+    /// For what a flood leaves to newcomers: about `0.11 * burst` times the capacity in keys that come once, all
+    /// at one moment, are taken beyond the one and a half times that the cells hold. With a burst of 100 none
+    /// of them is refused at nine times the capacity; with a burst of 20 next to none at three times and all
+    /// at six times, until what was admitted has drained.
     Spill,
     /// It is denied, until a cell is free ([`Denial::is_table_full`](crate::Denial::is_table_full)). The
     /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot

@@ -370,13 +370,14 @@ impl Table {
             let own = self.kernel().carried(held, kernel, at_ns);
             self.kernel().ready_ns(own, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
         };
-        fresh.spilled = Some(Answers {
+        let answers = Answers {
             limit,
             remaining: kernel.remaining(held, kernel.moment(at_ns), late),
             ready_ns,
             idle_ns: kernel.idle_ns(held, at_ns),
             spilled: true,
-        });
+        };
+        fresh.spilled = Some(Kernel::Log(answers));
         self.tallies.spilled(identity.first, u64::from(ask.charge));
         Outcome::of_idle(verdict, held, ask.now_ns, cost)
     }
@@ -400,5 +401,112 @@ impl Table {
         let own = self.kernel().carried(held, &spill.rows.meter().kernel, seen_ns);
         let is_idle = self.kernel().is_idle(own, self.kernel().moment(seen_ns));
         if is_idle { Held::IDLE } else { own }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn plan(text: &str, shards: usize) -> (Policy, Layout, Option<Spill>) {
+        let policy: Policy = text.parse().expect("a policy");
+        let layout = Layout::plan(&policy).expect("a layout");
+        let spill = Spill::new(policy, &layout, shards).expect("little memory");
+        (policy, layout, spill)
+    }
+
+    #[test]
+    fn a_key_has_the_same_cells_whichever_of_its_shards_is_looked_at_first() {
+        let (_, layout, spill) = plan("gcra 1/s burst 10", 100_000);
+        let spill = spill.expect("a spill");
+        let mut all = HashSet::new();
+        for number in 1..10_000_u64 {
+            let tag = number << layout.state_bits();
+            for [one, other] in [[0, 1], [1, 2], [4_711, 99_999]] {
+                let places = spill.places(Identity { first: one, tag }, other);
+                assert_eq!(places, spill.places(Identity { first: other, tag }, one));
+                all.insert(format!("{places:?}"));
+            }
+        }
+        // Two of 30,000 others share both of their cells, of 50,000 in each row, in one of six tables.
+        assert!(all.len() >= 3 * 9_999 - 2, "{}", all.len());
+    }
+
+    #[test]
+    fn rows_are_filled_evenly() {
+        let (_, layout, spill) = plan("gcra 1/s burst 10", 2_048);
+        let spill = spill.expect("a spill");
+        let mut counts = vec![0_i64; 2_048];
+        for number in 0..262_144_u64 {
+            let identity = Identity {
+                first: (number % 64) as usize,
+                tag: (number / 64 + 1) << layout.state_bits(),
+            };
+            for &cell in spill.places(identity, 1_000).cells() {
+                counts[cell] += 1;
+            }
+        }
+        // 256 keys for a cell; chi-square within 6 standard deviations of its mean, in each row.
+        for row in counts.chunks(1_024) {
+            let squares: i64 = row.iter().map(|count| (count - 256).pow(2)).sum();
+            let (degrees, chi_square) = (1_023.0, squares as f64 / 256.0);
+            assert!(
+                (chi_square - degrees).abs() < 6.0 * (2.0_f64 * degrees).sqrt(),
+                "{chi_square}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_sketch_counts_as_the_table_does_where_it_can() {
+        for (text, is_same) in [
+            ("gcra 10/m burst 10", true),
+            ("gcra 1/d burst 1000", true),
+            // Ticks of 2^-11 units are the finest that 64 bits count until 2100.
+            ("gcra 1000000/s burst 50000", false),
+            ("fixed-window 100/m", true),
+            ("sliding-window 100/m strict", true),
+            ("segmented-window 20/m x4", true),
+            ("segmented-window 31/m x6", true),
+            ("segmented-window 100/m x6", true),
+            // Side by side in the table, which counts on from a floor; ranked where all of the time is told.
+            ("segmented-window 2045/1ms x2", false),
+        ] {
+            let (_, layout, spill) = plan(text, 2);
+            let spill = spill.expect("a spill");
+            assert_eq!(spill.rows.meter().kernel == layout.kernel, is_same, "{text}");
+        }
+        assert!(plan("fixed-window 5/m from-first", 2).2.is_none());
+    }
+
+    #[test]
+    fn a_mark_only_grows_and_is_seldom_written() {
+        let (.., spill) = plan("gcra 1/s burst 10", 1_000);
+        let spill = spill.expect("a spill");
+        let identity = Identity { first: 700, tag: 1 << 40 };
+        let mark = spill.mark(identity, 70);
+        assert!(std::ptr::eq(mark, spill.mark(Identity { first: 70, ..identity }, 700)));
+        assert!(!std::ptr::eq(mark, spill.mark(Identity { first: 700, ..identity }, 701)));
+        let read = || mark.load(Ordering::Relaxed);
+        spill.note(mark, 1_000, 1_400);
+        assert_eq!(read(), 1_500);
+        spill.note(mark, 1_100, 1_500);
+        assert_eq!(read(), 1_500);
+        spill.note(mark, 1_101, 1_501);
+        assert_eq!(read(), 1_601);
+        spill.note(mark, 0, u64::MAX);
+        assert_eq!(read(), u64::MAX);
+    }
+
+    #[test]
+    fn a_snapshot_has_as_many_words_as_is_said() {
+        for shards in [1, 2, 63, 64, 65, 1_000, 100_001] {
+            let (.., spill) = plan("gcra 1/s burst 10", shards);
+            let spill = spill.expect("a spill");
+            assert_eq!(spill.words().count() as u64, Spill::words_of(shards));
+            assert_eq!(spill.bytes() as u64, 8 * Spill::words_of(shards));
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::hint::select_unpredictable;
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Answers, Decides, Held, Kernel};
+use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::Clock;
 use crate::decision::{Decision, Verdict, View};
 use crate::error::BuildError;
@@ -47,8 +47,8 @@ pub(super) struct Fresh<'a> {
     pub(super) ask: Ask,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
-    /// What the spill answers, if it was the spill that decided.
-    pub(super) spilled: Option<Answers>,
+    /// What the spill answers ([`Kernel::Log`]), if it was the spill that decided.
+    pub(super) spilled: Option<Kernel>,
 }
 
 impl<'a> Fresh<'a> {
@@ -196,25 +196,16 @@ impl Table {
                 }
             }
         }
-        let second = second();
-        match self.hit_in_either(identity, second, &ask) {
-            Some(outcome) => self.decision(outcome, ask),
-            None => self.decide_new(identity, second, Fresh::new(ask, clock)),
-        }
-    }
-
-    /// For a key that was just found in neither of its shards.
-    #[cold]
-    #[inline(never)]
-    fn decide_new(&self, identity: Identity, second: usize, mut fresh: Fresh<'_>) -> Decision {
-        let outcome = self.install(identity, second, &mut fresh);
+        let mut fresh = Fresh::new(ask, clock);
+        let outcome = self.decide_slowly(identity, second(), &mut fresh);
         self.settle(outcome, &fresh)
     }
 
     /// The decision on a request whose key may have been new.
+    #[inline(always)]
     pub(super) fn settle(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
-        let decision = self.decision(outcome, fresh.ask);
-        fresh.spilled.map_or(decision, |answers| decision.answered(answers))
+        let kernel = fresh.spilled.as_ref().unwrap_or(self.kernel());
+        Self::decision_by(*kernel, outcome, fresh.ask)
     }
 
     /// What a request asks of a word of this table.
@@ -225,29 +216,30 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn decision(&self, outcome: Outcome, ask: Ask) -> Decision {
-        let Outcome { verdict, held, at_ns, cost, .. } = outcome;
-        let now_ns = ask.now_ns;
-        Decision::new(verdict, View { kernel: *self.kernel(), held, at_ns, now_ns, cost })
+        Self::decision_by(*self.kernel(), outcome, ask)
     }
 
-    /// For new keys, and for requests that may be undone. The request's time may have been read again
-    /// afterwards.
+    #[inline(always)]
+    fn decision_by(kernel: Kernel, outcome: Outcome, ask: Ask) -> Decision {
+        let Outcome { verdict, held, at_ns, cost, .. } = outcome;
+        let now_ns = ask.now_ns;
+        Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost })
+    }
+
+    /// For windows, for new keys, and where a floor is not near. The request's time may have been read
+    /// again afterwards.
+    #[inline(never)]
     pub(super) fn decide_slowly(
         &self,
         identity: Identity,
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        match self.hit_in_either(identity, second, &fresh.ask) {
+        let Identity { first, tag } = identity;
+        match pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask)) {
             Some(outcome) => outcome,
             None => self.install(identity, second, fresh),
         }
-    }
-
-    /// For windows, and where a floor is not near: decides in the key's cell, if it has one.
-    #[inline(never)]
-    fn hit_in_either(&self, identity: Identity, second: usize, ask: &Ask) -> Option<Outcome> {
-        pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, ask))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.

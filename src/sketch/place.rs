@@ -41,7 +41,7 @@ impl Places {
 
     /// One cell in each row, in the order of the rows.
     #[inline(always)]
-    pub(super) fn cells(&self) -> &[usize] {
+    pub(crate) fn cells(&self) -> &[usize] {
         &self.cells[..self.rows.min(ROWS_MAX)]
     }
 }

@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use ahash::RandomState;
 use allocation_counter::measure;
 use tollgate::{
-    BuildError, Clock, Full, KeyedLimiter, Limiter, ManualClock, RestoreError, SnapshotError, Timestamp,
+    BuildError, Clock, Full, KeyedLimiter, Limiter, ManualClock, RestoreError, SnapshotError,
+    Timestamp,
 };
 
 use crate::common::policy;
