@@ -6,7 +6,7 @@ mod marks;
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{Decides, Held, Kernel, unsoftened};
+use crate::algorithm::{Answers, Decides, Held, Kernel, unsoftened};
 use crate::clock::Timestamp;
 
 /// The answer to one request.
@@ -50,6 +50,22 @@ impl Decision {
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
+    }
+
+    /// Whether it was made in the spill, because the key was new and a keyed table had no cell for it: see
+    /// [`Full::Spill`](crate::Full::Spill). The figures may then show others' traffic.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(5), 1, ManualClock::new())?;
+    /// assert!(!limiter.check(&0_u64, 1).is_spilled());
+    /// let spilled = (1..100).filter(|key| limiter.check(key, 1).is_spilled()).count();
+    /// assert_eq!(spilled as u64, limiter.stats().spilled);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn is_spilled(&self) -> bool {
+        self.view().is_spilled()
     }
 
     /// The decision as a `Result`, for `?`.
@@ -196,6 +212,10 @@ impl View {
             .field("reset_after", &self.reset_after())
     }
 
+    fn is_spilled(&self) -> bool {
+        matches!(self.kernel, Kernel::Log(Answers { spilled: true, .. }))
+    }
+
     fn until(&self, instant_ns: u64) -> Duration {
         Duration::from_nanos(instant_ns.saturating_sub(self.now_ns))
     }
@@ -280,6 +300,22 @@ impl Permit {
     /// What this permit has charged, if it has charged anything.
     pub(crate) fn charge(&self) -> Option<&View> {
         (self.view.cost > 0).then_some(&self.view)
+    }
+
+    /// As [`Decision::is_spilled`]. Such a permit gives nothing back: what was charged in the spill drains.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(5), 1, ManualClock::new())?;
+    /// for key in 0..100_u64 {
+    ///     let permit = limiter.check(&key, 1).into_result().expect("the spill holds a hundred");
+    ///     assert_eq!(limiter.refund(&key, permit), u64::from(!permit.is_spilled()));
+    /// }
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn is_spilled(&self) -> bool {
+        self.view.is_spilled()
     }
 
     /// As [`Decision::limit`].
@@ -403,7 +439,9 @@ impl Denial {
     }
 
     /// Whether the key was denied not by its quota but because it was new and the table had no cell
-    /// for it, or other installs of the same key got in its way 8 times.
+    /// for it, or other installs of the same key got in its way 8 times. Where the table has a spill
+    /// ([`Full::Spill`](crate::Full::Spill)) that decides instead, unless the request's time is far from what
+    /// others have told the table.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -413,6 +451,19 @@ impl Denial {
     #[must_use]
     pub fn is_table_full(&self) -> bool {
         self.view.mark == Mark::TableFull
+    }
+
+    /// As [`Decision::is_spilled`]. Others' traffic may be the reason; waiting for
+    /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(!denial.is_spilled());
+    /// ```
+    #[must_use]
+    pub fn is_spilled(&self) -> bool {
+        self.view.is_spilled()
     }
 
     /// The units that were asked for.

@@ -135,10 +135,11 @@ impl ElasticDecision {
 }
 
 /// Only what a quota denies for now is lent. A cost above the quota never fits, whatever can be spared:
-/// that is what its denial says. A key for which a table has no cell was not denied by its quota, and a
-/// penalty refuses everything.
+/// that is what its denial says. A key for which a table has no cell was not denied by its quota, or not by
+/// that alone, and a penalty refuses everything.
 fn is_lendable(denial: &Denial) -> bool {
-    !denial.is_never() && !denial.is_table_full() && !denial.is_penalty() && denial.cost() > 0
+    let by_quota = !denial.is_table_full() && !denial.is_spilled() && !denial.is_penalty();
+    by_quota && !denial.is_never() && denial.cost() > 0
 }
 
 /// A question counts nothing.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 use std::{fmt, io};
 
+use crate::policy::Policy;
 use crate::quota::{Quota, write_period};
 
 /// Why a [`Quota`](crate::Quota) was refused.
@@ -254,6 +255,12 @@ pub enum BuildError {
         /// The number of stripes.
         stripes: u64,
     },
+    /// A spill for a policy whose bound it cannot keep: windows from the first request, of which the cells of
+    /// one key would open theirs at different times.
+    CannotSpill {
+        /// The policy.
+        policy: Policy,
+    },
     /// A sliding log of a quota whose burst is not its count.
     BurstOnLog {
         /// The units of a window, which a log admits at once.
@@ -295,6 +302,11 @@ impl fmt::Display for BuildError {
             Self::StripeRate { quota, stripes } => write!(
                 f,
                 "the period of {quota}, {stripes} times as long, is out of range; use fewer stripes",
+            ),
+            Self::CannotSpill { policy } => write!(
+                f,
+                "a spill cannot keep the bound of {policy}, since its cells are shared; use Full::Deny, leave \
+                 out from-first, or use gcra",
             ),
             Self::BurstOnLog { count, burst } => write!(
                 f,

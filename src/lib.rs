@@ -44,7 +44,7 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, SparePool};
 pub use error::{BuildError, ClockError, PolicyError, QuotaError, SettingError};
-pub use keyed::{KeyedLimiter, KeyedLogLimiter, Stats};
+pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, Stats};
 pub use lateness::Lateness;
 pub use lease::Lease;
 pub use limiter::Limiter;

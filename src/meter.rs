@@ -113,7 +113,7 @@ impl Meter {
 /// How a request went on a whole word.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    verdict: Verdict,
+    pub(crate) verdict: Verdict,
     mark: Mark,
     /// What the word held, and what it holds afterwards.
     before: Held,

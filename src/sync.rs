@@ -127,6 +127,20 @@ pub enum Fault {
     FullestRowDecides,
     /// A row decides although its window has turned since it was chosen.
     TurnedRowDecides,
+    /// Who is decided in the spill does not look at its shards again.
+    SpillUnscanned,
+    /// Who is decided in the spill leaves claims of its key standing.
+    SpillIgnoresClaims,
+    /// No total order between a spilled charge and the look at the shards.
+    SpillWithoutFence,
+    /// Who is decided in the spill does not mind that a floor has passed it meanwhile.
+    SpillFloorsReadOnce,
+    /// A charge in the spill leaves no mark.
+    SpillUnmarked,
+    /// A key that gets a cell owes nothing.
+    EstimateLeftOut,
+    /// What a key owes is read before its claim stands.
+    EstimateBeforeClaim,
     /// A snapshot dates words by a floor that was read before them.
     SnapshotWithStaleHeader,
     /// A snapshot keeps both words of a key that moved while it was taken.

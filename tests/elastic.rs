@@ -11,7 +11,7 @@ use ahash::RandomState;
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, KeyedLimiter, Limiter, ManualClock,
+    ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, Full, KeyedLimiter, Limiter, ManualClock,
     Quota, SettingError, SparePool, Timestamp,
 };
 
@@ -58,8 +58,14 @@ fn a_key_without_a_cell_does_not_borrow() {
     let pool = pool(Quota::per_hour(100), 1.0);
     let limiter =
         ElasticKeyedLimiter::<u64>::new(Quota::per_hour(5), 1, Arc::clone(&pool)).unwrap();
-    let denied = (0..100).filter(|key| !limiter.check_at(key, 1, START).is_allowed()).count();
-    assert!(denied > 50, "{denied}");
+    // Decided in the spill, and denied there.
+    let crowd = |limiter: &ElasticKeyedLimiter<u64>| {
+        (0..1_000).filter(|key| !limiter.check_at(key, 1, START).is_allowed()).count()
+    };
+    assert!(crowd(&limiter) > 500);
+    // Or denied at once.
+    let limiter = limiter.when_full(Full::Deny).unwrap();
+    assert!(crowd(&limiter) > 900);
     assert_eq!(pool.remaining_at(START), 100);
 }
 

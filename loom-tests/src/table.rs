@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use tollgate::{KeyedLimiter, ManualClock, Policy, control};
+use tollgate::{Full, KeyedLimiter, ManualClock, Policy, control};
 
 /// What [`restored`] says of a snapshot that cannot be restored.
 pub const REFUSED_FILE: &str = "the snapshot is refused";
@@ -87,6 +87,20 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
 /// If the policy does not fit.
 #[must_use]
 pub fn table_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> Arc<Table> {
+    let table = spilling_with_clock(policy, shards, cells, clock);
+    Arc::new(table.when_full(Full::Deny).expect("less memory"))
+}
+
+/// [`table`] with a spill of two rows with two cells each.
+///
+/// # Panics
+/// If the policy does not fit.
+#[must_use]
+pub fn spilling_table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
+    Arc::new(spilling_with_clock(policy, shards, cells, ManualClock::new()))
+}
+
+fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> Table {
     control::use_cells(cells);
     let capacity = match shards {
         1 => 1,
@@ -94,7 +108,7 @@ pub fn table_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualCl
         _ => 4,
     };
     let hashers = Fixed::pair(shards);
-    Arc::new(Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table"))
+    Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table")
 }
 
 /// The table of so many shards whose snapshot this is.

@@ -1,20 +1,23 @@
 //! [`Answers`]: a decision's answers, ready.
 //!
 //! Of a word, a decision keeps a copy and computes what it is asked. A log has no word: what a decision
-//! says of it was read from the slots when it was decided.
+//! says of it was read from the slots when it was decided. So it is with a spill, which decides on one of
+//! several words, and which one is nobody's affair afterwards.
 
 use super::{Held, Moment};
 
-/// What a log answers, as a [`Kernel`](super::Kernel) that is asked for nothing but answers.
+/// What a log or a spill answers, as a [`Kernel`](super::Kernel) that is asked for nothing but answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) limit: u64,
-    /// Slots that were free.
+    /// Slots that were free, or units that were left.
     pub(crate) remaining: u64,
     /// The instant at which the cost fits.
     pub(crate) ready_ns: u64,
-    /// The instant at which all slots are free.
+    /// The instant at which all slots are free, or nothing is owed.
     pub(crate) idle_ns: u64,
+    /// Whether it was the spill of a keyed table that decided.
+    pub(crate) spilled: bool,
 }
 
 impl Answers {

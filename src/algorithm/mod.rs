@@ -15,6 +15,7 @@
 mod adds;
 mod answers;
 mod at_limit;
+mod carry;
 mod fixed_window;
 mod from_first;
 mod gcra;
@@ -88,7 +89,8 @@ pub(crate) enum Kernel {
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
     SegmentedWindow(SegmentedWindow),
-    /// Of a sliding log, which has slots in place of a word: no arithmetic, only what was read there.
+    /// Of a sliding log, which has slots in place of a word, or of a spill, which has several: no arithmetic,
+    /// only what was read there.
     Log(Answers),
 }
 

@@ -79,6 +79,12 @@ impl SegmentedWindow {
         counts
     }
 
+    /// The ring of a word of the same policy that keeps it in another way.
+    pub(super) fn carried(&self, held: Held, from: &Self) -> Held {
+        let ring = from.turn(Held { behind: 0, ..held });
+        Held { counts: self.counts(ring), ..held }
+    }
+
     /// The count of the segment `age` segments back.
     fn count(&self, ring: Ring, age: u8) -> u64 {
         let aged = ring >> (u32::from(age) * u32::from(self.count_bits));

@@ -7,7 +7,7 @@ use ahash::RandomState;
 
 use crate::clock::Timestamp;
 use crate::error::BuildError;
-use crate::keyed::KeyedLimiter;
+use crate::keyed::{Full, KeyedLimiter};
 use crate::policy::Policy;
 
 use super::pool::SparePool;
@@ -16,7 +16,7 @@ use super::{ElasticDecision, asked_only, lend_at};
 /// A [`KeyedLimiter`] whose keys borrow from one [`SparePool`] what their own quota does not have.
 ///
 /// As [`ElasticLimiter`](crate::ElasticLimiter), for each key. A key for which a full table has no cell
-/// borrows nothing: a flood of new keys cannot drain the pool.
+/// borrows nothing, also if the spill decides: a flood of new keys cannot drain the pool.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -81,6 +81,23 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     ) -> Result<Self, BuildError> {
         let own = KeyedLimiter::with_hashers(policy, capacity, pool.clock(), hashers)?;
         Ok(Self { own, pool })
+    }
+
+    /// Says what becomes of new keys for which the table has no cell: see [`KeyedLimiter::when_full`].
+    ///
+    /// # Errors
+    /// As [`KeyedLimiter::when_full`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ElasticKeyedLimiter, Full, Quota, SparePool};
+    /// let pool = Arc::new(SparePool::new(Quota::per_second(1_000)));
+    /// let limiter = ElasticKeyedLimiter::<str>::new(Quota::per_hour(2), 1_000, pool)?;
+    /// assert_eq!(limiter.when_full(Full::Deny)?.own().stats().spill_bytes, 0);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn when_full(self, full: Full) -> Result<Self, BuildError> {
+        Ok(Self { own: self.own.when_full(full)?, pool: self.pool })
     }
 
     /// Decides a request of `cost` units for `key` now, and charges it to the key's quota or to the pool.

@@ -8,6 +8,8 @@
 //! If the word is another by now, others have been charged on top, and only what has not drained since
 //! can be given back: see [`crate::all`].
 //!
+//! What was charged in the spill stays charged there: it is nobody's word.
+//!
 //! The floor that a word is put back at is read before its compare-and-swap. A thread that sleeps
 //! between the two for more than an epoch, while others move the floor on twice and leave the word as it
 //! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
@@ -87,11 +89,11 @@ impl Place<'_> {
 
     fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
-        let mut fresh = Fresh { ask, clock: None };
+        let mut fresh = Fresh::new(ask, None);
         let outcome = self.table.decide_slowly(self.identity, self.second, &mut fresh);
-        let decision = self.table.decision(outcome, ask, self.table.layout.rules.soft_bp);
+        let decision = self.table.settle(outcome, &fresh);
         let trace = match decision {
-            Decision::Allowed(permit) if ask.charge => {
+            Decision::Allowed(permit) if ask.charge && fresh.spilled.is_none() => {
                 let (ruled, at_ns) = (self.table.ruled(), outcome.at_ns);
                 let (held, moment) = (ruled.join(outcome.held, 0), ruled.moment(at_ns));
                 let left = self.table.layout.live(self.identity.tag, held, &ruled, moment);

@@ -10,7 +10,9 @@
 //! that each thread puts between its own claim and its scan. Both scan the same cells and order them
 //! alike, because keys with equal tags share both shards or none.
 //!
-//! No thread waits: after [`ROUNDS`] lost claims a newcomer is denied, and counted.
+//! No thread waits: after [`ROUNDS`] lost claims a newcomer is decided in the spill, as it is when there is
+//! no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it gets
+//! a cell: see [`super::spill`].
 
 use crossbeam_utils::Backoff;
 
@@ -65,12 +67,14 @@ impl Table {
                 backoff.spin();
             }
             let early = planted(Fault::FloorsBeforeClaim).then(|| self.headers(first, second));
+            let early_owed = planted(Fault::EstimateBeforeClaim)
+                .then(|| self.owed(identity, second, fresh.ask.now_ns));
             let round = match self.claim(identity, second, fresh) {
                 // Only now: whoever forgot this key did so below a floor that was published before,
                 // and who sees the cell gone sees that floor.
                 Round::Verified(claimed) => {
                     let headers = early.unwrap_or_else(|| self.enter(first, second, claimed));
-                    self.open(identity, second, claimed, headers, fresh)
+                    self.open(identity, second, claimed, (headers, early_owed), fresh)
                 }
                 other => other,
             };
@@ -88,15 +92,17 @@ impl Table {
                 return outcome;
             }
         }
-        self.tallies.contended(first);
-        no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), &fresh.ask)
+        self.spill(identity, second, fresh).unwrap_or_else(|| {
+            self.tallies.contended(first);
+            no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), &fresh.ask)
+        })
     }
 
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
     fn claim(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Round {
         let Identity { first, tag } = identity;
         if self.wish(fresh.ask).is_never(self.kernel()) {
-            return Round::Decided(self.newcomer(first, second, fresh));
+            return Round::Decided(self.newcomer(identity, second, fresh));
         }
         let (Some(here), Some(there)) =
             (self.survey(first, tag, &fresh.ask), self.survey(second, tag, &fresh.ask))
@@ -104,14 +110,20 @@ impl Table {
             return Round::Lost;
         };
         match choose(&here, &there) {
-            None => {
-                self.tallies.full(first, u64::from(fresh.ask.charge));
-                Round::Decided(no_cell(self.first_free_ns(first, second, &fresh.ask), &fresh.ask))
-            }
-            Some(_) if !fresh.ask.charge => Round::Decided(self.newcomer(first, second, fresh)),
+            None => Round::Decided(self.without_cell(identity, second, fresh)),
+            Some(_) if !fresh.ask.charge => Round::Decided(self.newcomer(identity, second, fresh)),
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),
         }
+    }
+
+    /// Decides in the spill, or denies.
+    fn without_cell(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
+        self.spill(identity, second, fresh).unwrap_or_else(|| {
+            let (first, ask) = (identity.first, &fresh.ask);
+            self.tallies.full(first, u64::from(ask.charge));
+            no_cell(self.first_free_ns(first, second, ask), ask)
+        })
     }
 
     fn claim_and_verify(&self, identity: Identity, second: usize, victim: Seen) -> Round {
@@ -161,13 +173,12 @@ impl Table {
 
     /// Decides, from the later of now and both floors on, and turns the claim into a live word. The
     /// header of its own shard comes first.
-    #[cfg_attr(not(loom), expect(unused_variables, reason = "`second` is for the models' witness"))]
     fn open(
         &self,
         identity: Identity,
         second: usize,
         mine: Seen,
-        headers: [Header; 2],
+        (headers, early_owed): ([Header; 2], Option<Held>),
         fresh: &mut Fresh<'_>,
     ) -> Round {
         let base_ns = base_ns(headers, fresh);
@@ -188,12 +199,26 @@ impl Table {
         let late = self.kernel().lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let wish = self.wish(fresh.ask);
-        let Some(Charged { held, cost }) = ruled.apply(wish, Held::IDLE, moment, late) else {
-            // Denied for its lateness alone. It has no cell, so a policy that counts denials cannot.
-            self.give_back(mine);
-            let cost = wish.denied_cost();
-            return Round::Decided(Outcome::of_idle(Verdict::Denied, Held::IDLE, base_ns, cost));
+        // Only now, as the floors: whoever was decided without a cell looks for this claim after his charge.
+        let owed = early_owed.unwrap_or_else(|| self.owed(identity, second, base_ns));
+        let outcome = |verdict, held, at_ns, cost| Outcome {
+            before: owed,
+            ..Outcome::of_idle(verdict, held, at_ns, cost)
         };
+        if owed.ahead > self.layout.ahead {
+            // Somebody came with a time far ahead. A word has no room for it; the spill has.
+            self.give_back(mine);
+            return Round::Decided(self.without_cell(identity, second, fresh));
+        }
+        let Some(Charged { held, cost }) = ruled.apply(wish, owed, moment, late) else {
+            // It has no cell, so a policy that counts denials cannot count this one.
+            self.give_back(mine);
+            return Round::Decided(outcome(Verdict::Denied, owed, base_ns, wish.denied_cost()));
+        };
+        if cost == 0 {
+            self.give_back(mine); // nothing charged, nothing written
+            return Round::Decided(outcome(Verdict::Allowed, owed, base_ns, 0));
+        }
         let live = self.layout.live(identity.tag, held, &ruled, moment);
         let shard = self.shard(mine.shard);
         let claim =
@@ -205,10 +230,10 @@ impl Table {
         self.assert_one_live(identity, second);
         let verdict = Verdict::Allowed;
         let (mark, held, at_ns) = ruled.tell(verdict, held, base_ns, (late, 0));
-        Round::Decided(Outcome { mark, ..Outcome::of_idle(verdict, held, at_ns, cost) })
+        Round::Decided(Outcome { mark, ..outcome(verdict, held, at_ns, cost) })
     }
 
-    fn headers(&self, first: usize, second: usize) -> [Header; 2] {
+    pub(super) fn headers(&self, first: usize, second: usize) -> [Header; 2] {
         [first, second].map(|index| self.shard(index).header())
     }
 
@@ -226,17 +251,18 @@ impl Table {
     }
 
     /// The answer to a question about a key that is not there, or to a cost that never fits.
-    fn newcomer(&self, first: usize, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
-        let at_ns = base_ns(self.headers(first, second), fresh);
+    fn newcomer(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
+        let at_ns = base_ns(self.headers(identity.first, second), fresh);
         let late = self.kernel().lateness(fresh.ask.now_ns, at_ns);
         let ruled = self.ruled();
         let moment = ruled.moment(at_ns);
         let wish = self.wish(fresh.ask);
-        let (verdict, cost) = match ruled.apply(wish, Held::IDLE, moment, late) {
+        let owed = self.owed(identity, second, at_ns);
+        let (verdict, cost) = match ruled.apply(wish, owed, moment, late) {
             Some(_) => (Verdict::Allowed, 0),
             None => (Verdict::Denied, wish.denied_cost()),
         };
-        let (mark, held, at_ns) = ruled.tell(verdict, Held::IDLE, at_ns, (late, fresh.ask.cost));
+        let (mark, held, at_ns) = ruled.tell(verdict, owed, at_ns, (late, fresh.ask.cost));
         Outcome { mark, ..Outcome::of_idle(verdict, held, at_ns, cost) }
     }
 }
@@ -249,7 +275,7 @@ fn no_cell(free_ns: u64, ask: &Ask) -> Outcome {
 }
 
 /// The instant that a new key starts at: now, or the floor of either shard if that is later.
-fn base_ns(headers: [Header; 2], fresh: &mut Fresh<'_>) -> u64 {
+pub(super) fn base_ns(headers: [Header; 2], fresh: &mut Fresh<'_>) -> u64 {
     let floors = headers.map(Header::floor_ns);
     let floor_ns = if planted(Fault::FloorLeftOutOfBase) {
         0
@@ -282,7 +308,7 @@ mod tests {
         {
             let now_ns = 5 << GRANULE_BITS;
             let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check };
-            let mut fresh = Fresh { ask, clock: Some(&clock) };
+            let mut fresh = Fresh::new(ask, Some(&clock));
             assert_eq!(base_ns(floors.map(Header::first), &mut fresh), base << GRANULE_BITS);
             assert_eq!(fresh.clock.is_none(), read_again, "{floors:?}");
             assert_eq!(fresh.ask.now_ns, (if read_again { 9 } else { 5 }) << GRANULE_BITS);
@@ -298,8 +324,8 @@ mod tests {
         let ahead = 1 + layout.epoch + 5;
         table.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.epoch - 3) << GRANULE_BITS;
-        let mut fresh =
-            Fresh { ask: Ask { now_ns, cost: 1, charge: true, verb: Verb::Check }, clock: None };
+        let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check };
+        let mut fresh = Fresh::new(ask, None);
         let key = Identity { first: 0, tag: 7 << layout.state_bits() };
         let outcome = table.install(key, 1, &mut fresh);
         assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Allowed, ahead << GRANULE_BITS));

@@ -7,7 +7,8 @@
 //!
 //! A checksum is no signature: who may write the file can give a word any state. Hence each is also
 //! looked at: no claims, since nobody would finish them; no live word without a tag, no two of one key.
-//! What is left is a state of the policy, if perhaps of nobody's making, and decides like any other.
+//! What is left is a state of the policy, if perhaps of nobody's making, and decides like any other. So is
+//! any word of the spill, as it is of a [`Limiter`](crate::Limiter).
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
@@ -27,6 +28,7 @@ use super::layout::{Kind, Layout};
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, Shard};
 use super::snapshot::words_of;
+use super::spill::Spill;
 use super::table::Table;
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
@@ -189,11 +191,18 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) -> Result<Self, RestoreError> {
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
-        let capacity = size_of_table(&preamble)?;
+        let (capacity, has_spill) = size_of_table(&preamble)?;
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
-        let table = Table::told(layout, capacity, || read_shard(&mut reader))?;
+        let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
+        if has_spill {
+            // No file of a policy that cannot spill has one. Its memory is an eighth of what has been read.
+            let mut spill = Spill::new(policy, &layout, table.shards())?
+                .ok_or(BuildError::CannotSpill { policy })?;
+            spill.fill(|| reader.word())?;
+            table.spill = Some(spill);
+        }
         reader.close()?;
         table.is_a_snapshots(|identity| hashers.second(identity, table.shards()))?;
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
@@ -201,14 +210,20 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 }
 
-/// The capacity of the table, whose shards and whose file have the number and the length that follow.
-fn size_of_table(preamble: &Preamble) -> Result<usize, RestoreError> {
+/// The capacity of the table, whose shards and whose file have the number and the length that follow; and
+/// whether it has a spill, which is seen from the length.
+fn size_of_table(preamble: &Preamble) -> Result<(usize, bool), RestoreError> {
     let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
     field("number of shards", preamble.shards, shards as u64)?;
-    field("length", preamble.length, length(words_of(shards)).unwrap_or(u64::MAX))?;
-    Ok(capacity)
+    let of_table = words_of(shards);
+    let with_spill = of_table.saturating_add(Spill::words_of(shards));
+    let has_spill = length(with_spill) == Some(preamble.length);
+    if !has_spill {
+        field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
+    }
+    Ok((capacity, has_spill))
 }
 
 fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
@@ -231,7 +246,7 @@ impl Table {
         for index in 0..self.shards() {
             let header = self.shard(index).header();
             if !header.is_known() {
-                return refused(index, 0, header.to_bits(), "a header without a spill deadline");
+                return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
             }
             for cell in 0..CELLS {
                 let word = self.shard(index).load(cell);

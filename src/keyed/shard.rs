@@ -167,12 +167,12 @@ impl Shard {
     }
 }
 
-/// `[install counter: 12 | spill deadline: 8 | floor: 44]`
+/// `[install counter: 12 | 0: 8 | floor: 44]`
 ///
 /// | field | who changes it |
 /// |---|---|
 /// | install counter | each claim adds one, and each opening; the overflow falls off |
-/// | spill deadline | nobody yet: the place of the spill tier's mark |
+/// | 0 | nobody: room for what may come. Marks of the spill lie beside the shards |
 /// | floor | who has swept the shard under the old one; it never falls |
 ///
 /// The floor counts granules of 2^20 ns since the clock's origin. 44 bits of it are all of a `u64` of

@@ -26,6 +26,11 @@
 //! one starts. So the older is left out. That takes a whole copy before the first byte is written; it also
 //! makes the copy a matter of milliseconds, however slow the writer.
 //!
+//! # The spill
+//! Its words are copied after the shards'. They only grow, as far as a decision is concerned, and so do its
+//! marks: what was charged there before the call is in the copy, whenever it is read. A key that moves from
+//! there to a cell while the table is copied is in the file where it was before, or in both places.
+//!
 //! # Installs in progress
 //! A claim carries no debt, and its owner does not exist after a restart: it is written as vacant. The
 //! install counter is kept, although nonces matter only to claims. So a table at rest is written as it
@@ -114,6 +119,15 @@ impl Table {
         Ok(copies)
     }
 
+    /// A copy of what the spill holds; nothing, if there is none.
+    fn copy_spill(&self) -> Result<Vec<u64>, SnapshotError> {
+        let (mut words, Some(spill)) = (Vec::new(), &self.spill) else { return Ok(Vec::new()) };
+        let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
+        words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
+        words.extend(spill.words());
+        Ok(words)
+    }
+
     /// The live words that are followed, in the order of reading, by another of the same key: shard and
     /// cell of both. None in a table, and hardly ever one in a copy.
     pub(super) fn twins(
@@ -152,7 +166,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// admitted, and in the worst case once more what was charged to a key after its word had been read.
     ///
     /// The file has 376 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
-    /// and 8. A copy of the table is in memory while it is written. The writer is flushed, not synced:
+    /// an eighth of that for the spill if there is one (at least 1 KiB), and 8. A copy of the table is in
+    /// memory while it is written. The writer is flushed, not synced:
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
     ///
@@ -209,10 +224,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) -> Result<SnapshotSummary, SnapshotError> {
         let shards = self.table.shards();
         let copies = self.table.copy_all(|identity| self.hashers.second(identity, shards))?;
+        let spill = self.table.copy_spill()?;
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = wall.unwrap_or_else(SystemTime::now);
-        let bytes = length(words_of(shards)).unwrap_or(u64::MAX);
+        let bytes = length(words_of(shards) + spill.len() as u64).unwrap_or(u64::MAX);
         let preamble = Preamble {
             kind: Whose::Keyed,
             origin: self.clock.origin(),
@@ -229,7 +245,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let words = copies.iter().flat_map(|copy| {
             std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
         });
-        write(writer, &preamble, words)?;
+        write(writer, &preamble, words.chain(spill))?;
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
         Ok(SnapshotSummary { keys, bytes, now })

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::CELLS;
+use super::spill::Spill;
 use super::table::Table;
 
 /// What a [`KeyedLimiter`](crate::KeyedLimiter) holds, and what has happened to it.
@@ -25,14 +26,19 @@ pub struct Stats {
     pub capacity: usize,
     /// Cells: the capacity and the room that keeps keys from finding none.
     pub cells: usize,
-    /// Bytes of the table. Fixed.
+    /// Bytes of the table, and of its spill. Fixed.
     pub bytes: usize,
+    /// Bytes of the spill alone: an eighth of the table's, at least 1 KiB. 0 if the table denies where it
+    /// has no cell ([`Full::Deny`](crate::Full)).
+    pub spill_bytes: usize,
     /// Keys that still limit something now.
     pub live: usize,
     /// Cells whose key was forgotten because it had become idle.
     pub reclaimed: u64,
-    /// Requests of new keys denied because no cell was free.
+    /// Requests of new keys denied because no cell was free, and that was not for a spill to decide.
     pub full: u64,
+    /// Requests of new keys decided in the spill, admitted or not, because no cell was free.
+    pub spilled: u64,
     /// Requests of new keys denied because other installs of the same key were in the way 8 times.
     pub contended: u64,
     /// Bits by which keys are told apart within their shards.
@@ -55,7 +61,9 @@ impl Table {
             bytes: self.bytes(),
             live: (0..self.shards()).map(|index| self.live_in(index, now_ns)).sum(),
             reclaimed: self.tallies.sum(|stripe| &stripe.reclaimed),
+            spill_bytes: self.spill.as_ref().map_or(0, Spill::bytes),
             full: self.tallies.sum(|stripe| &stripe.full),
+            spilled: self.tallies.sum(|stripe| &stripe.spilled),
             contended: self.tallies.sum(|stripe| &stripe.contended),
             tag_bits: u32::from(self.layout.tag_bits),
             state_bits: self.layout.state_bits(),

@@ -14,6 +14,7 @@ use crate::verb::{Verb, Verbs, Wish};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
 use super::shard::{CELLS, Header, Row, Shard};
+use super::spill::Spill;
 use super::survey::pair;
 use super::tally::Tallies;
 
@@ -46,6 +47,14 @@ pub(super) struct Fresh<'a> {
     pub(super) ask: Ask,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
+    /// What the spill answers ([`Kernel::Log`]), if it was the spill that decided.
+    pub(super) spilled: Option<Kernel>,
+}
+
+impl<'a> Fresh<'a> {
+    pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
+        Self { ask, clock, spilled: None }
+    }
 }
 
 /// How a request went: what its word holds, seen from `at_ns`.
@@ -83,6 +92,8 @@ pub(super) struct Table {
     pads: Box<[Pad]>,
     pub(super) layout: Layout,
     pub(super) tallies: Tallies,
+    /// Where keys are decided that find no cell; `None` if they are denied.
+    pub(super) spill: Option<Spill>,
 }
 
 impl Table {
@@ -93,7 +104,7 @@ impl Table {
         let mut pads = Vec::new();
         pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), spill: None })
     }
 
     /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
@@ -117,7 +128,7 @@ impl Table {
             }
             pads.push(CachePadded::new(pad));
         }
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), spill: None })
     }
 
     /// The shards of a table for `capacity` keys.
@@ -146,7 +157,7 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val::<[Pad]>(&self.pads)
+        size_of_val::<[Pad]>(&self.pads) + self.spill.as_ref().map_or(0, Spill::bytes)
     }
 
     #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
@@ -191,9 +202,16 @@ impl Table {
                 }
             }
         }
-        let mut fresh = Fresh { ask, clock };
+        let mut fresh = Fresh::new(ask, clock);
         let outcome = self.decide_slowly(identity, second(), &mut fresh);
-        self.decision(outcome, fresh.ask, self.layout.rules.soft_bp)
+        self.settle(outcome, &fresh)
+    }
+
+    /// The decision on a request whose key may have been new.
+    #[inline(always)]
+    pub(super) fn settle(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
+        let kernel = fresh.spilled.as_ref().unwrap_or(self.kernel());
+        Self::decision_by(*kernel, outcome, fresh.ask, self.layout.rules.soft_bp)
     }
 
     /// What a request asks of a word of this table.
@@ -202,9 +220,15 @@ impl Table {
         Wish { verb: ask.verb, cost: ask.cost, most: self.layout.ahead }
     }
 
+    #[inline(always)]
     pub(super) fn decision(&self, outcome: Outcome, ask: Ask, soft_bp: u16) -> Decision {
+        Self::decision_by(*self.kernel(), outcome, ask, soft_bp)
+    }
+
+    #[inline(always)]
+    fn decision_by(kernel: Kernel, outcome: Outcome, ask: Ask, soft_bp: u16) -> Decision {
         let Outcome { verdict, mark, held, at_ns, cost, .. } = outcome;
-        let (kernel, now_ns) = (*self.kernel(), ask.now_ns);
+        let now_ns = ask.now_ns;
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
     }
 

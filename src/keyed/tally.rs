@@ -17,6 +17,7 @@ pub(super) struct Tallies {
 pub(super) struct Stripe {
     pub(super) reclaimed: Tally,
     pub(super) full: Tally,
+    pub(super) spilled: Tally,
     pub(super) contended: Tally,
 }
 
@@ -32,6 +33,10 @@ impl Tallies {
 
     pub(super) fn full(&self, shard: usize, denials: u64) {
         self.stripe(shard).full.fetch_add(denials, Ordering::Relaxed);
+    }
+
+    pub(super) fn spilled(&self, shard: usize, requests: u64) {
+        self.stripe(shard).spilled.fetch_add(requests, Ordering::Relaxed);
     }
 
     pub(super) fn contended(&self, shard: usize) {

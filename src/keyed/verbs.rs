@@ -44,8 +44,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Charges `cost` whether it fits or not, and returns how much of it could not be charged.
     ///
     /// Under GCRA the key goes into debt. A keyed word remembers a debt of up to twice the burst; what
-    /// would go beyond is not charged. A window's count cannot exceed its limit. Nothing of it is charged
-    /// if the key is new and the table has no cell for it.
+    /// would go beyond is not charged. A window's count cannot exceed its limit. A new key for which the
+    /// table has no cell is charged in the spill; where there is none
+    /// ([`Full::Deny`](crate::Full::Deny)), not at all.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -76,7 +77,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     /// Gives back what a permit of this key has charged, and returns how many whole units that was. As
-    /// [`Limiter::refund`](crate::Limiter::refund): what has drained meanwhile does not come back.
+    /// [`Limiter::refund`](crate::Limiter::refund): what has drained meanwhile does not come back. Nor does
+    /// what was charged in the spill ([`Permit::is_spilled`]).
     ///
     /// ```
     /// use std::time::Duration;
@@ -114,7 +116,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 
     /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`. As
     /// [`Limiter::reserve`](crate::Limiter::reserve), but a keyed word remembers a debt of no more than
-    /// twice the burst: nothing waits longer than the burst takes to come back.
+    /// twice the burst: nothing waits longer than the burst takes to come back. A key that has no cell
+    /// ([`Full::Spill`](crate::Full::Spill)) gets a place only if it can be used at once.
     ///
     /// # Errors
     /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
@@ -194,7 +197,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.undo(key, reservation.permit(), now)
     }
 
-    /// Forgets what the key was charged.
+    /// Forgets what the key was charged in its cell. What it was charged without one, in the spill, drains.
     ///
     /// Keys whose tags are equal and who share their shards share one word (see
     /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too.

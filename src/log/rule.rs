@@ -85,7 +85,8 @@ impl Rule {
             return None;
         }
         let answers = if charge && !scale::tells_answers() {
-            Answers { limit: self.limit, remaining: 0, ready_ns: now_ns, idle_ns: now_ns }
+            let (limit, ready_ns, idle_ns) = (self.limit, now_ns, now_ns);
+            Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false }
         } else {
             answers(slots, self.limit, now_ns, cost)
         };

@@ -83,7 +83,8 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
         1 => seen.least_ns.min(seen.latest_ns),
         _ => nth_ns(slots, now_ns, cost, seen.latest_ns),
     };
-    Answers { limit, remaining: seen.free, ready_ns, idle_ns: seen.latest_ns }
+    let (remaining, idle_ns) = (seen.free, seen.latest_ns);
+    Answers { limit, remaining, ready_ns, idle_ns, spilled: false }
 }
 
 /// The first instant after `now_ns` at which so many slots are free; at the latest `latest_ns`.

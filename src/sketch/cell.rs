@@ -68,7 +68,11 @@ pub(super) struct Cell(AtomicU64);
 
 impl Cell {
     pub(super) fn new() -> Self {
-        Self(AtomicU64::new(Word::UNUSED.to_bits()))
+        Self::holding(Word::UNUSED)
+    }
+
+    pub(super) fn holding(word: Word) -> Self {
+        Self(AtomicU64::new(word.to_bits()))
     }
 
     #[inline(always)]

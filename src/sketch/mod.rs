@@ -2,6 +2,7 @@
 
 mod cell;
 mod error;
+mod late;
 mod place;
 mod rows;
 mod size;
@@ -18,8 +19,10 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::policy::Policy;
 
-use place::{Placer, Places};
-use rows::Rows;
+use place::Placer;
+
+pub(crate) use place::{GOLDEN, Places, mix};
+pub(crate) use rows::Rows;
 
 pub use error::SketchError;
 pub use size::SketchSize;

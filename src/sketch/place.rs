@@ -15,7 +15,7 @@ use crate::keyed::scale;
 pub(crate) const ROWS_MAX: usize = 8;
 
 /// 2^64 divided by the golden ratio: multiples of it differ in all their bits (Knuth, TAOCP 3, 6.4).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A key's cells, as numbers from 0 through all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +25,23 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// The cells of a key of which these are two hashes, seeded apart. At most [`ROWS_MAX`] rows.
+    #[inline(always)]
+    pub(crate) fn of([one, other]: [u64; 2], rows: usize, cells_per_row: usize) -> Self {
+        let mut places = Self { cells: [0; ROWS_MAX], rows };
+        let mut salt = 0_u64;
+        let mut start = 0;
+        for cell in places.cells.iter_mut().take(rows) {
+            salt = salt.wrapping_add(GOLDEN);
+            *cell = start + scale(mix(one ^ salt, other), cells_per_row);
+            start += cells_per_row;
+        }
+        places
+    }
+
     /// One cell in each row, in the order of the rows.
     #[inline(always)]
-    pub(super) fn cells(&self) -> &[usize] {
+    pub(crate) fn cells(&self) -> &[usize] {
         &self.cells[..self.rows.min(ROWS_MAX)]
     }
 }
@@ -48,23 +62,15 @@ impl<S: BuildHasher> Placer<S> {
 
     #[inline(always)]
     pub(super) fn places<K: Hash + ?Sized>(&self, key: &K) -> Places {
-        let [one, other] = self.hashers.each_ref().map(|hasher| hasher.hash_one(key));
-        let mut places = Places { cells: [0; ROWS_MAX], rows: self.rows };
-        let mut salt = 0_u64;
-        let mut start = 0;
-        for cell in places.cells.iter_mut().take(self.rows) {
-            salt = salt.wrapping_add(GOLDEN);
-            *cell = start + scale(mix(one ^ salt, other), self.cells_per_row);
-            start += self.cells_per_row;
-        }
-        places
+        let hashes = self.hashers.each_ref().map(|hasher| hasher.hash_one(key));
+        Places::of(hashes, self.rows, self.cells_per_row)
     }
 }
 
 /// The two halves of the product, folded: every bit depends on every bit of both.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
 #[inline(always)]
-fn mix(one: u64, other: u64) -> u64 {
+pub(crate) fn mix(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     (product >> 64) as u64 ^ product as u64
 }

@@ -98,6 +98,15 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, SketchError> {
+        Self::read_by(Meter::new(policy), policy, size)
+    }
+
+    /// [`new`](Self::new) with words that are read by a meter of this policy, which may count more coarsely.
+    pub(crate) fn read_by(
+        meter: Meter,
+        policy: Policy,
+        size: SketchSize,
+    ) -> Result<Self, SketchError> {
         if policy.at_limit() != AtLimit::default() {
             return Err(SketchError::AtLimit { policy });
         }
@@ -110,7 +119,7 @@ impl Rows {
             .try_reserve_exact(count)
             .map_err(|_| SketchError::OutOfMemory { bytes: size.bytes() })?;
         cells.resize_with(count, Cell::new);
-        Ok(Self { cells: cells.into_boxed_slice(), meter: Meter::new(policy) })
+        Ok(Self { cells: cells.into_boxed_slice(), meter })
     }
 
     /// Asks for the lines of a key's cells, all at once.
@@ -138,7 +147,7 @@ impl Rows {
     }
 
     #[inline(always)]
-    fn decide<A: Adds>(&self, ask: &Ask<'_, A>, places: &Places) -> Step {
+    pub(super) fn decide<A: Adds>(&self, ask: &Ask<'_, A>, places: &Places) -> Step {
         loop {
             let (least, word) = self.least(ask, places);
             let step = ask.step(word);
@@ -204,10 +213,6 @@ impl Rows {
     /// has drained. Never lowers a cell; a cell that holds two bursts (GCRA) or the limit (windows) already
     /// stays as it is. The bound of the key then includes what is added here only if whoever adds has tested
     /// it against an estimate.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for the keyed table's spill path, which adds what it admits")
-    )]
     pub(crate) fn add(&self, places: &Places, now: Timestamp, cost: u64) {
         let ask = Ask::new(&self.meter.kernel, self.meter.fields, now, cost);
         for &place in places.cells() {
@@ -226,8 +231,25 @@ impl Rows {
             .all(|&place| self.meter.peek(self.cells[place].word(), now, 0).remaining() < whole)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of_val::<[Cell]>(&self.cells)
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// All words, row after row.
+    pub(crate) fn words(&self) -> impl Iterator<Item = Word> {
+        self.cells.iter().map(Cell::word)
+    }
+
+    /// Puts words in all cells, in the order of [`words`](Self::words). For who has just made them.
+    pub(crate) fn fill<E>(&mut self, mut next: impl FnMut() -> Result<Word, E>) -> Result<(), E> {
+        self.cells.iter_mut().try_for_each(|cell| {
+            *cell = Cell::holding(next()?);
+            Ok(())
+        })
     }
 }
 

@@ -10,9 +10,10 @@
 //!
 //! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
 //!
-//! Twenty-three audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
+//! Twenty-five audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
 //! chain; the ledger; sliding logs, small, in rows, by key and in a storm of reclaims; sketches with a hot
-//! key, with crowded and with many cells, and with windows; a soft limit, penalties of one key and of many.
+//! key, with crowded and with many cells, and with windows; a soft limit, penalties of one key and of many;
+//! and tables too small for their keys, by GCRA and by windows.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -26,5 +27,6 @@ mod gcra;
 mod log;
 mod run;
 mod sketch;
+mod spill;
 mod verbs;
 mod windows;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Timestamp};
+use tollgate::{Algorithm, Decision, Full, KeyedLimiter, ManualClock, Policy, Timestamp};
 
 use crate::expect::{Ask, Plant};
 use crate::follow::Follower;
@@ -104,6 +104,8 @@ impl Observed {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(start_ns));
         let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers()).ok()?;
+        // What a spill admits depends on other keys.
+        let table = table.when_full(Full::Deny).ok()?;
         let stats = table.stats();
         let epoch_ns = nanos_of(stats.epoch);
         let mut pace = Pace::new(policy, epoch_ns, turn_ns(policy, stats.state_bits));

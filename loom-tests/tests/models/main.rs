@@ -29,6 +29,8 @@ mod sketch;
 #[cfg(loom)]
 mod snapshot;
 #[cfg(loom)]
+mod spill;
+#[cfg(loom)]
 mod striped;
 #[cfg(loom)]
 mod verbs;
@@ -54,6 +56,7 @@ fn main() -> std::process::ExitCode {
         .subject("reclaim", reclaim::models())
         .subject("floor", floor::models())
         .subject("sketch", sketch::models())
+        .subject("spill", spill::models())
         .subject("snapshot", snapshot::models())
         .subject("weak", weak::models());
     let passed = suite.run(std::env::args().skip(1));

@@ -249,7 +249,8 @@ impl Table {
         let from_ns = self.store.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };
-        let answers = Answers { limit, remaining, ready_ns: from_ns, idle_ns: from_ns };
+        let (ready_ns, idle_ns) = (from_ns, from_ns);
+        let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false };
         let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
         ask.decision(verdict, answers, ask.now_ns)
     }
@@ -258,7 +259,8 @@ impl Table {
     fn full(&self, ask: Ask, free_ns: u64) -> Decision {
         let free_ns = free_ns.max(ask.now_ns);
         let limit = self.rule.limit;
-        let answers = Answers { limit, remaining: 0, ready_ns: free_ns, idle_ns: free_ns };
+        let (ready_ns, idle_ns) = (free_ns, free_ns);
+        let answers = Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false };
         ask.no_room(answers, free_ns)
     }
 }

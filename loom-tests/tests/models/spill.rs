@@ -1,0 +1,138 @@
+//! Keys without a cell: decided in the spill, while others give them one.
+//!
+//! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows, whether
+//! it was decided in the spill, in its cell, or now here and now there; no claim is left.
+//!
+//! Enough, because what can be lost between the spill and a cell is one charge, by one spiller and one
+//! installer of the same key: the spiller's charge, fence and look against the installer's claim, fence and
+//! estimate. One shard with one cell has all of it: a stranger holds the cell, and is idle for who comes later.
+//! A key that gets the cell and loses it again while a spiller looks on takes one more request. Two spillers
+//! of one key meet in the sketch, which has models of its own; here they meet where both were in each other's
+//! way.
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, key_in, spilling_table};
+use loom_tests::verdict::{
+    ABOVE_BOUND, assert_admitted, assert_bound, assert_intervals, assert_no_claims,
+};
+use tollgate::control::{self, Fault};
+
+fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
+    Ask { key, cost, now_ms }
+}
+
+/// One shard with one cell, which a stranger holds until 11 s; then each thread asks for a key, or for another
+/// stranger: (whether for the key, cost, now).
+fn beside_a_stranger(rounds: usize, lists: &[&[(bool, u64, u64)]]) {
+    // All within an epoch: see `floor` for what the headers' other field is for.
+    control::count_apart(true);
+    control::mark_floors(false);
+    control::use_rounds(rounds);
+    let table = spilling_table("gcra 1/s burst 4", 1, 1);
+    let [stranger, key, other] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
+    let setup = ask_all(&*table, &[ask(stranger, 1, 10_000)]);
+    assert_admitted(&setup);
+    let to_ask = |&(is_key, cost, now_ms): &(bool, u64, u64)| {
+        ask(if is_key { key } else { other }, cost, now_ms)
+    };
+    let lists = lists.iter().map(|list| list.iter().map(to_ask).collect()).collect();
+    let calls = race(&table, lists).concat();
+    for key in [key, other] {
+        assert_intervals(4, key, &[&setup, &calls]);
+    }
+    assert_no_claims(&table);
+}
+
+/// 2 threads ask for all that a key can have: one when the cell is taken, one when it is idle.
+fn hand_over() {
+    beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000)]]);
+}
+
+/// 2 threads: as before, each for half, and the late one once more.
+fn hand_over_in_parts() {
+    beside_a_stranger(2, &[&[(true, 2, 10_500), (true, 2, 10_500)], &[(true, 3, 12_000)]]);
+}
+
+/// 2 threads: one asks when the cell is taken; the other gives the key the cell, and then to another stranger,
+/// when all that the key was charged there has drained.
+fn came_and_went() {
+    beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000), (false, 1, 20_000)]]);
+}
+
+/// 2 threads bring a new key to a vacant cell, and get into each other's way: a lost round ends an install. Here
+/// a spiller may meet a claim that no floor tells it of.
+fn both_in_the_way() {
+    control::count_apart(true);
+    control::mark_floors(false);
+    control::use_rounds(1);
+    let table = spilling_table("gcra 1/s burst 4", 1, 1);
+    let key = key_in(&table, [0, 0], 1);
+    let calls = race(&table, vec![vec![ask(key, 3, 10_000)]; 2]).concat();
+    assert_bound(&table, 4, key, &[&calls]);
+    assert_no_claims(&table);
+}
+
+/// 2 threads and two shards with one cell each, both of strangers: one asks when both are taken, the other
+/// when both are idle.
+fn two_shards() {
+    control::count_apart(true);
+    control::mark_floors(false);
+    control::use_rounds(1);
+    let table = spilling_table("gcra 1/s burst 4", 2, 1);
+    let [one, other, key] = [1, 2, 3].map(|nth| key_in(&table, [0, 1], nth));
+    let setup = ask_all(&*table, &[ask(one, 1, 10_000), ask(other, 1, 10_000)]);
+    assert_admitted(&setup);
+    let calls = race(&table, vec![vec![ask(key, 4, 10_500)], vec![ask(key, 4, 12_000)]]).concat();
+    assert_intervals(4, key, &[&calls]);
+    assert_no_claims(&table);
+}
+
+/// 2 threads, both when the cell is taken.
+fn two_spillers() {
+    beside_a_stranger(1, &[&[(true, 3, 10_500)], &[(true, 3, 10_500)]]);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::{None as Whole, Preemptions};
+    vec![
+        Model::new("hand_over", Whole, hand_over)
+            .control("a_spiller_that_does_not_look_is_caught", Fault::SpillUnscanned, ABOVE_BOUND)
+            .control("a_spiller_without_fence_is_caught", Fault::SpillWithoutFence, ABOVE_BOUND)
+            .control("an_installer_without_fence_is_caught", Fault::NoFence, ABOVE_BOUND)
+            .control("no_estimate_is_caught", Fault::EstimateLeftOut, ABOVE_BOUND)
+            .control("an_early_estimate_is_caught", Fault::EstimateBeforeClaim, ABOVE_BOUND)
+            .control("no_mark_is_caught", Fault::SpillUnmarked, ABOVE_BOUND),
+        Model::new("hand_over_in_parts", Preemptions(3), hand_over_in_parts).control(
+            "an_early_estimate_of_parts_is_caught",
+            Fault::EstimateBeforeClaim,
+            ABOVE_BOUND,
+        ),
+        Model::new("came_and_went", Preemptions(3), came_and_went).control(
+            "a_floor_that_passed_is_caught",
+            Fault::SpillFloorsReadOnce,
+            ABOVE_BOUND,
+        ),
+        Model::new("both_in_the_way", Preemptions(3), both_in_the_way)
+            .control(
+                "a_claim_in_the_way_left_standing_is_caught",
+                Fault::SpillIgnoresClaims,
+                ABOVE_BOUND,
+            )
+            .control(
+                "a_spiller_in_the_way_that_does_not_look_is_caught",
+                Fault::SpillUnscanned,
+                ABOVE_BOUND,
+            ),
+        Model::new("two_shards", Preemptions(3), two_shards).control(
+            "a_spiller_of_two_shards_that_does_not_look_is_caught",
+            Fault::SpillUnscanned,
+            ABOVE_BOUND,
+        ),
+        Model::new("two_spillers", Whole, two_spillers).control(
+            "a_sketch_charged_late_is_caught",
+            Fault::OthersChargedLate,
+            ABOVE_BOUND,
+        ),
+    ]
+}

@@ -1,0 +1,33 @@
+//! A table that is full, and keys that find no cell in it.
+
+use ahash::RandomState;
+use tollgate::{KeyedLimiter, ManualClock, Timestamp};
+
+use crate::common::policy;
+
+pub(crate) type Table = KeyedLimiter<u64, RandomState>;
+
+/// Two hashes that place keys alike on every run.
+pub(crate) fn seeds() -> [RandomState; 2] {
+    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+}
+
+pub(crate) fn table(text: &str, capacity: usize) -> Table {
+    KeyedLimiter::with_hashers(policy(text), capacity, ManualClock::new(), seeds()).unwrap()
+}
+
+/// Gives every cell of a table of one or two shards to a stranger who asks for one unit, and spills none of
+/// them. Strangers are keys from 1,000 on.
+pub(crate) fn fill(table: &Table, now: Timestamp) {
+    let cells = table.stats_at(now).cells;
+    let mut strangers = (1_000..).filter(|key| !table.peek_at(key, 1, now).is_spilled());
+    for _ in 0..cells {
+        assert!(table.check_at(&strangers.next().unwrap(), 1, now).is_allowed());
+    }
+    assert_eq!(table.stats_at(now).spilled, 0);
+}
+
+/// When a stranger's unit has drained, if it was charged at this time.
+pub(crate) fn drained(text: &str, charged: Timestamp) -> Timestamp {
+    charged + table(text, 1).check_at(&1, 1, charged).reset_after()
+}

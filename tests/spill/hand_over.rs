@@ -1,0 +1,136 @@
+//! A key that was charged in the spill takes what it owes to the cell that it gets, and nothing else.
+
+use std::time::Duration;
+
+use tollgate::Timestamp;
+
+use crate::crowd::{Table, drained, fill, table};
+
+/// Every kind; the rings side by side in both words, ranked in both, and ranked in the table alone.
+const POLICIES: [&str; 10] = [
+    "gcra 10/m burst 5",
+    "gcra 100/s burst 20",
+    "gcra 7/m burst 11",
+    "fixed-window 5/m",
+    "sliding-window 10/m",
+    "sliding-window 10/m round-down",
+    "sliding-window 10/m strict",
+    "segmented-window 10/m x4",
+    "segmented-window 100/m x6",
+    "segmented-window 31/m x6",
+];
+
+/// 10 s after the start of a minute.
+const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
+
+/// Less than a floor trails behind the clock.
+const SOON: Duration = Duration::from_micros(100);
+
+/// More than that.
+const LATER: Duration = Duration::from_millis(9);
+
+/// A table that has a cell for the key from the beginning.
+fn roomy(text: &str) -> Table {
+    table(text, 100)
+}
+
+#[test]
+fn a_key_takes_what_it_owes_to_its_cell_to_the_unit() {
+    for text in POLICIES {
+        for fifths in 1..=5 {
+            let table = table(text, 1);
+            let own = roomy(text);
+            fill(&table, START);
+            // The strangers are idle, but no floor says so yet.
+            let idle = drained(text, START);
+            let cost = (own.peek_at(&7, 0, idle).limit() * fifths / 5).max(1);
+            let spilled = table.check_at(&7, cost, idle + SOON);
+            assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
+            assert!(own.check_at(&7, cost, idle + SOON).is_allowed());
+            // Now there are cells.
+            for (nth, now) in
+                [LATER, LATER, 2 * LATER, 3 * LATER].map(|on| idle + on).iter().enumerate()
+            {
+                let asked = [table.peek_at(&7, 1, *now), own.peek_at(&7, 1, *now)];
+                assert_eq!(asked[0].remaining(), asked[1].remaining(), "{text} {cost} {nth}");
+                assert_eq!(asked[0].reset_after(), asked[1].reset_after(), "{text} {cost} {nth}");
+                let [here, there] = [table.check_at(&7, 1, *now), own.check_at(&7, 1, *now)];
+                assert_eq!(here.is_allowed(), there.is_allowed(), "{text} {cost} {nth}");
+                assert!(!here.is_spilled());
+                assert_eq!(here.remaining(), there.remaining(), "{text} {cost} {nth}");
+            }
+            assert_eq!(table.stats_at(idle).spilled, 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn ticks_that_do_not_fit_are_rounded_up() {
+    // A keyed word counts in finer ticks here than there is room for in a whole one.
+    let text = "gcra 1000000/s burst 50000";
+    let table = table(text, 1);
+    let own = roomy(text);
+    fill(&table, START);
+    let idle = drained(text, START);
+    assert!(table.check_at(&7, 50_000, idle + SOON).is_spilled());
+    assert!(own.check_at(&7, 50_000, idle + SOON).is_allowed());
+    let left = [table.peek_at(&7, 1, idle + LATER), own.peek_at(&7, 1, idle + LATER)];
+    assert!(!left[0].is_spilled());
+    let [here, there] = left.map(|decision| decision.remaining());
+    assert_eq!(there, 8_900); // back after 8.9 ms
+    assert!(here == there || here == there - 1, "{here}");
+}
+
+#[test]
+fn a_key_with_a_cell_is_never_decided_by_the_spill() {
+    let table = table("gcra 1/h burst 100", 1);
+    fill(&table, START);
+    assert!(table.check_at(&7, 1, START).is_spilled());
+    for stranger in 1_000..1_100 {
+        let decision = table.check_at(&stranger, 1, START);
+        // Who has a cell has had one unit there.
+        assert!(decision.is_spilled() || decision.remaining() == 98, "{decision:?}");
+    }
+    let stats = table.stats_at(START);
+    assert_eq!(stats.spilled, 1 + 100 - stats.live as u64);
+}
+
+#[test]
+fn what_has_drained_is_not_taken_along() {
+    let table = table("gcra 10/m burst 5", 1);
+    fill(&table, START);
+    assert!(table.check_at(&7, 5, START).is_spilled());
+    // Five units are back after half a minute, and others spill meanwhile.
+    let later = START + Duration::from_secs(31);
+    let decision = table.check_at(&7, 5, later);
+    assert!(decision.is_allowed() && !decision.is_spilled());
+}
+
+#[test]
+fn a_late_request_starts_at_the_floor_also_in_the_spill() {
+    let table = table("gcra 1/s burst 20", 1);
+    let second = |s: u64| Timestamp::from_secs(1_000_000 + s);
+    // A key with a cell spends all it has, and is forgotten when it has drained.
+    assert!(table.check_at(&7, 20, second(0)).is_allowed());
+    fill_for_long(&table, second(100));
+    // Strangers hold every cell, and the floors stand at 100 s. At 90 s nothing that was told to the table
+    // says that the key had its burst at 0 s and not at 85 s.
+    let late = table.check_at(&7, 20, second(90));
+    assert!(late.is_spilled() && !late.is_allowed());
+    assert_eq!(late.remaining(), 10);
+    assert!(table.check_at(&7, 10, second(90)).is_allowed());
+    assert!(!table.check_at(&7, 1, second(90)).is_allowed());
+    // From the floor on ten of twenty are left, and then one a second.
+    assert_eq!(table.peek_at(&7, 1, second(100)).remaining(), 10);
+    assert_eq!(table.peek_at(&7, 1, second(105)).remaining(), 15);
+}
+
+/// Strangers that hold their cells for 20 s.
+fn fill_for_long(table: &Table, now: Timestamp) {
+    for stranger in 1_000..1_400 {
+        if !table.peek_at(&stranger, 20, now).is_spilled() {
+            assert!(table.check_at(&stranger, 20, now).is_allowed());
+        }
+    }
+    assert_eq!(table.stats_at(now).live, table.stats_at(now).cells);
+}

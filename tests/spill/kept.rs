@@ -1,0 +1,134 @@
+//! What a table does when it is full is kept: by a restart, by a builder, in the statistics.
+
+use std::time::Duration;
+
+use tollgate::{BuildError, Clock, Full, KeyedLimiter, ManualClock, RestoreError, Timestamp};
+
+use crate::common::policy;
+use crate::crowd::{Table, drained, fill, seeds, table};
+
+const START: Timestamp = Timestamp::from_secs(1_000_000);
+
+fn restored(text: &str, file: &[u8]) -> Result<Table, RestoreError> {
+    Table::restore_with_hashers(policy(text), ManualClock::new(), seeds(), file)
+}
+
+#[test]
+fn a_restart_forgets_nothing_of_what_was_spilled() {
+    for text in
+        ["gcra 10/m burst 5", "fixed-window 5/m", "sliding-window 5/m", "segmented-window 5/m x4"]
+    {
+        let table = table(text, 1);
+        fill(&table, START);
+        let now = drained(text, START) + Duration::from_micros(100);
+        assert!(table.check_at(&7, 4, now).is_spilled(), "{text}");
+        let mut file = Vec::new();
+        table.snapshot(&mut file).unwrap();
+        let restored = restored(text, &file).unwrap();
+        let mut again = Vec::new();
+        restored.snapshot(&mut again).unwrap();
+        // The two readings of the wall clock, and so the checksums, may differ.
+        assert_eq!(again[304..again.len() - 8], file[304..file.len() - 8], "{text}");
+        for (later, is_spilled) in [(now, true), (now + Duration::from_millis(9), false)] {
+            let [old, new] = [&table, &restored].map(|table| table.peek_at(&7, 1, later));
+            assert_eq!(new.remaining(), old.remaining(), "{text}");
+            assert_eq!(new.remaining(), 1, "{text}");
+            assert_eq!(new.is_spilled(), is_spilled, "{text}");
+        }
+        assert!(restored.check_at(&7, 1, now + Duration::from_millis(9)).is_allowed());
+        assert!(!restored.check_at(&7, 1, now + Duration::from_millis(9)).is_allowed());
+    }
+}
+
+#[test]
+fn a_table_that_denies_is_restored_as_one_that_denies() {
+    let table = table("gcra 1/h burst 5", 1).when_full(Full::Deny).unwrap();
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    let restored = restored("gcra 1/h burst 5", &file).unwrap();
+    assert_eq!(restored.stats().spill_bytes, 0);
+    assert_eq!(restored.stats().bytes, table.stats().bytes);
+    // And the other way round.
+    let spilling = restored.when_full(Full::Spill).unwrap();
+    let (mut longer, bytes) = (Vec::new(), spilling.stats().spill_bytes);
+    spilling.snapshot(&mut longer).unwrap();
+    assert_eq!(longer.len(), file.len() + bytes);
+}
+
+#[test]
+fn a_file_with_a_spill_that_is_cut_short_is_refused() {
+    let table = table("gcra 1/h burst 5", 1);
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    for length in [file.len() - 1, file.len() - 8, file.len() - 1_024, 500] {
+        let refused = restored("gcra 1/h burst 5", &file[..length]).map(|_| ());
+        assert!(matches!(refused, Err(RestoreError::Truncated { .. })), "{refused:?}");
+    }
+    let at = file.len() - 100;
+    file[at] ^= 1;
+    let refused = restored("gcra 1/h burst 5", &file).map(|_| ());
+    assert!(matches!(refused, Err(RestoreError::Damaged { part: "file", .. })), "{refused:?}");
+}
+
+#[test]
+fn windows_from_the_first_request_deny_and_say_why_they_cannot_spill() {
+    let text = "fixed-window 5/h from-first";
+    let from_first = || table(text, 1);
+    assert_eq!(from_first().stats().spill_bytes, 0);
+    let refused = from_first().when_full(Full::Spill).map(|_| ()).unwrap_err();
+    assert_eq!(refused, BuildError::CannotSpill { policy: policy(text) });
+    assert_eq!(
+        refused.to_string(),
+        "a spill cannot keep the bound of fixed-window 5/h from-first, since its cells are shared; use \
+         Full::Deny, leave out from-first, or use gcra"
+    );
+    let denying = from_first().when_full(Full::Deny).unwrap();
+    let denied = (0..100).filter(|key| !denying.check_at(key, 1, START).is_allowed()).count();
+    assert_eq!(denied as u64, denying.stats_at(START).full);
+    assert!(denied > 50);
+    assert_eq!(denying.stats_at(START).spilled, 0);
+}
+
+#[test]
+fn every_request_that_finds_no_cell_is_counted_once() {
+    let table = table("gcra 1/h burst 5", 1);
+    fill(&table, START);
+    for nth in 1..=7 {
+        // Looking is not counted.
+        assert!(table.peek_at(&7, 1, START).is_spilled());
+        assert!(table.check_at(&7, 0, START).is_allowed());
+        let decision = table.check_at(&7, 1, START);
+        assert_eq!(decision.is_allowed(), nth <= 5);
+        assert!(decision.is_spilled());
+        assert_eq!(table.stats_at(START).spilled, nth);
+    }
+    // Above the limit it never fits, and needs no cell.
+    let never = table.check_at(&7, 6, START).into_result().unwrap_err();
+    assert!(never.is_never() && !never.is_spilled());
+    let stats = table.stats_at(START);
+    assert_eq!((stats.spilled, stats.full, stats.contended), (7, 0, 0));
+}
+
+#[test]
+fn past_the_latest_time_nobody_spills() {
+    let table = table("gcra 1/h burst 5", 1);
+    // 2100, which is the latest that a word without a floor can tell.
+    let late = Timestamp::from_secs(4_102_444_800 + 1_000);
+    let denied = (0..100).filter(|key| !table.check_at(key, 1, late).is_allowed()).count() as u64;
+    let stats = table.stats_at(late);
+    assert_eq!((stats.spilled, stats.full), (0, denied));
+    assert!(denied > 50);
+}
+
+#[test]
+fn the_default_is_to_spill_with_every_way_to_build() {
+    let quota = tollgate::Quota::per_second(5);
+    let built = [
+        KeyedLimiter::<str>::new(quota, 10).unwrap().stats(),
+        KeyedLimiter::<str>::with_clock(quota, 10, Clock::monotonic()).unwrap().stats(),
+    ];
+    for stats in built {
+        assert!(stats.spill_bytes >= 1_024);
+        assert!(stats.spill_bytes < stats.bytes);
+    }
+}

@@ -1,0 +1,129 @@
+//! What the other verbs do for a key that has no cell.
+
+use std::time::Duration;
+
+use tollgate::{Timestamp, check_all_at};
+
+use crate::crowd::{Table, fill, table};
+
+/// Half a minute, which is a whole number of ticks here.
+const NOW: Timestamp = Timestamp::from_secs(999_990);
+
+fn full(text: &str) -> Table {
+    let table = table(text, 1);
+    fill(&table, NOW);
+    table
+}
+
+const POLICIES: [&str; 4] =
+    ["gcra 10/m burst 10", "fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x4"];
+
+#[test]
+fn as_much_is_taken_as_fits() {
+    for text in POLICIES {
+        let table = full(text);
+        let taken = || table.take_up_to_at(&7, 7, NOW).into_result();
+        let permit = taken().unwrap();
+        assert!(permit.is_spilled());
+        assert_eq!((permit.cost(), permit.remaining()), (7, 3), "{text}");
+        assert_eq!(taken().unwrap().cost(), 3, "{text}");
+        let denial = taken().unwrap_err();
+        assert_eq!((denial.cost(), denial.is_spilled()), (1, true), "{text}");
+    }
+}
+
+#[test]
+fn a_denial_says_how_long_to_wait_and_that_is_enough() {
+    for text in POLICIES {
+        let table = full(text);
+        assert!(table.check_at(&7, 10, NOW).is_allowed());
+        let denial = table.check_at(&7, 4, NOW).into_result().unwrap_err();
+        assert!(denial.is_spilled() && !denial.is_table_full());
+        assert_eq!((denial.remaining(), denial.limit()), (0, 10), "{text}");
+        let then = NOW + denial.retry_after().unwrap();
+        let before = Timestamp::from_nanos(then.as_nanos() - 1);
+        assert!(!table.peek_at(&7, 4, before).is_allowed(), "{text}");
+        assert!(table.check_at(&7, 4, then).is_allowed(), "{text}");
+    }
+    let denial = full("gcra 10/m burst 10").check_at(&7, 11, NOW).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), None);
+    let table = full("gcra 10/m burst 10");
+    assert!(table.check_at(&7, 10, NOW).is_allowed());
+    let denial = table.check_at(&7, 4, NOW).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(24)));
+    assert_eq!(denial.reset_after(), Duration::from_secs(60));
+}
+
+#[test]
+fn a_place_is_reserved_only_if_it_can_be_used_at_once() {
+    let table = full("gcra 10/m burst 10");
+    let minute = Duration::from_secs(60);
+    let place = table.reserve_at(&7, 10, minute, NOW).unwrap();
+    assert!(place.wait().is_zero());
+    let denial = table.reserve_at(&7, 1, minute, NOW).unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(6)));
+    // What was charged in the spill stays.
+    assert!(!table.cancel_at(&7, place, NOW));
+    assert!(!table.check_at(&7, 1, NOW).is_allowed());
+}
+
+#[test]
+fn what_was_charged_in_the_spill_is_not_given_back() {
+    for text in POLICIES {
+        let table = full(text);
+        let permit = table.check_at(&7, 5, NOW).into_result().unwrap();
+        assert_eq!(table.refund_at(&7, permit, NOW), 0, "{text}");
+        table.reset_at(&7, NOW);
+        assert_eq!(table.peek_at(&7, 1, NOW).remaining(), 5, "{text}");
+    }
+    // Nor from the cell that the key has got since.
+    let table = full("gcra 10/m burst 10");
+    let permit = table.check_at(&7, 10, NOW).into_result().unwrap();
+    let later = NOW + Duration::from_secs(7);
+    assert!(!table.check_at(&7, 1, later).is_spilled());
+    assert_eq!(table.refund_at(&7, permit, later), 0);
+    assert_eq!(table.peek_at(&7, 1, later).remaining(), 0);
+}
+
+#[test]
+fn a_charge_goes_into_debt_as_far_as_twice_the_burst() {
+    let table = full("gcra 10/m burst 10");
+    assert!(table.check_at(&7, 4, NOW).is_allowed());
+    assert_eq!(table.charge_at(&7, 12, NOW), 0);
+    let denial = table.check_at(&7, 1, NOW).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(42)));
+    assert_eq!(table.charge_at(&7, 12, NOW), 8);
+    assert_eq!(table.charge_at(&7, 1, NOW), 1);
+    // The debt moves to the cell, and is paid off there.
+    let later = NOW + Duration::from_secs(7);
+    let denial = table.check_at(&7, 1, later).into_result().unwrap_err();
+    assert!(!denial.is_spilled());
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(59)));
+    assert!(table.check_at(&7, 1, NOW + Duration::from_secs(66)).is_allowed());
+    // A window takes what fits.
+    let table = full("fixed-window 10/m");
+    assert_eq!(table.charge_at(&7, 12, NOW), 2);
+    assert_eq!(table.charge_at(&7, 1, NOW), 1);
+}
+
+#[test]
+fn a_charge_of_a_key_with_a_debt_from_the_spill_takes_what_its_new_cell_has_room_for() {
+    let table = full("gcra 10/m burst 10");
+    assert_eq!(table.charge_at(&7, 20, NOW), 0);
+    // A second later the strangers are still there; seven seconds later one unit has drained.
+    assert_eq!(table.charge_at(&7, 1, NOW + Duration::from_secs(1)), 1);
+    assert_eq!(table.charge_at(&7, 3, NOW + Duration::from_secs(7)), 2);
+    assert!(!table.peek_at(&7, 1, NOW + Duration::from_secs(7)).is_spilled());
+}
+
+#[test]
+fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
+    let (spilling, other) = (full("gcra 10/m burst 10"), table("gcra 10/m burst 10", 10));
+    // The second limit is named twice, and denies the second time.
+    let mut tolls = [spilling.toll(&7, 4), other.toll(&7, 6), other.toll(&7, 6)];
+    assert_eq!(check_all_at(&mut tolls, NOW).index(), Some(2));
+    assert_eq!(other.peek_at(&7, 1, NOW).remaining(), 10);
+    let left = spilling.peek_at(&7, 1, NOW).remaining();
+    assert_eq!(left, 6);
+    assert!(check_all_at(&mut [spilling.toll(&7, 6), other.toll(&7, 6)], NOW).is_allowed());
+}

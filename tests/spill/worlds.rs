@@ -1,0 +1,140 @@
+//! Random worlds: a table of a few cells, keys that come and go between it and the spill.
+//!
+//! Whatever happens, a key is admitted only what a limit of its own would admit that was charged the same; and
+//! who waits as long as he is told is admitted.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate_oracle::Verdict;
+
+use crate::common::model::{Grain, model};
+use crate::common::policy;
+use crate::crowd::seeds;
+
+const KEYS: u64 = 40;
+
+/// A request: time goes on, or for this request alone back, by thousandths of a period; then a key asks for
+/// fifths of the limit.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    on: u64,
+    back: u64,
+    key: u64,
+    fifths: u64,
+}
+
+fn requests() -> impl Strategy<Value = Vec<Request>> {
+    let on = prop_oneof![6 => Just(0), 4 => 0_u64..30, 2 => 0_u64..400, 1 => 0_u64..4_000];
+    let back = prop_oneof![8 => Just(0), 1 => 0_u64..1_500];
+    let request = (on, back, 0..KEYS, 0_u64..6).prop_map(|(on, back, key, fifths)| Request {
+        on,
+        back,
+        key,
+        fifths,
+    });
+    prop::collection::vec(request, 1..400)
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let period_ns =
+        prop_oneof![Just(1_000_000_000_u64), Just(60_000_000_000), 50_000_000_u64..100_000_000_000];
+    (1_u64..200, 1_u64..400, 0..8_usize, period_ns).prop_filter_map(
+        "does not fit a keyed word",
+        |(count, burst, algorithm, period_ns)| {
+            let quota =
+                |parts: u64| Quota::per(count, Duration::from_nanos(period_ns / parts * parts));
+            let algorithm = match algorithm {
+                0..3 => return Some(Policy::from(quota(1).burst(burst))),
+                3 => Algorithm::FixedWindow,
+                4 => Algorithm::SlidingWindow,
+                5 => Algorithm::SlidingWindowRoundDown,
+                6 => Algorithm::SlidingWindowStrict,
+                _ => Algorithm::SegmentedWindow { segments: 6 },
+            };
+            let policy = Policy::new(algorithm, quota(6)).ok()?;
+            KeyedLimiter::<u64>::new(policy, 1).is_ok().then_some(policy)
+        },
+    )
+}
+
+/// A table of so many keys under one policy, and for each key a limit of its own under another.
+fn world(
+    [policy, own]: [Policy; 2],
+    capacity: usize,
+    requests: &[Request],
+) -> Result<u64, TestCaseError> {
+    let table = KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), seeds()).unwrap();
+    // Such quotas count in ticks of 2^-12 units.
+    let grain = Grain { tick: 12, quantum_ns: 1, end_quantum_ns: 1 };
+    let mut own = vec![model(own, grain); usize::try_from(KEYS).unwrap()];
+    let is_gcra = policy.algorithm() == Algorithm::Gcra;
+    let limit = table.peek_at(&0, 0, Timestamp::default()).limit();
+    let thousandth_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap() / 1_000;
+    let mut latest_ns = 1_000_000_000_000_u64;
+    for request in requests {
+        latest_ns += thousandth_ns * request.on;
+        // Windows place what is late in the window of a floor that nobody is told.
+        let back_ns = if is_gcra { thousandth_ns * request.back } else { 0 };
+        let now = Timestamp::from_nanos(latest_ns - back_ns);
+        let cost = (limit * request.fifths / 5).max(1);
+        let own = &mut own[usize::try_from(request.key).unwrap()];
+        let peeked = table.peek_at(&request.key, cost, now);
+        let decision = table.check_at(&request.key, cost, now);
+        let told = format!("{policy} {request:?} at {now:?}: {decision:?}");
+        // Who is late may find a cell that his charge has swept first, or a floor that it has moved.
+        if back_ns == 0 {
+            prop_assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{}", told);
+            prop_assert_eq!(peeked.is_spilled(), decision.is_spilled(), "{}", told);
+        }
+        if decision.is_allowed() {
+            prop_assert_eq!(own.check(now.as_nanos(), cost), Verdict::Allowed, "{}", told);
+        }
+        prop_assert!(decision.remaining() <= own.remaining(now.as_nanos()), "{told}");
+        if let Decision::Denied(denial) = decision {
+            prop_assert!(!denial.is_table_full(), "{told}");
+            let then = now + denial.retry_after().unwrap();
+            prop_assert!(table.peek_at(&request.key, cost, then).is_allowed(), "{told}");
+        }
+    }
+    Ok(table.stats().spilled)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_key_gets_more_than_a_limit_of_its_own_would_give(
+        policy in policies(),
+        capacity in 1_usize..12,
+        requests in requests(),
+    ) {
+        world([policy, policy], capacity, &requests)?;
+    }
+}
+
+/// Forty keys, again and again, each for all it can get.
+fn greedy() -> Vec<Request> {
+    let request = |n: u64| Request { on: n % 4, back: 0, key: n * 7 % KEYS, fifths: n % 5 + 1 };
+    (0..4_000).map(request).collect()
+}
+
+#[test]
+fn keys_that_come_and_go_are_decided_in_both() {
+    for text in ["gcra 60/m burst 5", "sliding-window 60/m", "segmented-window 60/m x6"] {
+        let policy = policy(text);
+        let spilled = world([policy, policy], 1, &greedy()).unwrap();
+        assert!((100..3_900).contains(&spilled), "{text}: {spilled}");
+    }
+}
+
+#[test]
+fn a_table_that_grants_one_unit_more_is_caught() {
+    for [text, own] in
+        [["gcra 60/m burst 5", "gcra 60/m burst 4"], ["fixed-window 60/m", "fixed-window 59/m"]]
+    {
+        let caught = world([policy(text), policy(own)], 1, &greedy());
+        assert!(caught.is_err(), "{text}");
+    }
+}
