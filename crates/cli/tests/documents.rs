@@ -127,7 +127,7 @@ fn words(command: &str) -> Vec<String> {
 fn every_command_of_a_page_runs() {
     let scratch = Scratch::new("commands_of_pages");
     scratch.file("access.log", read("examples/access.log"));
-    let mut commands = 0;
+    let (mut commands, mut pictures) = (0, 0);
     for page in pages() {
         let text = read(&page);
         let blocks = between(&text, "```sh\n", "```");
@@ -137,9 +137,18 @@ fn every_command_of_a_page_runs() {
             let run = scratch.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
             assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{page}: {command}");
             commands += 1;
+            // What a page says that a command draws is what is committed.
+            let drawn = words.iter().skip_while(|word| *word != "--svg").nth(1);
+            let committed = drawn.map(|name| root().join("docs/pictures").join(name));
+            if let Some(committed) = committed.and_then(|path| fs::read_to_string(path).ok()) {
+                let is_same = drawn.is_some_and(|name| scratch.read(name) == committed);
+                assert!(is_same, "{page}: draw it again and look at it: {command}");
+                pictures += 1;
+            }
         }
     }
-    assert!(commands >= 2, "{commands} commands");
+    assert_eq!(pictures, fs::read_dir(root().join("docs/pictures")).expect("pictures").count());
+    assert!(commands >= 4, "{commands} commands");
 }
 
 #[test]

@@ -147,7 +147,8 @@ struct Run {
 }
 
 impl Columns {
-    const COUNT: u64 = (WIDTH - plot::LEFT - plot::RIGHT) as u64;
+    /// One less than the pixels, since an axis ends on the last of them: so each column has its own.
+    const COUNT: u64 = (WIDTH - plot::LEFT - plot::RIGHT - 1) as u64;
 
     fn new((start_ns, end_ns): (u64, u64)) -> Self {
         Self { start_ns, end_ns: end_ns.max(start_ns + 1) }
@@ -217,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_column_shows_the_most_that_was_held_in_it() {
-        let highest = columns().highest(&[100, 102, 102, 960], 5);
+        let end = 100 + Columns::COUNT;
+        let highest = columns().highest(&[100, 102, 102, end], 5);
         assert_eq!(highest[..8], [1, 1, 3, 3, 3, 2, 2, 0]);
         assert_eq!(highest.len() as u64, Columns::COUNT);
         assert_eq!(highest.last(), Some(&1), "the right edge is in the picture");
