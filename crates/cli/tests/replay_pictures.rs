@@ -220,3 +220,27 @@ fn a_picture_needs_a_policy() {
         assert!(run.err.contains("--policy <POLICY>"), "{}", run.err);
     }
 }
+
+const LABEL: &str =
+    "<text x=\"10\" y=\"20\" dy=\"0.5ex\" font-size=\"12\" fill=\"#123456\">a label</text>";
+
+#[test]
+#[should_panic(expected = "lies on \"a label\"")]
+fn a_text_upon_another_is_caught() {
+    let other = LABEL.replace("a label", "another").replace("\"10\"", "\"40\"");
+    let head = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"200\" height=\"100\">";
+    svg::assert_legible(&format!("{head}{LABEL}{other}</svg>"));
+}
+
+#[test]
+#[should_panic(expected = "\"a label\" is cut")]
+fn a_text_beyond_the_edge_is_caught() {
+    let head = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"50\" height=\"100\">";
+    svg::assert_legible(&format!("{head}{LABEL}</svg>"));
+}
+
+#[test]
+#[should_panic(expected = "fill=\"#123456\" is the same in the dark")]
+fn a_colour_that_is_the_same_in_the_dark_is_caught() {
+    svg::assert_has_dark_colours(LABEL);
+}

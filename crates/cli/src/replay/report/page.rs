@@ -33,7 +33,8 @@ table.names td:first-child { white-space: nowrap; }
 td.bar { min-width: 8rem; text-align: left; }
 td.bar span { display: block; height: .7rem; background: var(--refused); print-color-adjust: exact;
   -webkit-print-color-adjust: exact; }
-@media print { section { break-inside: avoid; } main { max-width: none; padding: 0; } }
+@media print { section { break-inside: avoid; } main { max-width: none; padding: 0; }
+  body { font-size: 11px; } .wide { overflow: visible; } }
 ";
 
 /// The whole page.
