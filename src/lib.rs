@@ -15,6 +15,7 @@ pub mod controller;
 mod decision;
 mod elastic;
 mod error;
+pub mod guide;
 mod keyed;
 mod lateness;
 mod lease;

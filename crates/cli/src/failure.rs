@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::simulate::TrafficError;
+
 /// Why a command gave up.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -20,6 +22,20 @@ pub(crate) enum Failure {
         /// What was found instead, and what was looked for.
         reason: String,
     },
+    /// A picture, a page or a table could not be written to its file.
+    Unwritable {
+        /// The file as it was named on the command line.
+        file: String,
+        /// What the system answered.
+        error: io::Error,
+    },
+    /// What is to be written would replace what is to be read.
+    OutputIsInput {
+        /// The file as it was named on the command line.
+        file: String,
+    },
+    /// The traffic to simulate cannot be made.
+    Traffic(TrafficError),
     /// More distinct keys than a 32-bit number can count.
     TooManyKeys,
     /// The answer could not be written.
@@ -39,6 +55,14 @@ impl fmt::Display for Failure {
                 "cannot read {file}: {error}; give a log file, plain or gzip, or - for standard input"
             ),
             Self::Useless { file, reason } => write!(f, "nothing to replay in {file}: {reason}"),
+            Self::Unwritable { file, error } => {
+                write!(f, "cannot write {file}: {error}; give a file in a directory that exists")
+            }
+            Self::OutputIsInput { file } => write!(
+                f,
+                "{file} is to be read and to be written, and would be lost; give another file to write"
+            ),
+            Self::Traffic(error) => error.fmt(f),
             Self::TooManyKeys => write!(
                 f,
                 "more than {} different keys; choose a --key that many requests share",

@@ -4,7 +4,12 @@
 //! says what would have been right.
 
 mod failure;
+mod output;
+mod plot;
 mod replay;
+mod simulate;
+mod spans;
+mod tables;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,11 +29,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Replay(replay::Args),
+    Simulate(simulate::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

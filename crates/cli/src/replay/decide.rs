@@ -11,6 +11,8 @@ use tollgate::{Decision, Meter, Policy, Timestamp, Word};
 use super::event::Event;
 use super::gather::{Keys, Log};
 use super::seconds::{SECOND_NS, Seconds};
+use super::timeline::Timeline;
+use super::waits::Waits;
 
 /// How many of the most refused keys are named.
 const WORST_NAMED: usize = 10;
@@ -33,6 +35,10 @@ pub(crate) struct Outcome {
     pub(crate) peak_admitted_per_second: u64,
     /// The most refused keys.
     pub(crate) worst: Vec<Worst>,
+    /// What was admitted and refused when.
+    pub(crate) timeline: Timeline,
+    /// How long the refused were told to wait.
+    pub(crate) waits: Waits,
 }
 
 /// A key among the most refused.
@@ -58,6 +64,8 @@ pub(crate) struct Run {
     meter: Meter,
     accounts: Vec<Account>,
     longest_wait: Duration,
+    timeline: Timeline,
+    waits: Waits,
 }
 
 impl Run {
@@ -67,6 +75,8 @@ impl Run {
             meter: Meter::new(policy),
             accounts: vec![Account::default(); keys],
             longest_wait: Duration::ZERO,
+            timeline: Timeline::default(),
+            waits: Waits::default(),
         }
     }
 
@@ -86,14 +96,18 @@ impl Run {
             // A single unit fits every quota, so there is always a time to come back.
             let wait = denial.retry_after().unwrap_or_default();
             self.longest_wait = self.longest_wait.max(wait);
+            self.waits.add(wait);
         }
-        decision.is_allowed()
+        let is_allowed = decision.is_allowed();
+        self.timeline.add(nanos, is_allowed);
+        is_allowed
     }
 
     /// Sums up, given the number of each account's key. The peak is left to the caller, who knows
     /// the other runs of the same second.
     pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> Outcome {
-        let mut outcome = Outcome { longest_wait: self.longest_wait, ..Outcome::default() };
+        let Self { longest_wait, timeline, waits, .. } = self;
+        let mut outcome = Outcome { longest_wait, timeline, waits, ..Outcome::default() };
         for (index, &Account { requests, refused, .. }) in self.accounts.iter().enumerate() {
             outcome.admitted += requests - refused;
             outcome.refused += refused;
@@ -115,6 +129,8 @@ impl Outcome {
         self.keys += other.keys;
         self.keys_refused += other.keys_refused;
         self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.timeline = self.timeline.merge(other.timeline);
+        self.waits.append(other.waits);
         other.worst.into_iter().for_each(|worst| self.consider(worst, keys));
         self
     }
@@ -162,8 +178,7 @@ pub(crate) fn decide<'l>(policy: Policy, log: &'l Log) -> Outcome {
     let partitions = log.partitions.len();
     let share = |(partition, events): (usize, &'l Vec<Event>)| {
         // Account i of partition p belongs to the key of number i * partitions + p.
-        let accounts = (log.keys.len() + partitions - 1 - partition) / partitions;
-        Share { run: Run::new(policy, accounts), events }
+        Share { run: Run::new(policy, log.keys_in(partition)), events }
     };
     let mut shares: Vec<_> = log.partitions.iter().enumerate().map(share).collect();
     let mut peak = 0;

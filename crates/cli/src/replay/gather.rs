@@ -58,6 +58,17 @@ impl Log {
         self.partitions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
+    /// How many keys a partition may have.
+    pub(crate) fn keys_in(&self, partition: usize) -> usize {
+        let partitions = self.partitions.len();
+        (self.keys.len() + partitions - 1 - partition) / partitions
+    }
+
+    /// The place of an event's key among those of its partition: key k is the k / partitions-th.
+    pub(crate) fn account(&self, event: Event) -> usize {
+        event.key() as usize / self.partitions.len()
+    }
+
     /// Takes a block in. This is the only place where threads wait for each other; it copies a few
     /// bytes per line and looks at each distinct key of the block once.
     fn add(&mut self, block: &Parsed<'_>) -> Result<(), Failure> {

@@ -16,23 +16,32 @@ mod report;
 mod seconds;
 mod source;
 mod stream;
+mod suggest;
 mod text;
+mod timeline;
+mod waits;
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
 pub(crate) use args::Args;
+pub(crate) use parse::{nanos_of_text, wait};
+pub(crate) use text::shortened;
 use tollgate::{KeyedLimiter, Policy};
 
 use crate::failure::Failure;
+use crate::output;
 use gather::Log;
 use parse::{BAD_LINES_NAMED, Parser, Tally};
 use report::Report;
 use source::Sources;
 use stream::Stream;
+use suggest::suggest;
 
 /// Reads, decides, reports.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let written = [&args.html, &args.svg];
+    output::keep_inputs(written.into_iter().flatten(), &args.files)?;
     let parser = Parser { key: args.key.clone(), time_field: args.time.clone() };
     let sources = Arc::new(Sources::new(&args.files)?);
     let (tallies, report) = if args.stream {
@@ -42,7 +51,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     name_bad_lines(&args.files, &tallies);
     name_policies_without_table(&args.policies);
-    print(&report, args.json).map_err(Failure::Output)
+    print(&report, args.json).map_err(Failure::Output)?;
+    if let Some(file) = &args.html {
+        output::write(file, &report.to_html().map_err(Failure::Output)?)?;
+    }
+    if let Some(file) = &args.svg {
+        output::write(file, &report.to_svg().map_err(Failure::Output)?)?;
+    }
+    Ok(())
 }
 
 fn replay_log(
@@ -57,7 +73,8 @@ fn replay_log(
     // Every file has a good line, or reading would have failed.
     let span = log.span().unwrap_or_default();
     let report = Report::new(&tallies, span, None, &outcomes, &log.keys);
-    Ok((tallies, report))
+    let suggestion = args.suggest.map(|share| suggest(share, &log));
+    Ok((tallies, report.suggesting(suggestion)))
 }
 
 fn replay_stream(

@@ -48,9 +48,23 @@ impl Scratch {
 
     /// The same with something on standard input.
     pub(crate) fn replay_from(&self, args: &[&str], input: &[u8]) -> Run {
-        let args = [&["replay"], args].concat();
+        self.run_from(&[&["replay"], args].concat(), input)
+    }
+
+    /// `tollgate` with these arguments.
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        self.run_from(args, b"")
+    }
+
+    /// What a run has written into a file.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).expect("a file that was written")
+    }
+
+    /// `tollgate` with these arguments and something on standard input.
+    pub(crate) fn run_from(&self, args: &[&str], input: &[u8]) -> Run {
         let mut child =
-            self.command(&args).stdin(Stdio::piped()).spawn().expect("the binary was built");
+            self.command(args).stdin(Stdio::piped()).spawn().expect("the binary was built");
         let mut stdin = child.stdin.take().expect("standard input is a pipe");
         // A run that fails early reads nothing, and that is its right.
         let _ = stdin.write_all(input);

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 pub(crate) use tally::{BAD_LINES_NAMED, Tally};
-pub(crate) use time::{instant, wait};
+pub(crate) use time::{instant, nanos_of_text, wait};
 
 use super::event::Event;
 use super::key::Key;

@@ -78,6 +78,11 @@ pub(super) fn from_text(bytes: &[u8]) -> Result<u64, Reason> {
     in_range(nanos, bytes)
 }
 
+/// The same for whoever only wants to be told why not.
+pub(crate) fn nanos_of_text(bytes: &[u8]) -> Result<u64, String> {
+    from_text(bytes).map_err(|reason| reason.to_string())
+}
+
 /// Unix time in the unit that its size shows. Decimals are taken as written, not as floating point:
 /// `1431857103.123456789` is that nanosecond.
 fn unix_time(text: &str) -> Option<i128> {

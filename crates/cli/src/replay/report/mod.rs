@@ -1,9 +1,11 @@
 //! What a replay found, in the shape in which it is reported.
 
+mod page;
+mod pictures;
 mod table;
 
-use std::fmt;
 use std::time::Duration;
+use std::{fmt, io};
 
 use serde::Serialize;
 use tollgate::Policy;
@@ -11,6 +13,9 @@ use tollgate::Policy;
 use super::decide::Outcome;
 use super::gather::Keys;
 use super::parse::{Tally, instant};
+use super::suggest::Suggestion;
+use super::timeline::Timeline;
+use super::waits::Waits;
 
 /// The whole report. Its fields are those of `--json`, in their order.
 #[derive(Debug, Serialize)]
@@ -27,6 +32,9 @@ pub(crate) struct Report {
     /// The time of the newest request.
     last: String,
     policies: Vec<PolicyReport>,
+    /// Only if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<Suggestion>,
 }
 
 /// What one policy did.
@@ -44,6 +52,11 @@ struct PolicyReport {
     /// The wait in full, for the table.
     #[serde(skip)]
     longest_wait: Duration,
+    /// For the pictures.
+    #[serde(skip)]
+    timeline: Timeline,
+    #[serde(skip)]
+    waits: Waits,
 }
 
 /// One of the most refused keys.
@@ -76,12 +89,28 @@ impl Report {
                 .iter()
                 .map(|(policy, outcome)| PolicyReport::new(*policy, outcome, keys))
                 .collect(),
+            suggestion: None,
         }
+    }
+
+    /// The same with limits that would have refused fewer keys than was allowed.
+    pub(crate) fn suggesting(self, suggestion: Option<Suggestion>) -> Self {
+        Self { suggestion, ..self }
     }
 
     /// The report as one line of JSON.
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
+    }
+
+    /// The report as a page that needs nothing else.
+    pub(crate) fn to_html(&self) -> io::Result<String> {
+        page::page(self)
+    }
+
+    /// The report as one picture.
+    pub(crate) fn to_svg(&self) -> io::Result<String> {
+        pictures::whole(self)
     }
 }
 
@@ -103,6 +132,8 @@ impl PolicyReport {
             peak_admitted_per_second: outcome.peak_admitted_per_second,
             worst: worst.collect(),
             longest_wait: outcome.longest_wait,
+            timeline: outcome.timeline.clone(),
+            waits: outcome.waits,
         }
     }
 }

@@ -1,0 +1,117 @@
+//! Pictures as SVG: what those of `replay` and of `simulate` have in common.
+//!
+//! Drawing is plotters'. Added here are colours that follow the reader's theme, an axis of time, and a
+//! title for those who do not see the picture.
+
+mod axis;
+mod ink;
+
+use std::fmt::Write;
+use std::io;
+
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+pub(crate) use axis::{CountAxis, Names, TimeAxis};
+pub(crate) use ink::{ADMITTED, AXIS, GRID, INK, LINES, PAPER, REFUSED, STYLE};
+
+/// What pictures are drawn on.
+pub(crate) type Canvas<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+
+/// Whether drawing worked. In memory it always does.
+pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
+
+/// Pixels between the left edge of a panel and its plot: room for grouped numbers.
+pub(crate) const LEFT: u32 = 72;
+
+/// Pixels between the plot and the right edge: half a label of the time axis lies there.
+pub(crate) const RIGHT: u32 = 48;
+
+/// Names are cut here, and text from outside before it gets here.
+pub(crate) const NAME_CHARS: usize = 38;
+
+/// Draws a picture of this size in pixels, for a page that has [`STYLE`].
+pub(crate) fn svg(
+    title: &str,
+    size: (u32, u32),
+    draw: impl FnOnce(&Canvas<'_>) -> Drawn,
+) -> io::Result<String> {
+    let mut drawn = String::new();
+    {
+        let canvas = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
+        canvas
+            .fill(&PAPER)
+            .and_then(|()| draw(&canvas))
+            .and_then(|()| canvas.present())
+            .map_err(io::Error::other)?;
+    }
+    let mut named = String::with_capacity(drawn.len() + 200);
+    let (head, body) = drawn.split_once('>').unwrap_or((&drawn, ""));
+    // Writing to a string cannot fail.
+    let _ = write!(named, "{head} role=\"img\">\n<title>{}</title>", escaped(title));
+    named.push_str(body);
+    Ok(named)
+}
+
+/// The picture as a file of its own.
+pub(crate) fn standalone(svg: &str) -> String {
+    let (head, body) = svg.split_once("</title>").unwrap_or(("", svg));
+    format!("{head}</title>\n<style>\n{STYLE}</style>{body}")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Text in the middle of its height, on the given side of its place.
+pub(crate) fn text(canvas: &Canvas<'_>, text: &str, place: (i32, i32), style: Style) -> Drawn {
+    let font = ("sans-serif", style.size).into_text_style(canvas);
+    let style = font.color(&style.colour).pos(Pos::new(style.side, VPos::Center));
+    canvas.draw(&Text::new(text.to_owned(), place, style))
+}
+
+/// How a text looks.
+#[derive(Clone, Copy)]
+pub(crate) struct Style {
+    colour: RGBColor,
+    size: u32,
+    side: HPos,
+}
+
+/// The heading of a panel.
+pub(crate) const HEADING: Style = Style { colour: INK, size: 19, side: HPos::Left };
+/// A label.
+pub(crate) const LABEL: Style = Style { colour: INK, size: 16, side: HPos::Left };
+/// A label that ends at its place.
+pub(crate) const LABEL_ENDING: Style = Style { side: HPos::Right, ..LABEL };
+/// A remark.
+pub(crate) const REMARK: Style = Style { colour: AXIS, ..LABEL };
+
+/// A square of a colour and what it stands for, from `x` on.
+pub(crate) fn legend(canvas: &Canvas<'_>, entries: &[(RGBColor, &str, i32)], y: i32) -> Drawn {
+    for (colour, name, x) in entries {
+        canvas.draw(&Rectangle::new([(*x, y - 6), (x + 12, y + 6)], colour.filled()))?;
+        text(canvas, name, (x + 18, y), LABEL)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_a_title_that_text_cannot_break() {
+        let drawn = svg("<b> & \"x\"", (10, 10), |_| Ok(())).expect("memory can be drawn on");
+        assert!(
+            drawn.starts_with("<svg width=\"10\" height=\"10\" viewBox=\"0 0 10 10\""),
+            "{drawn}"
+        );
+        assert!(drawn.contains("role=\"img\">\n<title>&lt;b&gt; &amp; \"x\"</title>"), "{drawn}");
+        assert!(drawn.trim_end().ends_with("</svg>"), "{drawn}");
+        assert!(!drawn.contains("<style>"));
+        assert_eq!(standalone(&drawn).matches("<style>").count(), 1);
+    }
+}

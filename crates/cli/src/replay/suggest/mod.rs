@@ -1,0 +1,186 @@
+//! `--suggest`: the smallest limits under which a share of the keys is never refused anything.
+//!
+//! They are found by trying, with the same arithmetic that decides: whether a key is refused anything
+//! depends on the limit in one direction only, so the smallest limit is where a search by halves ends.
+
+mod search;
+mod share;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+pub(crate) use share::Share;
+use tollgate::{Algorithm, Policy};
+
+use super::decide::decide;
+use super::gather::Log;
+use super::parse::wait;
+use crate::tables::{aligned, grouped, share as share_of, write_table};
+use search::Search;
+
+/// What is tried beside GCRA. Five segments divide every one of the periods below.
+const WINDOWS: [Algorithm; 4] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingWindowStrict,
+    Algorithm::SegmentedWindow { segments: 5 },
+];
+
+/// The periods that people write.
+const PERIODS: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(60),
+    Duration::from_secs(3_600),
+    Duration::from_secs(86_400),
+];
+
+/// What was found. Its fields are those of `--json`, in their order.
+#[derive(Debug, Serialize)]
+pub(crate) struct Suggestion {
+    pub(in crate::replay) share: String,
+    pub(in crate::replay) keys: u64,
+    /// Keys that need not be in the share.
+    pub(in crate::replay) keys_that_may_be_refused: u64,
+    /// The smallest limit of each algorithm and period.
+    pub(in crate::replay) limits: Vec<Limit>,
+    /// Rates of GCRA and the smallest burst of each.
+    pub(in crate::replay) gcra_trade_off: Vec<Limit>,
+    /// Algorithms and periods whose smallest limit is too large for a word.
+    pub(in crate::replay) too_large: Vec<String>,
+}
+
+/// A limit, and what it would have done.
+#[derive(Debug, Serialize)]
+pub(in crate::replay) struct Limit {
+    pub(in crate::replay) policy: String,
+    pub(in crate::replay) most_in_period: u64,
+    pub(in crate::replay) keys_refused: u64,
+    pub(in crate::replay) requests: u64,
+    pub(in crate::replay) refused: u64,
+    /// The longest that a refused request was told to wait.
+    #[serde(skip)]
+    pub(in crate::replay) longest_wait: Duration,
+}
+
+/// Tries limits on a whole log.
+pub(crate) fn suggest(share: Share, log: &Log) -> Suggestion {
+    let keys = log.keys.len() as u64;
+    let others = share.others(keys);
+    let search = Search::new(log, others);
+    let mut suggestion = Suggestion {
+        share: share.to_string(),
+        keys,
+        keys_that_may_be_refused: others,
+        limits: Vec::new(),
+        gcra_trade_off: Vec::new(),
+        too_large: Vec::new(),
+    };
+    let span_ns = log.span().map_or(0, |(first, last)| last - first);
+    let is_spanned = |period: &Duration| period.as_nanos() <= u128::from(span_ns);
+    // A log of an instant still has a rate to suggest.
+    for period in PERIODS.into_iter().enumerate().filter(|(n, p)| *n == 0 || is_spanned(p)) {
+        suggestion.add_period(period.1, &search, log);
+    }
+    suggestion
+}
+
+impl Suggestion {
+    fn add_period(&mut self, period: Duration, search: &Search<'_>, log: &Log) {
+        let bursts = search.gcra(period);
+        let least =
+            bursts.iter().min_by_key(|policy| (most_in_period(policy), policy.quota().count()));
+        self.limits.extend(least.map(|policy| Limit::new(*policy, log)));
+        self.gcra_trade_off.extend(bursts.iter().map(|policy| Limit::new(*policy, log)));
+        for algorithm in WINDOWS {
+            match search.window(algorithm, period) {
+                Ok(policy) => self.limits.push(Limit::new(policy, log)),
+                Err(error) => self.too_large.push(error.to_string()),
+            }
+        }
+    }
+}
+
+impl Limit {
+    fn new(policy: Policy, log: &Log) -> Self {
+        let outcome = decide(policy, log);
+        Self {
+            policy: policy.to_string(),
+            most_in_period: most_in_period(&policy),
+            keys_refused: outcome.keys_refused,
+            requests: outcome.admitted + outcome.refused,
+            refused: outcome.refused,
+            longest_wait: outcome.longest_wait,
+        }
+    }
+}
+
+/// The most that any half-open interval of the policy's period can hold: see [`Algorithm`].
+fn most_in_period(policy: &Policy) -> u64 {
+    let count = policy.quota().count();
+    match policy.algorithm() {
+        Algorithm::Gcra => policy.quota().max_burst().saturating_add(count - 1),
+        Algorithm::SlidingWindowStrict => count,
+        Algorithm::SlidingWindow | Algorithm::FixedWindowFromFirst => (2 * count).saturating_sub(1),
+        _ => count.saturating_mul(2),
+    }
+}
+
+impl fmt::Display for Suggestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "smallest limits that refuse nothing to {} of {} keys ({} may be refused)\n",
+            self.share,
+            grouped(self.keys),
+            grouped(self.keys_that_may_be_refused)
+        )?;
+        write_limits(&self.limits, f)?;
+        self.too_large.iter().try_for_each(|error| writeln!(f, "{error}"))?;
+        writeln!(f, "\ngcra: the higher the rate, the smaller the burst\n")?;
+        write_limits(&self.gcra_trade_off, f)
+    }
+}
+
+fn write_limits(limits: &[Limit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut table = aligned(&[
+        "policy",
+        "most in a period",
+        "keys refused",
+        "refused",
+        "share refused",
+        "longest wait",
+    ]);
+    for limit in limits {
+        table.add_row([
+            limit.policy.clone(),
+            grouped(limit.most_in_period),
+            grouped(limit.keys_refused),
+            grouped(limit.refused),
+            share_of(limit.refused, limit.requests),
+            wait(limit.longest_wait),
+        ]);
+    }
+    write_table(&table, f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_in_a_period_is_what_the_algorithms_promise() {
+        for (policy, most) in [
+            ("gcra 100/s burst 20", 119),
+            ("spaced 5/s", 5),
+            ("fixed-window 100/m", 200),
+            ("fixed-window 100/m from-first", 199),
+            ("sliding-window 100/m", 199),
+            ("sliding-window 100/m round-down", 200),
+            ("sliding-window 100/m strict", 100),
+            ("segmented-window 100/m x6", 200),
+        ] {
+            assert_eq!(most_in_period(&policy.parse().expect("a policy")), most, "{policy}");
+        }
+    }
+}

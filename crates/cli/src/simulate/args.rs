@@ -1,0 +1,121 @@
+//! The arguments of `tollgate simulate`. Their texts are its manual.
+
+use std::time::Duration;
+
+use tollgate::{Policy, Quota};
+
+use crate::spans::span;
+
+const AFTER_HELP: &str = "\
+Examples:
+  tollgate simulate --pattern boundary --policy \"fixed-window 10/s\" --policy \"sliding-window 10/s\"
+  tollgate simulate --pattern poisson --rate 20/s --for 60s --policy \"10/s burst 5\" --svg out.svg
+  tollgate simulate --times times.csv --policy 10/m --csv decisions.csv";
+
+/// Decide made-up traffic and show side by side what policies would do to it
+///
+/// All requests are of one client, cost one unit, and come at times that count from zero; windows of the
+/// clock begin at zero, too. The same options always make the same traffic.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// When requests come
+    #[arg(long, required_unless_present = "times", value_enum)]
+    pub(super) pattern: Option<Pattern>,
+
+    /// A CSV file whose first column is when requests come, in seconds or as dates; - is standard input
+    ///
+    /// A first line that is no time is a heading. Times must not go backwards.
+    #[arg(long, conflicts_with = "pattern", value_name = "FILE")]
+    pub(super) times: Option<String>,
+
+    /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
+    #[arg(long = "policy", required = true, value_name = "POLICY")]
+    pub(super) policies: Vec<Policy>,
+
+    /// How often requests come, on average or while they come [default: twice the first policy's rate]
+    #[arg(long, value_name = "COUNT/PERIOD", value_parser = rate)]
+    pub(super) rate: Option<Quota>,
+
+    /// How long they come [default: ten periods of the first policy]
+    #[arg(long = "for", value_name = "SPAN", value_parser = span)]
+    pub(super) duration: Option<u64>,
+
+    /// With burst and boundary: requests of a burst [default: the first policy's count]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) burst: Option<u64>,
+
+    /// With boundary: the length of the windows [default: the first policy's period]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub(super) window: Option<u64>,
+
+    /// With on-off: how long requests come [default: the first policy's period]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub(super) on: Option<u64>,
+
+    /// With on-off: how long none come then [default: the first policy's period]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub(super) off: Option<u64>,
+
+    /// With poisson: another number makes other traffic
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// Also write every decision as a line of this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<String>,
+
+    /// Also draw what was admitted and refused, and what was admitted in the last period
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<String>,
+}
+
+/// When requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Pattern {
+    /// One after the other, evenly
+    Uniform,
+    /// Several at one instant, then none until the rate has caught up
+    Burst,
+    /// A burst in the last tenth of a window, and one in the first tenth of the next
+    Boundary,
+    /// At random, independent of each other
+    Poisson,
+    /// Evenly for a while, then none for a while
+    OnOff,
+}
+
+impl Args {
+    /// What is not said follows from the first policy.
+    fn quota(&self) -> Option<Quota> {
+        self.policies.first().map(Policy::quota)
+    }
+
+    pub(super) fn rate(&self) -> (u64, u64) {
+        match (self.rate, self.quota()) {
+            (Some(rate), _) => (rate.count(), nanos(rate.period())),
+            (None, Some(quota)) => (quota.count().saturating_mul(2), nanos(quota.period())),
+            (None, None) => (1, 1), // not reached: a policy is required
+        }
+    }
+
+    pub(super) fn period_ns(&self) -> u64 {
+        self.quota().map_or(1, |quota| nanos(quota.period()))
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.quota().map_or(1, |quota| quota.count())
+    }
+}
+
+fn nanos(period: Duration) -> u64 {
+    u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn rate(text: &str) -> Result<Quota, String> {
+    let quota: Quota = text.parse().map_err(|error: tollgate::PolicyError| error.to_string())?;
+    if quota.max_burst() != quota.count() {
+        return Err("a rate takes no burst; write it as in 10/s".to_owned());
+    }
+    Ok(quota)
+}

@@ -1,0 +1,84 @@
+//! Why there is no traffic to simulate.
+
+use std::fmt;
+
+use super::{REQUESTS_MOST, SPAN_MOST_NS};
+use crate::spans::{DAY_NS, seconds};
+use crate::tables::grouped;
+
+/// What is wrong with a pattern, or with a file of times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TrafficError {
+    /// More requests than are kept.
+    TooMany,
+    /// A time that is too late to be computed with.
+    TooLong,
+    /// A span that has to be longer than nothing.
+    NoSpan {
+        /// The option.
+        option: &'static str,
+    },
+    /// No request at all.
+    Nothing,
+    /// A file without a time.
+    NoTimes {
+        /// As it was named on the command line.
+        file: String,
+    },
+    /// A line that does not begin with a time.
+    BadTime {
+        /// As it was named on the command line.
+        file: String,
+        line: u64,
+        /// What is there, and what would be a time.
+        reason: String,
+    },
+    /// A time before the one of the line above.
+    Backwards {
+        /// As it was named on the command line.
+        file: String,
+        line: u64,
+        time_ns: u64,
+        before_ns: u64,
+    },
+}
+
+impl fmt::Display for TrafficError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = grouped(REQUESTS_MOST as u64);
+        match self {
+            Self::TooMany => {
+                write!(
+                    f,
+                    "more than {most} requests; take a lower --rate, a shorter --for or fewer times"
+                )
+            }
+            Self::TooLong => write!(
+                f,
+                "the traffic would end after more than {} days; take shorter spans",
+                grouped(SPAN_MOST_NS / DAY_NS)
+            ),
+            Self::NoSpan { option } => {
+                write!(f, "{option} is 0; it must be at least 1ns, as in 10s")
+            }
+            Self::Nothing => {
+                f.write_str("no request falls into --for; take a longer one, or a higher --rate")
+            }
+            Self::NoTimes { file } => {
+                write!(
+                    f,
+                    "no times in {file}; give one per line, in seconds or as dates, such as 0.25"
+                )
+            }
+            Self::BadTime { file, line, reason } => write!(f, "{file}:{line}: {reason}"),
+            Self::Backwards { file, line, time_ns, before_ns } => write!(
+                f,
+                "{file}:{line}: time {} is before {} of the line above; sort the times",
+                seconds(*time_ns),
+                seconds(*before_ns)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TrafficError {}

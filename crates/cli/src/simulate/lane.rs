@@ -1,0 +1,135 @@
+//! One policy at work on the traffic, and what can be said of it afterwards.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Meter, Policy, Timestamp, Word};
+
+use crate::failure::Failure;
+
+/// What one request was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) is_admitted: bool,
+    /// Units left afterwards.
+    pub(super) remaining: u64,
+    /// How long a refused one was told to wait.
+    pub(super) wait_ns: u64,
+}
+
+/// What became of the traffic under one policy.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) policy: Policy,
+    /// Whether each request was admitted.
+    pub(super) admitted: Vec<bool>,
+    pub(super) admitted_count: u64,
+    pub(super) refused_count: u64,
+    /// The most that was admitted in any half-open interval of the policy's period.
+    pub(super) most_in_period: u64,
+    pub(super) longest_wait: Duration,
+    /// The longest time between two admitted requests.
+    pub(super) longest_pause: Duration,
+}
+
+impl Lane {
+    /// Decides every request, and shows each answer to `see`.
+    pub(super) fn decide(
+        policy: Policy,
+        times: &[u64],
+        mut see: impl FnMut(u64, Answer) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
+        let meter = Meter::new(policy);
+        let mut word = Word::UNUSED;
+        let mut admitted = Vec::with_capacity(times.len());
+        let mut longest_wait = Duration::ZERO;
+        for &nanos in times {
+            let (decision, next) = meter.check(word, Timestamp::from_nanos(nanos), 1);
+            word = next;
+            // A single unit fits every quota, so there is always a time to come back.
+            let wait = match decision {
+                Decision::Denied(denial) => denial.retry_after().unwrap_or_default(),
+                Decision::Allowed(_) => Duration::ZERO,
+            };
+            longest_wait = longest_wait.max(wait);
+            admitted.push(decision.is_allowed());
+            see(
+                nanos,
+                Answer {
+                    is_admitted: decision.is_allowed(),
+                    remaining: decision.remaining(),
+                    wait_ns: u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX),
+                },
+            )?;
+        }
+        let pass: Vec<u64> =
+            times.iter().zip(&admitted).filter(|(_, pass)| **pass).map(|(at, _)| *at).collect();
+        let pause_ns = pass.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let admitted_count = pass.len() as u64;
+        Ok(Self {
+            policy,
+            admitted_count,
+            refused_count: times.len() as u64 - admitted_count,
+            most_in_period: trailing(&pass, period_ns(policy))
+                .map(|(_, held)| held)
+                .max()
+                .unwrap_or(0),
+            longest_wait,
+            longest_pause: Duration::from_nanos(pause_ns),
+            admitted,
+        })
+    }
+}
+
+/// The policy's period in nanoseconds.
+pub(super) fn period_ns(policy: Policy) -> u64 {
+    u64::try_from(policy.quota().period().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// For each admitted request its time, and how many were admitted in the period that ends with it: those
+/// less than a period before, and itself.
+pub(super) fn trailing(pass: &[u64], period_ns: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut gone = 0;
+    pass.iter().enumerate().map(move |(index, &at_ns)| {
+        while at_ns - pass[gone] >= period_ns {
+            gone += 1;
+        }
+        (at_ns, (index - gone + 1) as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_holds_what_is_less_than_a_period_old() {
+        let held: Vec<_> = trailing(&[0, 0, 4, 10, 13, 14, 14], 10).map(|(_, held)| held).collect();
+        assert_eq!(held, [1, 2, 3, 2, 3, 3, 4]);
+        assert_eq!(trailing(&[], 10).count(), 0);
+    }
+
+    #[test]
+    fn a_lane_counts_what_the_policy_says() {
+        let second = 1_000_000_000;
+        let times = [0, 0, 1, 9, 10, 11, 25].map(|at| at * second);
+        let mut answers = Vec::new();
+        let policy = "fixed-window 2/10s".parse().expect("a policy");
+        let lane = Lane::decide(policy, &times, |_, answer| {
+            answers.push((answer.is_admitted, answer.remaining, answer.wait_ns / second));
+            Ok(())
+        })
+        .expect("nothing is written");
+        let expected = [
+            (true, 1, 0),
+            (true, 0, 0),
+            (false, 0, 9),
+            (false, 0, 1),
+            (true, 1, 0),
+            (true, 0, 0),
+            (true, 1, 0),
+        ];
+        assert_eq!(answers, expected);
+        assert_eq!((lane.admitted_count, lane.refused_count, lane.most_in_period), (5, 2, 2));
+        assert_eq!((lane.longest_wait.as_secs(), lane.longest_pause.as_secs()), (9, 14));
+    }
+}

@@ -1,0 +1,111 @@
+//! `tollgate simulate`: what policies do to traffic that is made up.
+//!
+//! ```text
+//! pattern or file of times -> lane for each policy -> table, CSV, SVG
+//! ```
+//!
+//! All requests are of one client. The arithmetic is the library's own, at times that start at zero.
+
+mod args;
+mod error;
+mod lane;
+mod pattern;
+mod picture;
+mod table;
+mod times;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+pub(crate) use args::Args;
+pub(crate) use error::TrafficError;
+
+use crate::failure::Failure;
+use crate::output;
+use lane::{Answer, Lane};
+
+/// More requests than this make no clearer picture, and all of them are kept.
+pub(crate) const REQUESTS_MOST: usize = 1_000_000;
+
+/// Times end here, which is 146 years: sums of two of them still fit.
+pub(crate) const SPAN_MOST_NS: u64 = 1 << 62;
+
+/// The requests to decide.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    /// What they are, for the heading.
+    pub(crate) name: String,
+    /// When they come, in nanoseconds and in order.
+    pub(crate) times: Vec<u64>,
+    /// What a picture shows: from the first to the last time, or more.
+    pub(crate) span_ns: (u64, u64),
+}
+
+/// Makes or reads the traffic, decides it under each policy, and reports.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let inputs: Vec<String> = args.times.iter().cloned().collect();
+    output::keep_inputs([&args.csv, &args.svg].into_iter().flatten(), &inputs)?;
+    let traffic = match &args.times {
+        Some(file) => times::read(file)?,
+        None => pattern::make(args).map_err(Failure::Traffic)?,
+    };
+    let mut csv = args.csv.as_ref().map(|file| Csv::create(file)).transpose()?;
+    let mut lanes = Vec::with_capacity(args.policies.len());
+    for &policy in &args.policies {
+        let lane = Lane::decide(policy, &traffic.times, |nanos, answer| match &mut csv {
+            Some(csv) => csv.add(&policy.to_string(), nanos, answer),
+            None => Ok(()),
+        });
+        lanes.push(lane?);
+    }
+    csv.map(Csv::finish).transpose()?;
+    let mut out = io::stdout().lock();
+    let table = table::Report { traffic: &traffic, lanes: &lanes };
+    write!(out, "{table}").and_then(|()| out.flush()).map_err(Failure::Output)?;
+    match &args.svg {
+        Some(file) => {
+            output::write(file, &picture::draw(&traffic, &lanes).map_err(Failure::Output)?)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Every decision as a line of a file.
+struct Csv<'f> {
+    file: &'f str,
+    writer: csv::Writer<BufWriter<File>>,
+}
+
+impl<'f> Csv<'f> {
+    fn create(file: &'f str) -> Result<Self, Failure> {
+        let opened = File::create(file);
+        let opened =
+            opened.map_err(|error| Failure::Unwritable { file: file.to_owned(), error })?;
+        let mut csv = Self { file, writer: csv::Writer::from_writer(BufWriter::new(opened)) };
+        csv.record(&["policy", "time_s", "admitted", "remaining", "retry_after_s"])?;
+        Ok(csv)
+    }
+
+    fn add(&mut self, policy: &str, nanos: u64, answer: Answer) -> Result<(), Failure> {
+        let wait = match answer.is_admitted {
+            true => String::new(),
+            false => crate::spans::seconds(answer.wait_ns),
+        };
+        let time = crate::spans::seconds(nanos);
+        let admitted = answer.is_admitted.to_string();
+        self.record(&[policy, &time, &admitted, &answer.remaining.to_string(), &wait])
+    }
+
+    fn record(&mut self, fields: &[&str; 5]) -> Result<(), Failure> {
+        let written = self.writer.write_record(fields);
+        written.map_err(|error| self.unwritable(error.into()))
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(|error| self.unwritable(error))
+    }
+
+    fn unwritable(&self, error: io::Error) -> Failure {
+        Failure::Unwritable { file: self.file.to_owned(), error }
+    }
+}

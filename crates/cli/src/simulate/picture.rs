@@ -1,0 +1,254 @@
+//! The lanes as a picture: how much each policy had admitted in its last period at every moment, and
+//! below that every request, admitted or refused. As wide as it is, it has the same size whatever the
+//! number of requests: a column of pixels shows its largest value.
+
+use std::io;
+
+use plotters::prelude::*;
+
+use super::Traffic;
+use super::lane::{Lane, period_ns, trailing};
+use crate::plot::{self, Canvas, CountAxis, Drawn, Names, TimeAxis};
+use crate::replay::shortened;
+use crate::spans::{DAY_NS, name};
+use crate::tables::grouped;
+
+/// Pixels.
+const WIDTH: u32 = 960;
+const HEAD: u32 = 40;
+const LANE: u32 = 232;
+/// The requests of a lane, above its axis of time.
+const MARKS: u32 = 40;
+
+/// Draws all lanes, one below the other.
+pub(super) fn draw(traffic: &Traffic, lanes: &[Lane]) -> io::Result<String> {
+    let height = HEAD + LANE * u32::try_from(lanes.len()).unwrap_or(u32::MAX / LANE - 1);
+    let title = format!("{}: what {} policies admit", traffic.name, lanes.len());
+    let drawn = plot::svg(&title, (WIDTH, height), |canvas| {
+        let (head, mut rest) = canvas.split_vertically(HEAD);
+        let name = shortened(traffic.name.as_bytes(), plot::NAME_CHARS);
+        plot::text(&head, &name, (16, 20), plot::HEADING)?;
+        let key = "filled: in the last period; line: limit";
+        plot::text(&head, key, (390, 20), plot::REMARK)?;
+        let legend = [(plot::ADMITTED, "admitted", 730), (plot::REFUSED, "refused", 840)];
+        plot::legend(&head, &legend, 20)?;
+        for lane in lanes {
+            let (panel, below) = rest.split_vertically(LANE);
+            draw_lane(traffic, lane, &panel)?;
+            rest = below;
+        }
+        Ok(())
+    })?;
+    Ok(plot::standalone(&drawn))
+}
+
+fn draw_lane(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
+    let policy = shortened(lane.policy.to_string().as_bytes(), plot::NAME_CHARS);
+    let counts = format!(
+        "admitted {}, refused {}; at most {} in {}",
+        grouped(lane.admitted_count),
+        grouped(lane.refused_count),
+        grouped(lane.most_in_period),
+        name(period_ns(lane.policy))
+    );
+    plot::text(canvas, &policy, (16, 18), plot::HEADING)?;
+    plot::text(canvas, &counts, (390, 18), plot::REMARK)?;
+    let (_, body) = canvas.split_vertically(34);
+    let (curve, marks) = body.split_vertically(LANE - 34 - MARKS - 32);
+    let pass: Vec<u64> = admitted(traffic, lane).collect();
+    draw_curve(traffic, lane, &pass, &curve)?;
+    draw_marks(traffic, lane, &marks)
+}
+
+fn admitted<'l>(traffic: &'l Traffic, lane: &'l Lane) -> impl Iterator<Item = u64> + 'l {
+    traffic.times.iter().zip(&lane.admitted).filter(|(_, pass)| **pass).map(|(at, _)| *at)
+}
+
+/// From zero, or by the calendar if the times are dates.
+fn axis(traffic: &Traffic) -> TimeAxis {
+    let is_dated = traffic.span_ns.0 >= DAY_NS;
+    TimeAxis::new(traffic.span_ns, if is_dated { Names::Clock } else { Names::Elapsed })
+}
+
+/// What was admitted in the last period, and the limit.
+fn draw_curve(traffic: &Traffic, lane: &Lane, pass: &[u64], canvas: &Canvas<'_>) -> Drawn {
+    let limit = lane.policy.quota().count();
+    let highest = limit.max(lane.most_in_period);
+    let top = highest.saturating_add(highest / 6 + 1);
+    let mut chart = ChartBuilder::on(canvas)
+        .margin_right(plot::RIGHT)
+        .y_label_area_size(plot::LEFT)
+        .build_cartesian_2d(axis(traffic), CountAxis::new(top, 4))?;
+    let label = ("sans-serif", 16).into_text_style(canvas).color(&plot::INK);
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(plot::GRID)
+        .axis_style(plot::AXIS)
+        .label_style(label)
+        .draw()?;
+    let (start_ns, end_ns) = traffic.span_ns;
+    let columns = Columns::new(traffic.span_ns);
+    let highest = columns.highest(pass, period_ns(lane.policy));
+    chart.draw_series(columns.joined(&highest).filter(|run| run.value > 0).map(|run| {
+        Rectangle::new([(run.start_ns, 0), (run.end_ns, run.value)], plot::ADMITTED.filled())
+    }))?;
+    let line = [(start_ns, limit), (end_ns.max(start_ns + 1), limit)];
+    chart.draw_series(LineSeries::new(line, plot::INK.stroke_width(2)))?;
+    Ok(())
+}
+
+/// A row of marks for what was admitted, below it one for what was refused, and the axis of time.
+fn draw_marks(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
+    let mut chart = ChartBuilder::on(canvas)
+        .margin_right(plot::RIGHT)
+        .x_label_area_size(32)
+        .y_label_area_size(plot::LEFT)
+        .build_cartesian_2d(axis(traffic), CountAxis::new(20, 0))?;
+    let label = ("sans-serif", 16).into_text_style(canvas).color(&plot::INK);
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .disable_y_axis()
+        .axis_style(plot::AXIS)
+        .label_style(label)
+        .draw()?;
+    let columns = Columns::new(traffic.span_ns);
+    for (is_admitted, low, high, colour) in
+        [(true, 11, 18, plot::ADMITTED), (false, 2, 9, plot::REFUSED)]
+    {
+        let met = columns.met(
+            traffic
+                .times
+                .iter()
+                .zip(&lane.admitted)
+                .filter_map(|(at, pass)| (*pass == is_admitted).then_some(*at)),
+        );
+        chart.draw_series(columns.joined(&met).filter(|run| run.value > 0).map(|run| {
+            Rectangle::new([(run.start_ns, low), (run.end_ns, high)], colour.filled())
+        }))?;
+    }
+    Ok(())
+}
+
+/// The plot's pixels from left to right.
+struct Columns {
+    start_ns: u64,
+    end_ns: u64,
+}
+
+/// Neighbouring columns of one value.
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    start_ns: u64,
+    end_ns: u64,
+    value: u64,
+}
+
+impl Columns {
+    /// One less than the pixels, since an axis ends on the last of them: so each column has its own.
+    const COUNT: u64 = (WIDTH - plot::LEFT - plot::RIGHT - 1) as u64;
+
+    fn new((start_ns, end_ns): (u64, u64)) -> Self {
+        Self { start_ns, end_ns: end_ns.max(start_ns + 1) }
+    }
+
+    /// When a column begins.
+    fn starts_ns(&self, column: u64) -> u64 {
+        let offset = u128::from(self.end_ns - self.start_ns) * u128::from(column);
+        let offset = offset.div_ceil(u128::from(Self::COUNT));
+        self.start_ns + u64::try_from(offset).unwrap_or(0)
+    }
+
+    /// The column of a time. What lies at the right edge is in the last one.
+    fn of(&self, nanos: u64) -> u64 {
+        let offset = u128::from(nanos.saturating_sub(self.start_ns)) * u128::from(Self::COUNT);
+        let column = offset / u128::from(self.end_ns - self.start_ns);
+        u64::try_from(column).unwrap_or(u64::MAX).min(Self::COUNT - 1)
+    }
+
+    /// The most that was held in the last period, in each column: at its start, or at an admission.
+    fn highest(&self, pass: &[u64], period_ns: u64) -> Vec<u64> {
+        let mut held = trailing(pass, period_ns).peekable();
+        let column = |column| {
+            let now_ns = self.starts_ns(column);
+            let came = pass.partition_point(|at_ns| *at_ns <= now_ns);
+            let gone = pass[..came].partition_point(|at_ns| now_ns - at_ns >= period_ns);
+            let mut most = (came - gone) as u64;
+            while let Some((_, units)) = held.next_if(|(at_ns, _)| self.of(*at_ns) <= column) {
+                most = most.max(units);
+            }
+            most
+        };
+        (0..Self::COUNT).map(column).collect()
+    }
+
+    /// 1 for each column with any of the times, else 0.
+    fn met(&self, times: impl Iterator<Item = u64>) -> Vec<u64> {
+        let mut met: Vec<u64> = (0..Self::COUNT).map(|_| 0).collect();
+        for nanos in times {
+            if let Some(met) = usize::try_from(self.of(nanos)).ok().and_then(|n| met.get_mut(n)) {
+                *met = 1;
+            }
+        }
+        met
+    }
+
+    /// Columns of equal values as one.
+    fn joined<'c>(&'c self, values: &'c [u64]) -> impl Iterator<Item = Run> + 'c {
+        let mut column = 0;
+        values.chunk_by(|a, b| a == b).map(move |run| {
+            let start_ns = self.starts_ns(column);
+            column += run.len() as u64;
+            let value = run.first().copied().unwrap_or(0);
+            Run { start_ns, end_ns: self.starts_ns(column), value }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One nanosecond for each column.
+    fn columns() -> Columns {
+        Columns::new((100, 100 + Columns::COUNT))
+    }
+
+    #[test]
+    fn a_column_shows_the_most_that_was_held_in_it() {
+        let end = 100 + Columns::COUNT;
+        let highest = columns().highest(&[100, 102, 102, end], 5);
+        assert_eq!(highest[..8], [1, 1, 3, 3, 3, 2, 2, 0]);
+        assert_eq!(highest.len() as u64, Columns::COUNT);
+        assert_eq!(highest.last(), Some(&1), "the right edge is in the picture");
+        // Narrow columns of a long span show their largest value, not that at their start.
+        let wide = Columns::new((0, 1_000 * Columns::COUNT));
+        assert_eq!(wide.highest(&[500, 501, 502], 5)[..2], [3, 0]);
+    }
+
+    #[test]
+    fn equal_neighbours_are_one_run() {
+        let mut met = columns().met([101, 102, 500].into_iter());
+        assert_eq!(met.iter().sum::<u64>(), 3);
+        met.truncate(402);
+        let runs: Vec<_> = columns().joined(&met).collect();
+        let run = |start_ns, end_ns, value| Run { start_ns, end_ns, value };
+        let expected = [
+            run(100, 101, 0),
+            run(101, 103, 1),
+            run(103, 500, 0),
+            run(500, 501, 1),
+            run(501, 502, 0),
+        ];
+        assert_eq!(runs, expected);
+    }
+
+    #[test]
+    fn one_instant_is_a_picture() {
+        let columns = Columns::new((7, 7));
+        assert_eq!(columns.of(7), 0);
+        assert_eq!(columns.highest(&[7, 7], 1)[..2], [2, 0]);
+    }
+}

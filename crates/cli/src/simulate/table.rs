@@ -1,0 +1,58 @@
+//! The lanes side by side, as text.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Traffic;
+use super::lane::Lane;
+use crate::replay::wait;
+use crate::spans::seconds;
+use crate::tables::{aligned, grouped, share, write_table};
+
+/// What is printed.
+pub(super) struct Report<'r> {
+    pub(super) traffic: &'r Traffic,
+    pub(super) lanes: &'r [Lane],
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = &self.traffic.times;
+        let (first, last) = (times.first().unwrap_or(&0), times.last().unwrap_or(&0));
+        writeln!(
+            f,
+            "{}: {} requests from {}s to {}s\n",
+            self.traffic.name,
+            grouped(times.len() as u64),
+            seconds(*first),
+            seconds(*last)
+        )?;
+        let mut table = aligned(&[
+            "policy",
+            "admitted",
+            "refused",
+            "share refused",
+            "most in a period",
+            "longest wait",
+            "longest pause",
+        ]);
+        for lane in self.lanes {
+            table.add_row([
+                lane.policy.to_string(),
+                grouped(lane.admitted_count),
+                grouped(lane.refused_count),
+                share(lane.refused_count, times.len() as u64),
+                grouped(lane.most_in_period),
+                short(lane.longest_wait),
+                short(lane.longest_pause),
+            ]);
+        }
+        write_table(&table, f)
+    }
+}
+
+/// Rounded up to milliseconds, unless it is shorter than one.
+fn short(span: Duration) -> String {
+    let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    if nanos < 1_000_000 { format!("{}s", seconds(nanos)) } else { wait(span) }
+}

@@ -1,0 +1,19 @@
+//! The guide: pages about using Tollgate, each of them compiled and run as a test.
+//!
+//! [`which_algorithm`](crate::which_algorithm) is a page of its own.
+
+pub mod from_governor {
+    #![doc = include_str!("../docs/from-governor.md")]
+}
+
+pub mod how_it_works {
+    #![doc = include_str!("../docs/how-it-works.md")]
+}
+
+pub mod not_promised {
+    #![doc = include_str!("../docs/not-promised.md")]
+}
+
+pub mod production {
+    #![doc = include_str!("../docs/production.md")]
+}
