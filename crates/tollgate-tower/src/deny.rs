@@ -157,8 +157,10 @@ impl Problems {
 /// # let _ = app.limit;
 /// ```
 pub struct DenyWith<B> {
-    function: Arc<dyn Fn(&Denied<'_>) -> Response<B> + Send + Sync>,
+    function: Arc<Answering<B>>,
 }
+
+type Answering<B> = dyn Fn(&Denied<'_>) -> Response<B> + Send + Sync;
 
 impl<B> DenyWith<B> {
     pub(crate) fn new(

@@ -26,6 +26,9 @@ const KEY_BYTES: usize = 111;
 /// The longest part that stands in a key as it is.
 const SHORT_MAX: usize = 63;
 
+// The longest part fits beside a folded key.
+const _: () = assert!(33 + 1 + SHORT_MAX <= KEY_BYTES);
+
 const LONG: u8 = 0xFF;
 const FOLDED: u8 = 0xFE;
 const ABSENT: u8 = 0xFD;
@@ -268,10 +271,5 @@ mod tests {
             seen.push(key);
         }
         assert_eq!(size_of::<Key>(), KEY_BYTES + 1);
-    }
-
-    #[test]
-    fn the_longest_part_fits_beside_a_folded_key() {
-        assert!(33 + 1 + SHORT_MAX <= KEY_BYTES);
     }
 }

@@ -78,6 +78,7 @@ impl Settle {
     ///     settle.refund(u64::MAX);
     /// }
     /// ```
+    #[expect(clippy::must_use_candidate, reason = "how much came back is seldom of interest")]
     pub fn refund(&self, units: u64) -> u64 {
         self.charged.iter().map(|charged| charged.refund(units)).min().unwrap_or(0)
     }
@@ -104,6 +105,7 @@ impl Settle {
     ///     settle.charge_at("tokens", tokens)
     /// }
     /// ```
+    #[must_use = "what was not charged is not limited"]
     pub fn charge_at(&self, gate: &str, units: u64) -> Option<u64> {
         self.named(gate).map(|charged| charged.charge(units))
     }
@@ -116,6 +118,7 @@ impl Settle {
     ///     settle.refund_at("tokens", unused)
     /// }
     /// ```
+    #[expect(clippy::must_use_candidate, reason = "how much came back is seldom of interest")]
     pub fn refund_at(&self, gate: &str, units: u64) -> Option<u64> {
         self.named(gate).map(|charged| charged.refund(units))
     }

@@ -110,13 +110,14 @@ impl Given {
     #[cold]
     pub(crate) fn once(&self, warning: Warning) {
         // Relaxed: the bit alone decides who tells, and nothing else is published with it.
-        if self.so_far().contains(warning)
-            || self.0.fetch_or(warning.bit(), Ordering::Relaxed) & warning.bit() != 0
-        {
-            return;
-        }
+        let told = self.so_far().contains(warning)
+            || self.0.fetch_or(warning.bit(), Ordering::Relaxed) & warning.bit() != 0;
         #[cfg(feature = "tracing")]
-        tracing::warn!("{warning}");
+        if !told {
+            tracing::warn!("{warning}");
+        }
+        #[cfg(not(feature = "tracing"))]
+        let _ = told;
     }
 
     pub(crate) fn so_far(&self) -> Warnings {

@@ -86,7 +86,7 @@ fn a_layer_can_stand_in_a_struct_and_its_clones_share_one_state() {
     let app = App { limit: RateLimitLayer::new(one("4/h", &clock), Everyone) };
     let other = app.limit.clone();
     let (mut one, mut two) = (served(&app.limit), served(&other));
-    let (mut three, mut four) = (one.clone(), app.limit.layer(two.inner().clone()));
+    let (mut three, mut four) = (one.clone(), app.limit.layer(*two.inner()));
     let mut ask = |which: usize| {
         let service = [&mut one, &mut two, &mut three, &mut four].into_iter().nth(which).unwrap();
         status(service, from("203.0.113.7"))

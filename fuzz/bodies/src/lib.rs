@@ -9,6 +9,7 @@
 mod bound;
 mod expect;
 mod follow;
+mod header;
 mod keyed;
 mod layout;
 mod log;
@@ -22,6 +23,7 @@ mod targets;
 mod text;
 
 pub use expect::Plant;
+pub use header::HeaderCase;
 pub use keyed::{KeyedCase, Op};
 pub use layout::LayoutCase;
 pub use log::LogCase;
@@ -39,6 +41,7 @@ pub mod source {
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{
-        GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, TextCase, WindowCase,
+        GcraCase, HeaderCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, TextCase,
+        WindowCase,
     };
 }

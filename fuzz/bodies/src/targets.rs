@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use arbitrary::{Arbitrary, Unstructured};
 
 use crate::{
-    GcraCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SnapshotCase, TextCase, WindowCase,
+    GcraCase, HeaderCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SnapshotCase,
+    TextCase, WindowCase,
 };
 
 /// One target.
@@ -20,7 +21,7 @@ pub struct Target {
 }
 
 /// The targets of `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target {
         name: "gcra_oracle",
         run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
@@ -55,6 +56,11 @@ pub const TARGETS: [Target; 8] = [
         name: "log_line",
         run: |bytes, plant| read::<LogCase<'_>>(bytes).run_against(plant),
         source: |bytes| source(&read::<LogCase<'_>>(bytes)),
+    },
+    Target {
+        name: "http_headers",
+        run: |bytes, plant| read::<HeaderCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<HeaderCase<'_>>(bytes)),
     },
     Target {
         name: "snapshot_bytes",
