@@ -45,11 +45,11 @@ pub(crate) struct Rules {
     pub(crate) spread: RandomState,
 }
 
-/// What becomes of a request.
+/// What becomes of a request. The rare ones are boxed, so that the common one is small to hand on.
 pub(crate) enum Verdict<'g> {
     Pass(Marks),
-    Wait(Turn, Marks),
-    Deny(Refusal<'g>),
+    Wait(Box<Turn>, Marks),
+    Deny(Box<Refusal<'g>>),
 }
 
 /// What is noted on an admitted request and its answer.
@@ -96,6 +96,7 @@ impl<'g> Ask<'g> {
         Some(Self { gate, key, cost: gate.cost.of(head) })
     }
 
+    #[inline]
     fn check(&self) -> Decision {
         self.gate.limit.check(&self.key, self.cost)
     }
@@ -110,10 +111,32 @@ type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 
 impl Rules {
     /// Decides a request, once.
+    #[inline]
     pub(crate) fn decide(&self, head: &Head<'_>) -> Verdict<'_> {
         if self.is_exempt(head) {
             return Verdict::Pass(Marks::default());
         }
+        match &*self.gates {
+            [only] if matches!(only.mode, Mode::Deny) && !self.settle => self.at_one(only, head),
+            _ => self.at_all(head),
+        }
+    }
+
+    /// The most common layer: one gate, which denies. It needs none of the lists.
+    #[inline]
+    fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> Verdict<'g> {
+        let Some(ask) = Ask::of(gate, head) else { return Verdict::Pass(Marks::default()) };
+        match ask.check() {
+            Decision::Allowed(permit) => {
+                ask.count(Outcome::Allowed);
+                let stamp = Some(self.stamp(&ask, &permit));
+                Verdict::Pass(Marks { stamp, settle: None, shadowed: None })
+            }
+            Decision::Denied(denial) => Verdict::Deny(self.refuse(&ask, denial)),
+        }
+    }
+
+    fn at_all(&self, head: &Head<'_>) -> Verdict<'_> {
         let mut asks = Asks::new();
         let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
         asks.extend(denying.filter_map(|gate| Ask::of(gate, head)));
@@ -159,6 +182,7 @@ impl Rules {
         peer.is_some_and(|peer| self.exempt_peers.iter().any(|network| network.contains(&peer)))
     }
 
+    #[inline]
     fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Stamp {
         let standing = Standing {
             limit: permit.limit(),
@@ -170,7 +194,7 @@ impl Rules {
     }
 
     #[cold]
-    fn refuse<'g>(&self, ask: &Ask<'g>, denial: Denial) -> Refusal<'g> {
+    fn refuse<'g>(&self, ask: &Ask<'g>, denial: Denial) -> Box<Refusal<'g>> {
         let gate = ask.gate;
         let outcome = if denial.is_table_full() { Outcome::TableFull } else { Outcome::Denied };
         ask.count(outcome);
@@ -185,7 +209,7 @@ impl Rules {
             retry_after_secs,
         };
         let stamp = self.fixed.stamp(&gate.name, standing);
-        Refusal { gate, denial, retry_after_secs, stamp }
+        Box::new(Refusal { gate, denial, retry_after_secs, stamp })
     }
 
     /// The same for one key, so that nobody gains by asking often; evenly spread over the keys.
@@ -216,7 +240,8 @@ impl Rules {
         ask.count(Outcome::Delayed);
         let sleeping = sleep(place.wait());
         let limit = Arc::clone(&ask.gate.limit);
-        Verdict::Wait(Turn { limit, key: ask.key, place: Some(place), sleeping }, marks)
+        let turn = Turn { limit, key: ask.key, place: Some(place), sleeping };
+        Verdict::Wait(Box::new(turn), marks)
     }
 
     fn settlement(&self, asks: &[Ask<'_>], permits: &[Option<Permit>]) -> Option<Settle> {

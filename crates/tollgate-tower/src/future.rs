@@ -51,7 +51,7 @@ pin_project! {
 }
 
 struct Waiting<S, R> {
-    turn: Turn,
+    turn: Box<Turn>,
     service: S,
     request: Request<R>,
     stamp: Option<Stamp>,
@@ -68,7 +68,7 @@ impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
     }
 
     pub(crate) fn waiting(
-        turn: Turn,
+        turn: Box<Turn>,
         service: S,
         request: Request<R>,
         stamp: Option<Stamp>,

@@ -38,9 +38,16 @@ use crate::warning::Warnings;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct RateLimitLayer<D = ProblemJson> {
-    rules: Rules,
+    shared: Arc<Shared<D>>,
+}
+
+/// Everything that clones of a layer and its services share. A change makes another one, around the same
+/// gates.
+#[derive(Clone)]
+pub(crate) struct Shared<D> {
+    pub(crate) rules: Rules,
+    pub(crate) deny: D,
     headers: Headers,
-    deny: D,
 }
 
 impl RateLimitLayer {
@@ -120,7 +127,7 @@ impl RateLimitLayer {
             settle: false,
             spread: RandomState::new(),
         };
-        Self { rules, headers, deny: ProblemJson }
+        Self { shared: Arc::new(Shared { rules, headers, deny: ProblemJson }) }
     }
 }
 
@@ -130,7 +137,13 @@ fn fixed(headers: Headers, gates: &[Gate]) -> Fixed {
     Fixed::new(headers, told.map(|gate| (&gate.name, gate.limit.policy())))
 }
 
-impl<D> RateLimitLayer<D> {
+impl<D: Clone> RateLimitLayer<D> {
+    fn with(self, change: impl FnOnce(&mut Shared<D>)) -> Self {
+        let mut shared = Arc::unwrap_or_clone(self.shared);
+        change(&mut shared);
+        Self { shared: Arc::new(shared) }
+    }
+
     /// Which headers answers carry.
     ///
     /// ```
@@ -141,9 +154,11 @@ impl<D> RateLimitLayer<D> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn headers(mut self, headers: Headers) -> Self {
-        self.rules.fixed = fixed(headers, &self.rules.gates);
-        Self { headers, ..self }
+    pub fn headers(self, headers: Headers) -> Self {
+        self.with(|shared| {
+            shared.rules.fixed = fixed(headers, &shared.rules.gates);
+            shared.headers = headers;
+        })
     }
 
     /// Tells denied clients to come back up to so much later than need be, each his own time, never earlier:
@@ -158,9 +173,8 @@ impl<D> RateLimitLayer<D> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn jitter(mut self, most: Duration) -> Self {
-        self.rules.jitter_secs = secs_up(most);
-        self
+    pub fn jitter(self, most: Duration) -> Self {
+        self.with(|shared| shared.rules.jitter_secs = secs_up(most))
     }
 
     /// Lets requests pass of which this says so, as if there were no layer. May be given several times.
@@ -173,9 +187,8 @@ impl<D> RateLimitLayer<D> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn exempt(mut self, is_exempt: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.rules.exempt.push(Arc::new(is_exempt));
-        self
+    pub fn exempt(self, is_exempt: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|shared| shared.rules.exempt.push(Arc::new(is_exempt)))
     }
 
     /// Lets requests pass whose connection comes from these networks, as if there were no layer. It is the
@@ -191,9 +204,8 @@ impl<D> RateLimitLayer<D> {
     /// # Ok::<(), ipnet::AddrParseError>(())
     /// ```
     #[must_use]
-    pub fn exempt_peers(mut self, networks: impl IntoIterator<Item = IpNet>) -> Self {
-        self.rules.exempt_peers = networks.into_iter().collect();
-        self
+    pub fn exempt_peers(self, networks: impl IntoIterator<Item = IpNet>) -> Self {
+        self.with(|shared| shared.rules.exempt_peers = networks.into_iter().collect())
     }
 
     /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request: to give back or charge
@@ -207,9 +219,8 @@ impl<D> RateLimitLayer<D> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn settle_later(mut self) -> Self {
-        self.rules.settle = true;
-        self
+    pub fn settle_later(self) -> Self {
+        self.with(|shared| shared.rules.settle = true)
     }
 
     /// Answers denied requests as a function says. Status, body and headers are its own; rate limit headers and
@@ -261,7 +272,8 @@ impl<D> RateLimitLayer<D> {
     /// ```
     #[must_use]
     pub fn answering<E>(self, deny: E) -> RateLimitLayer<E> {
-        RateLimitLayer { rules: self.rules, headers: self.headers, deny }
+        let Shared { rules, headers, .. } = Arc::unwrap_or_clone(self.shared);
+        RateLimitLayer { shared: Arc::new(Shared { rules, headers, deny }) }
     }
 
     /// What has been found to be set up wrongly, from the requests so far. With the feature `tracing` each is
@@ -275,31 +287,31 @@ impl<D> RateLimitLayer<D> {
     /// ```
     #[must_use]
     pub fn warnings(&self) -> Warnings {
-        let all = self.rules.gates.iter().map(|gate| gate.by.warnings());
+        let all = self.shared.rules.gates.iter().map(|gate| gate.by.warnings());
         all.fold(Warnings::NONE, Warnings::and)
     }
 }
 
-impl<S, D: Clone> Layer<S> for RateLimitLayer<D> {
+impl<S, D> Layer<S> for RateLimitLayer<D> {
     type Service = RateLimit<S, D>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimit::new(inner, self.rules.clone(), self.deny.clone())
+        RateLimit::new(inner, Arc::clone(&self.shared))
     }
 }
 
 /// A clone has the same limits, not limits like them.
-impl<D: Clone> Clone for RateLimitLayer<D> {
+impl<D> Clone for RateLimitLayer<D> {
     fn clone(&self) -> Self {
-        Self { rules: self.rules.clone(), headers: self.headers, deny: self.deny.clone() }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<D> fmt::Debug for RateLimitLayer<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer")
-            .field("gates", &self.rules.gates)
-            .field("headers", &self.headers)
+            .field("gates", &self.shared.rules.gates)
+            .field("headers", &self.shared.headers)
             .finish_non_exhaustive()
     }
 }

@@ -8,10 +8,11 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{Marks, Refusal, Rules, Verdict};
+use crate::decide::{Marks, Refusal, Verdict};
 use crate::deny::{Denied, Deny, ProblemJson};
 use crate::extract::Head;
 use crate::future::ResponseFuture;
+use crate::layer::Shared;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
@@ -32,14 +33,9 @@ pub struct RateLimit<S, D = ProblemJson> {
     shared: Arc<Shared<D>>,
 }
 
-struct Shared<D> {
-    rules: Rules,
-    deny: D,
-}
-
 impl<S, D> RateLimit<S, D> {
-    pub(crate) fn new(inner: S, rules: Rules, deny: D) -> Self {
-        Self { inner, shared: Arc::new(Shared { rules, deny }) }
+    pub(crate) fn new(inner: S, shared: Arc<Shared<D>>) -> Self {
+        Self { inner, shared }
     }
 
     /// The service behind the gates.
@@ -72,7 +68,7 @@ where
 
     #[inline]
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
-        let Shared { rules, deny } = &*self.shared;
+        let Shared { rules, deny, .. } = &*self.shared;
         match rules.decide(&Head::of(&request)) {
             Verdict::Pass(marks) => {
                 let stamp = marks.note(&mut request);
@@ -86,7 +82,7 @@ where
                 ResponseFuture::waiting(turn, ready, request, stamp)
             }
             Verdict::Deny(refusal) => {
-                ResponseFuture::denied(refuse(deny, refusal, Head::of(&request)))
+                ResponseFuture::denied(refuse(deny, *refusal, Head::of(&request)))
             }
         }
     }
