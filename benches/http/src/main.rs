@@ -1,9 +1,9 @@
 //! What a rate limit adds to a request of axum: Tollgate's layer beside tower_governor's.
 //!
 //! ```text
-//! cargo bench --bench http                                     in one process, no socket, rounds interleaved
-//! cargo bench --bench http -- --one ours --requests 100000     one contender only, to count its instructions
-//! cargo bench --bench http -- --serve ours                     on 127.0.0.1:3000, for wrk
+//! cargo bench -p tollgate-http-peers                   in one process, no socket, rounds interleaved
+//! cargo bench -p tollgate-http-peers -- --one ours     one contender only, to count its instructions
+//! cargo bench -p tollgate-http-peers -- --serve ours   on 127.0.0.1:3000, for wrk
 //! ```
 //!
 //! All three serve the same handler. Both limits are by the peer's address, both have their headers on, and

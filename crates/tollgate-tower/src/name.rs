@@ -21,6 +21,8 @@ pub struct PolicyName {
     text: Arc<str>,
     /// As a String of structured fields (RFC 9651), which is also a string of JSON.
     quoted: Arc<str>,
+    /// The beginning of its member of `RateLimit`: `"default";r=`.
+    member: Arc<str>,
 }
 
 impl PolicyName {
@@ -49,7 +51,12 @@ impl PolicyName {
         }
         // Only these two are escaped, with a backslash, in both notations.
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-        Ok(Self { text: text.into(), quoted: format!("\"{escaped}\"").into() })
+        Ok(Self::of(text, &format!("\"{escaped}\"")))
+    }
+
+    fn of(text: &str, quoted: &str) -> Self {
+        let member = format!("{quoted};r=").into();
+        Self { text: text.into(), quoted: quoted.into(), member }
     }
 
     /// The name.
@@ -67,6 +74,10 @@ impl PolicyName {
         &self.quoted
     }
 
+    pub(crate) fn member(&self) -> &[u8] {
+        self.member.as_bytes()
+    }
+
     /// For the labels of counters.
     #[cfg(feature = "metrics")]
     pub(crate) fn shared(&self) -> Arc<str> {
@@ -77,7 +88,7 @@ impl PolicyName {
 /// The name of a policy that was given none: `default`.
 impl Default for PolicyName {
     fn default() -> Self {
-        Self { text: "default".into(), quoted: "\"default\"".into() }
+        Self::of("default", "\"default\"")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +11,7 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 use super::forwarded::{FromRight, forwarded_for};
+use super::prefix::{PrefixError, Prefixes};
 use super::{Extract, Head, NoKey, node};
 use crate::key::Key;
 use crate::warning::{Given, Warning, Warnings};
@@ -95,12 +96,6 @@ pub struct ClientAddress {
     health: Arc<Health>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Prefixes {
-    v4: u8,
-    v6: u8,
-}
-
 #[derive(Debug, Default)]
 struct Health {
     given: Given,
@@ -112,7 +107,7 @@ impl ClientAddress {
         Self {
             trust,
             source: Source::XForwardedFor,
-            prefixes: Prefixes { v4: 32, v6: 64 },
+            prefixes: Prefixes::default(),
             v6_only: false,
             peer_of: None,
             health: Arc::default(),
@@ -206,7 +201,7 @@ impl ClientAddress {
     /// assert!(ClientAddress::peer().v4_prefix(0).is_err());
     /// ```
     pub fn v4_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.prefixes.v4 = PrefixError::check(bits, 32)?;
+        self.prefixes.v4 = Prefixes::check(bits, 32)?;
         Ok(self)
     }
 
@@ -223,7 +218,7 @@ impl ClientAddress {
     /// assert_eq!(error.as_deref(), Some("a prefix of 129 bits is not possible; use 1 to 128"));
     /// ```
     pub fn v6_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.prefixes.v6 = PrefixError::check(bits, 128)?;
+        self.prefixes.v6 = Prefixes::check(bits, 128)?;
         Ok(self)
     }
 
@@ -369,8 +364,8 @@ impl Extract for ClientAddress {
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
         match self.find(head) {
             Some(IpAddr::V4(_)) if self.v6_only => return Err(NoKey::NotConcerned),
-            Some(IpAddr::V4(address)) => key.push(&v4_network(address, self.prefixes.v4)),
-            Some(IpAddr::V6(address)) => key.push(&v6_network(address, self.prefixes.v6)),
+            Some(IpAddr::V4(address)) => key.push(&self.prefixes.v4_network(address)),
+            Some(IpAddr::V6(address)) => key.push(&self.prefixes.v6_network(address)),
             None => {
                 self.health.given.once(Warning::NoPeerAddress);
                 return Err(NoKey::Missing);
@@ -384,16 +379,6 @@ impl Extract for ClientAddress {
     }
 }
 
-fn v4_network(address: Ipv4Addr, bits: u8) -> [u8; 4] {
-    let mask = u32::MAX.checked_shl(u32::BITS - u32::from(bits)).unwrap_or(0);
-    (address.to_bits() & mask).to_be_bytes()
-}
-
-fn v6_network(address: Ipv6Addr, bits: u8) -> [u8; 16] {
-    let mask = u128::MAX.checked_shl(u128::BITS - u32::from(bits)).unwrap_or(0);
-    (address.to_bits() & mask).to_be_bytes()
-}
-
 impl fmt::Debug for ClientAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientAddress")
@@ -404,30 +389,3 @@ impl fmt::Debug for ClientAddress {
             .finish_non_exhaustive()
     }
 }
-
-/// A prefix that no address has.
-///
-/// ```
-/// use tollgate_tower::ClientAddress;
-/// let error = ClientAddress::peer().v4_prefix(33).unwrap_err();
-/// assert_eq!(error.to_string(), "a prefix of 33 bits is not possible; use 1 to 32");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrefixError {
-    bits: u8,
-    most: u8,
-}
-
-impl PrefixError {
-    fn check(bits: u8, most: u8) -> Result<u8, Self> {
-        if (1..=most).contains(&bits) { Ok(bits) } else { Err(Self { bits, most }) }
-    }
-}
-
-impl fmt::Display for PrefixError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a prefix of {} bits is not possible; use 1 to {}", self.bits, self.most)
-    }
-}
-
-impl std::error::Error for PrefixError {}

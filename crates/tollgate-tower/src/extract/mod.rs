@@ -5,6 +5,7 @@ mod forwarded;
 mod node;
 mod parts;
 mod path;
+mod prefix;
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::key::Key;
 use crate::warning::Warnings;
 
 pub(crate) use address::peer_of;
-pub use address::{ClientAddress, PeerAddress, PrefixError};
+pub use address::{ClientAddress, PeerAddress};
 #[cfg(feature = "axum")]
 pub use parts::Route;
 pub(crate) use parts::method_of;
@@ -22,6 +23,7 @@ pub(crate) use parts::method_of;
 pub(crate) use parts::route_of;
 pub use parts::{ApiKey, Bearer, Everyone, FromFn, Header, Methods, Optional, Or};
 pub use path::NormalPath;
+pub use prefix::PrefixError;
 
 /// What is known of a request before its body: what extractors, costs and exemptions look at.
 ///

@@ -112,8 +112,7 @@ fn member(name: &PolicyName, standing: Standing) -> Option<HeaderValue> {
     let mut text = ArrayVec::<u8, MEMBER_MAX>::new();
     let mut digits = itoa::Buffer::new();
     let mut push = |part: &[u8]| text.try_extend_from_slice(part).ok();
-    push(name.quoted().as_bytes())?;
-    push(b";r=")?;
+    push(name.member())?;
     push(digits.format(standing.remaining.min(INTEGER_MAX)).as_bytes())?;
     push(b";t=")?;
     push(digits.format(standing.reset_secs.min(INTEGER_MAX)).as_bytes())?;
