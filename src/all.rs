@@ -136,8 +136,9 @@ impl Toll<'_> {
     /// that, and for a cost of 0. Only of use if the joint decision was allowed: otherwise it was undone.
     ///
     /// ```
-    /// use tollgate::{Limiter, Quota, check_all};
-    /// let [requests, bytes] = [9, 900].map(|count| Limiter::new(Quota::per_hour(count)));
+    /// use tollgate::{Limiter, ManualClock, Quota, check_all};
+    /// let limit = |count| Limiter::with_clock(Quota::per_hour(count), ManualClock::new());
+    /// let [requests, bytes] = [9, 900].map(limit);
     /// let mut tolls = [requests.toll(1), bytes.toll(500)];
     /// assert!(check_all(&mut tolls).is_allowed());
     /// // The answer was shorter than was thought.
