@@ -137,6 +137,26 @@ impl Toll<'_> {
         self.cost
     }
 
+    /// What it was charged when [`check_all`] was last asked, for a [refund](Limiter::refund). `None` before
+    /// that, and for a cost of 0. Only of use if the joint decision was allowed: otherwise it was undone.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota, check_all};
+    /// let limit = |count| Limiter::with_clock(Quota::per_hour(count), ManualClock::new());
+    /// let [requests, bytes] = [9, 900].map(limit);
+    /// let mut tolls = [requests.toll(1), bytes.toll(500)];
+    /// assert!(check_all(&mut tolls).is_allowed());
+    /// // The answer was shorter than was thought.
+    /// assert_eq!(tolls[1].permit().map(|permit| bytes.refund(permit.portion(200))), Some(200));
+    /// ```
+    #[must_use]
+    pub fn permit(&self) -> Option<Permit> {
+        match self.trace? {
+            Trace::One { permit, .. } => Some(permit),
+            Trace::Key(trace) => Some(trace.permit),
+        }
+    }
+
     fn clock(&self) -> &Clock {
         match &self.limit {
             Limit::One(limiter) => &limiter.clock,

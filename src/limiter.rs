@@ -66,6 +66,18 @@ impl Limiter {
         Self { cell, meter: Meter::new(policy), clock, policy }
     }
 
+    /// What it enforces.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Policy, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(5));
+    /// assert_eq!(limiter.policy(), Policy::from(Quota::per_second(5)));
+    /// ```
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.
     ///
     /// ```

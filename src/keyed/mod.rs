@@ -170,6 +170,19 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })
     }
 
+    /// What it enforces, for each key.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Policy, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_second(5), 1_000)?;
+    /// assert_eq!(limiter.policy(), Policy::from(Quota::per_second(5)));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// What the limiter's clock reads: the time that [`check`](KeyedLimiter::check) would decide at.
     ///
     /// ```

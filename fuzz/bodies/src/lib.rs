@@ -10,6 +10,7 @@ mod bound;
 mod expect;
 mod follow;
 mod grain;
+mod header;
 mod keyed;
 mod layout;
 mod log;
@@ -26,6 +27,7 @@ mod text;
 mod verbs;
 
 pub use expect::Plant;
+pub use header::HeaderCase;
 pub use keyed::{KeyedCase, Op};
 pub use layout::LayoutCase;
 pub use log::LogCase;
@@ -47,7 +49,7 @@ pub mod source {
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{
-        GcraCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, SlidingLogCase, TextCase,
-        Verb::*, VerbCase, WindowCase,
+        GcraCase, HeaderCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, SlidingLogCase,
+        TextCase, Verb::*, VerbCase, WindowCase,
     };
 }

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use arbitrary::{Arbitrary, Unstructured};
 
 use crate::{
-    GcraCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SlidingLogCase, SnapshotCase,
-    TextCase, VerbCase, WindowCase,
+    GcraCase, HeaderCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SlidingLogCase,
+    SnapshotCase, TextCase, VerbCase, WindowCase,
 };
 
 /// One target.
@@ -21,7 +21,7 @@ pub struct Target {
 }
 
 /// The targets of `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target {
         name: "gcra_oracle",
         run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
@@ -66,6 +66,11 @@ pub const TARGETS: [Target; 10] = [
         name: "log_line",
         run: |bytes, plant| read::<LogCase<'_>>(bytes).run_against(plant),
         source: |bytes| source(&read::<LogCase<'_>>(bytes)),
+    },
+    Target {
+        name: "http_headers",
+        run: |bytes, plant| read::<HeaderCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<HeaderCase<'_>>(bytes)),
     },
     Target {
         name: "snapshot_bytes",

@@ -120,6 +120,21 @@ fn log_line_seeds() {
 }
 
 #[test]
+fn http_headers_seeds() {
+    replay("http_headers");
+}
+
+#[test]
+fn http_headers_another_client_than_the_proxy_said_is_caught() {
+    caught("http_headers", Plant::Answer, "whom the proxy said");
+}
+
+#[test]
+fn http_headers_another_wait_is_caught() {
+    caught("http_headers", Plant::Limit, "seconds to wait");
+}
+
+#[test]
 fn snapshot_bytes_seeds() {
     replay("snapshot_bytes");
 }

@@ -121,4 +121,5 @@ fn snapshots() {
 fn text_and_bytes() {
     is_printed_as(pasted!(TextCase("10/\"fort\\night\"")));
     is_printed_as(pasted!(LogCase(b"\xff\n-\"\x00")));
+    is_printed_as(pasted!(HeaderCase(b"ratelimit: \"a\";r=1\n\xff")));
 }

@@ -7,6 +7,7 @@
 //! What was added by hand, such as an input that once failed, stays.
 
 mod encode;
+mod headers;
 mod limits;
 mod lines;
 mod logs;
@@ -40,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
     write_all(&root.join("policy_text"), policies)?;
     write_all(&root.join("log_line"), lines::LOGS)?;
+    write_all(&root.join("http_headers"), headers::HEADERS)?;
     write_snapshots(&root.join("snapshot_bytes"))?;
     Ok(())
 }

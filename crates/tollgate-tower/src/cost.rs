@@ -1,0 +1,148 @@
+//! [`Cost`]: how many units a request takes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Method;
+
+use crate::extract::{Head, method_of};
+
+/// How many units a request costs: 1, unless something else is said.
+///
+/// ```
+/// use http::{Method, Request};
+/// use tollgate_tower::{Cost, Head};
+/// let cost = Cost::by_method([(Method::POST, 2), (Method::DELETE, 5)], 1);
+/// let post = Request::post("/user").body(())?;
+/// assert_eq!(cost.of(&Head::of(&post)), 2);
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Cost(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Constant(u64),
+    /// Few enough to look through.
+    Methods(Arc<[(Method, u64)]>, u64),
+    /// Sorted by route.
+    #[cfg(feature = "axum")]
+    Routes(Arc<[(Box<str>, u64)]>, u64),
+    Function(Arc<dyn Fn(&Head<'_>) -> u64 + Send + Sync>),
+}
+
+impl Cost {
+    /// The same for every request. 0 charges nothing: such requests are only told where they stand.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate_tower::{Cost, Head};
+    /// assert_eq!(Cost::constant(3).of(&Head::of(&Request::new(()))), 3);
+    /// ```
+    #[must_use]
+    pub const fn constant(units: u64) -> Self {
+        Self(Kind::Constant(units))
+    }
+
+    /// By method, with what all others cost. HEAD costs what GET does, unless it is named.
+    ///
+    /// ```
+    /// use http::{Method, Request};
+    /// use tollgate_tower::{Cost, Head};
+    /// let cost = Cost::by_method([(Method::GET, 2)], 1);
+    /// assert_eq!(cost.of(&Head::of(&Request::head("/").body(())?)), 2);
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn by_method(costs: impl IntoIterator<Item = (Method, u64)>, others: u64) -> Self {
+        Self(Kind::Methods(costs.into_iter().collect(), others))
+    }
+
+    /// By the route that axum has matched, as it was written, with what all others cost. Needs the feature
+    /// `axum`.
+    ///
+    /// ```
+    /// use tollgate_tower::Cost;
+    /// let cost = Cost::by_route([("/search", 5), ("/users/{id}", 1)], 2);
+    /// # let _ = cost;
+    /// ```
+    #[cfg(feature = "axum")]
+    #[must_use]
+    pub fn by_route<'a>(costs: impl IntoIterator<Item = (&'a str, u64)>, others: u64) -> Self {
+        let mut costs: Vec<(Box<str>, u64)> =
+            costs.into_iter().map(|(route, units)| (route.into(), units)).collect();
+        costs.sort();
+        Self(Kind::Routes(costs.into(), others))
+    }
+
+    /// What a function says.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use http::header::CONTENT_LENGTH;
+    /// use tollgate_tower::{Cost, Head};
+    /// // A unit for each KiB that is announced.
+    /// let cost = Cost::from_fn(|head| {
+    ///     let length = head.headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
+    ///     length.map_or(1, |bytes: u64| bytes.div_ceil(1_024).max(1))
+    /// });
+    /// let request = Request::post("/").header("content-length", "5000").body(())?;
+    /// assert_eq!(cost.of(&Head::of(&request)), 5);
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn from_fn(function: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        Self(Kind::Function(Arc::new(function)))
+    }
+
+    /// What this request costs.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate_tower::{Cost, Head};
+    /// assert_eq!(Cost::default().of(&Head::of(&Request::new(()))), 1);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn of(&self, head: &Head<'_>) -> u64 {
+        match &self.0 {
+            Kind::Constant(units) => *units,
+            Kind::Methods(costs, others) => {
+                let of = |method: &Method| Some(costs.iter().find(|(it, _)| it == method)?.1);
+                of(head.method).or_else(|| of(method_of(head))).unwrap_or(*others)
+            }
+            #[cfg(feature = "axum")]
+            Kind::Routes(costs, others) => {
+                let route = crate::extract::route_of(head);
+                let found = route
+                    .and_then(|it| costs.binary_search_by(|(route, _)| (**route).cmp(it)).ok());
+                found.map_or(*others, |at| costs[at].1)
+            }
+            Kind::Function(function) => function(head),
+        }
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self::constant(1)
+    }
+}
+
+impl From<u64> for Cost {
+    fn from(units: u64) -> Self {
+        Self::constant(units)
+    }
+}
+
+impl fmt::Debug for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Constant(units) => write!(f, "Cost({units})"),
+            Kind::Methods(costs, others) => write!(f, "Cost({costs:?}, others {others})"),
+            #[cfg(feature = "axum")]
+            Kind::Routes(costs, others) => write!(f, "Cost({costs:?}, others {others})"),
+            Kind::Function(_) => f.write_str("Cost(function)"),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! One request at the gates of a layer: what is decided, before anything else is called.
+//!
+//! All gates that deny are asked together and charged all or none ([`tollgate::check_all`]). Gates that are
+//! only tried are asked afterwards, and only for requests that were admitted: so they see the traffic that
+//! they would have.
+//!
+//! Nothing here allocates for a request that is admitted, but for the text of its header: keys, asks and tolls
+//! are of fixed size, and there are at most [`GATES_MAX`] of them.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use ipnet::IpNet;
+use tollgate::{Decision, Denial, Permit, Reservation, Toll, check_all};
+
+use crate::extract::{Head, NoKey, peer_of};
+use crate::gate::{Gate, MissingKey, Mode, Sleeping};
+use crate::headers::{Fixed, Stamp, Standing, secs_up};
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::observe::Outcome;
+use crate::settle::{Charged, Settle, Shadowed};
+
+/// The most gates of one layer: so many tolls stand on the stack.
+pub(crate) const GATES_MAX: usize = 8;
+
+type Exempt = dyn Fn(&Head<'_>) -> bool + Send + Sync;
+
+/// Everything that all clones of a layer and of its services share.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    /// In the order in which they were given.
+    pub(crate) gates: Arc<[Gate]>,
+    pub(crate) fixed: Fixed,
+    pub(crate) exempt: Vec<Arc<Exempt>>,
+    pub(crate) exempt_peers: Arc<[IpNet]>,
+    pub(crate) jitter_secs: u64,
+    pub(crate) settle: bool,
+    /// Spreads clients over the jitter.
+    pub(crate) spread: RandomState,
+}
+
+/// What becomes of a request. The rare ones are boxed, so that the common one is small to hand on.
+pub(crate) enum Verdict<'g> {
+    Pass(Marks),
+    Wait(Box<Turn>, Marks),
+    Deny(Box<Refusal<'g>>),
+}
+
+/// What is noted on an admitted request and its answer.
+#[derive(Default)]
+pub(crate) struct Marks {
+    pub(crate) stamp: Option<Stamp>,
+    pub(crate) settle: Option<Settle>,
+    pub(crate) shadowed: Option<Shadowed>,
+}
+
+/// A denied request.
+pub(crate) struct Refusal<'g> {
+    pub(crate) gate: &'g Gate,
+    pub(crate) denial: Denial,
+    pub(crate) retry_after_secs: Option<u64>,
+    pub(crate) stamp: Stamp,
+}
+
+/// What one gate is asked.
+struct Ask<'g> {
+    gate: &'g Gate,
+    key: Key,
+    cost: u64,
+}
+
+type Asks<'g> = ArrayVec<Ask<'g>, GATES_MAX>;
+
+impl<'g> Ask<'g> {
+    /// `None` if the gate is not concerned.
+    #[inline]
+    fn of(gate: &'g Gate, head: &Head<'_>) -> Option<Self> {
+        let mut key = Key::new();
+        match gate.by.extract(head, &mut key) {
+            Ok(()) => {}
+            Err(NoKey::NotConcerned) => return None,
+            Err(NoKey::Missing) => {
+                gate.tally.count(&gate.name, Outcome::NoKey);
+                if gate.missing == MissingKey::Pass {
+                    return None;
+                }
+                key = Key::nobody(); // whatever parts were found before
+            }
+        }
+        Some(Self { gate, key, cost: gate.cost.of(head) })
+    }
+
+    #[inline]
+    fn check(&self) -> Decision {
+        self.gate.limit.check(&self.key, self.cost)
+    }
+
+    fn count(&self, outcome: Outcome) {
+        self.gate.tally.count(&self.gate.name, outcome);
+    }
+}
+
+/// What each ask was charged, in order: kept where it stands, since it is large.
+type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
+
+impl Rules {
+    /// Decides a request, once.
+    #[inline]
+    pub(crate) fn decide(&self, head: &Head<'_>) -> Verdict<'_> {
+        if self.is_exempt(head) {
+            return Verdict::Pass(Marks::default());
+        }
+        match &*self.gates {
+            [only] if matches!(only.mode, Mode::Deny) && !self.settle => self.at_one(only, head),
+            _ => self.at_all(head),
+        }
+    }
+
+    /// The most common layer: one gate, which denies. It needs none of the lists.
+    #[inline]
+    fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> Verdict<'g> {
+        let Some(ask) = Ask::of(gate, head) else { return Verdict::Pass(Marks::default()) };
+        match ask.check() {
+            Decision::Allowed(permit) => {
+                ask.count(Outcome::Allowed);
+                let stamp = Some(self.stamp(&ask, &permit));
+                Verdict::Pass(Marks { stamp, settle: None, shadowed: None })
+            }
+            Decision::Denied(denial) => Verdict::Deny(self.refuse(&ask, denial)),
+        }
+    }
+
+    fn at_all(&self, head: &Head<'_>) -> Verdict<'_> {
+        let mut asks = Asks::new();
+        let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
+        asks.extend(denying.filter_map(|gate| Ask::of(gate, head)));
+        let mut permits = Permits::new();
+        let (index, decision) = match asks.as_slice() {
+            [] => {
+                return Verdict::Pass(Marks { shadowed: self.shadowed(head), ..Marks::default() });
+            }
+            [only] => {
+                if let Mode::Delay { max_wait, .. } = only.gate.mode {
+                    return self.queue(only, max_wait, head);
+                }
+                let decision = only.check();
+                permits.push(decision.into_result().ok());
+                (0, decision)
+            }
+            several => all(several, &mut permits),
+        };
+        let ask = &asks[index];
+        match decision {
+            Decision::Allowed(permit) => {
+                asks.iter().for_each(|ask| ask.count(Outcome::Allowed));
+                Verdict::Pass(Marks {
+                    stamp: Some(self.stamp(ask, &permit)),
+                    settle: self.settlement(&asks, &permits),
+                    shadowed: self.shadowed(head),
+                })
+            }
+            Decision::Denied(denial) => Verdict::Deny(self.refuse(ask, denial)),
+        }
+    }
+
+    #[inline]
+    fn is_exempt(&self, head: &Head<'_>) -> bool {
+        if self.exempt.iter().any(|exempt| exempt(head)) {
+            return true;
+        }
+        if self.exempt_peers.is_empty() {
+            return false;
+        }
+        // The other end of the connection itself: nobody is exempt for what a header says.
+        let peer = peer_of(head.extensions).map(|peer| IpAddr::to_canonical(&peer));
+        peer.is_some_and(|peer| self.exempt_peers.iter().any(|network| network.contains(&peer)))
+    }
+
+    #[inline]
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Stamp {
+        let standing = Standing {
+            limit: permit.limit(),
+            remaining: permit.remaining(),
+            reset_secs: secs_up(permit.reset_after()),
+            retry_after_secs: None,
+        };
+        self.fixed.stamp(&ask.gate.name, standing)
+    }
+
+    #[cold]
+    fn refuse<'g>(&self, ask: &Ask<'g>, denial: Denial) -> Box<Refusal<'g>> {
+        let gate = ask.gate;
+        let outcome = if denial.is_table_full() { Outcome::TableFull } else { Outcome::Denied };
+        ask.count(outcome);
+        gate.tally.log(&gate.name, &denial, outcome);
+        let later = self.jitter(&ask.key);
+        let retry_after_secs =
+            denial.retry_after_secs().map(|seconds| seconds.saturating_add(later));
+        let standing = Standing {
+            limit: denial.limit(),
+            remaining: denial.remaining(),
+            reset_secs: retry_after_secs.unwrap_or_else(|| secs_up(denial.reset_after())),
+            retry_after_secs,
+        };
+        let stamp = self.fixed.stamp(&gate.name, standing);
+        Box::new(Refusal { gate, denial, retry_after_secs, stamp })
+    }
+
+    /// The same for one key, so that nobody gains by asking often; evenly spread over the keys.
+    fn jitter(&self, key: &Key) -> u64 {
+        match self.jitter_secs.checked_add(1) {
+            Some(1) => 0,
+            Some(steps) => self.spread.hash_one(key) % steps,
+            None => self.spread.hash_one(key),
+        }
+    }
+
+    fn queue<'g>(&'g self, ask: &Ask<'g>, max_wait: Duration, head: &Head<'_>) -> Verdict<'g> {
+        let place = match ask.gate.limit.reserve(&ask.key, ask.cost, max_wait) {
+            Ok(place) => place,
+            Err(denial) => return Verdict::Deny(self.refuse(ask, denial)),
+        };
+        let permit = *place.permit();
+        let marks = Marks {
+            stamp: Some(self.stamp(ask, &permit)),
+            settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
+            shadowed: self.shadowed(head),
+        };
+        let Mode::Delay { sleep, .. } = &ask.gate.mode else { return Verdict::Pass(marks) };
+        if place.wait().is_zero() {
+            ask.count(Outcome::Allowed);
+            return Verdict::Pass(marks);
+        }
+        ask.count(Outcome::Delayed);
+        let sleeping = sleep(place.wait());
+        let limit = Arc::clone(&ask.gate.limit);
+        let turn = Turn { limit, key: ask.key, place: Some(place), sleeping };
+        Verdict::Wait(Box::new(turn), marks)
+    }
+
+    fn settlement(&self, asks: &[Ask<'_>], permits: &[Option<Permit>]) -> Option<Settle> {
+        self.settle.then(|| {
+            let charged = asks.iter().zip(permits);
+            Settle::new(charged.map(|(ask, permit)| Charged::new(ask.gate, ask.key, *permit)))
+        })
+    }
+
+    /// Which of the gates that are only tried would have denied.
+    fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
+        let mut by = Vec::new();
+        for gate in self.gates.iter().filter(|gate| gate.is_shadow()) {
+            let Some(ask) = Ask::of(gate, head) else { continue };
+            match ask.check() {
+                Decision::Allowed(_) => ask.count(Outcome::Allowed),
+                Decision::Denied(denial) => {
+                    ask.count(Outcome::Shadowed);
+                    gate.tally.log(&gate.name, &denial, Outcome::Shadowed);
+                    by.push(gate.name.clone());
+                }
+            }
+        }
+        (!by.is_empty()).then_some(Shadowed { by })
+    }
+}
+
+/// All are charged, or none. Which answers for all, and what.
+fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
+    let mut tolls: ArrayVec<Toll<'_>, GATES_MAX> =
+        asks.iter().map(|ask| ask.gate.limit.toll(&ask.key, ask.cost)).collect();
+    let joint = check_all(&mut tolls);
+    permits.extend(tolls.iter().map(Toll::permit));
+    match (joint.index(), joint.decision()) {
+        (Some(index), Some(decision)) => (index, decision),
+        // Only of no tolls there is no answer. Whoever comes here is asked alone.
+        _ => (0, asks[0].check()),
+    }
+}
+
+/// A place in the queue of a gate. Whoever is dropped before his turn gives it back.
+pub(crate) struct Turn {
+    limit: Arc<dyn Limit>,
+    key: Key,
+    place: Option<Reservation>,
+    sleeping: Sleeping,
+}
+
+impl Turn {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = Pin::new(&mut self.sleeping).poll(cx);
+        if polled.is_ready() {
+            self.place = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.limit.cancel(&self.key, place);
+        }
+    }
+}

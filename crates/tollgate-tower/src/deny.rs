@@ -1,0 +1,189 @@
+//! What a denied client gets: [`Deny`], and problem details as the default.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use tollgate::Denial;
+
+use crate::extract::Head;
+use crate::name::PolicyName;
+
+/// A request that was denied: what an answer is made from.
+///
+/// ```
+/// use http::Response;
+/// use tollgate_tower::Denied;
+/// fn answer(denied: &Denied<'_>) -> Response<String> {
+///     let text = match denied.retry_after_secs {
+///         Some(seconds) => format!("{}: come back in {seconds} s", denied.policy),
+///         None => format!("{}: this will never fit", denied.policy),
+///     };
+///     Response::builder().status(denied.status()).body(text).expect("a response")
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Denied<'d> {
+    /// The policy that denied; of several, the one with the longest wait.
+    pub policy: &'d PolicyName,
+    /// The denial.
+    pub denial: &'d Denial,
+    /// What `Retry-After` will say: whole seconds, jitter included. `None` if the cost is above the limit, so
+    /// that it never fits.
+    pub retry_after_secs: Option<u64>,
+    /// The request.
+    pub head: Head<'d>,
+    pub(crate) problems: &'d Problems,
+}
+
+impl Denied<'_> {
+    /// 429; or 503 if it is not the client's quota that is spent, but the table of clients that is full.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tollgate_tower::Denied;
+    /// fn is_the_clients_fault(denied: &Denied<'_>) -> bool {
+    ///     denied.status() == StatusCode::TOO_MANY_REQUESTS
+    /// }
+    /// ```
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        if self.denial.is_table_full() {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else {
+            StatusCode::TOO_MANY_REQUESTS
+        }
+    }
+}
+
+/// Makes the answer to a denied request. Rate limit headers and `Retry-After` are added to it by the layer.
+///
+/// ```
+/// use http::Response;
+/// use tollgate_tower::{Denied, Deny};
+/// #[derive(Clone)]
+/// struct Plain;
+/// impl Deny<String> for Plain {
+///     fn deny(&self, denied: &Denied<'_>) -> Response<String> {
+///         let mut response = Response::new(String::from("slow down"));
+///         *response.status_mut() = denied.status();
+///         response
+///     }
+/// }
+/// ```
+pub trait Deny<B> {
+    /// The answer.
+    fn deny(&self, denied: &Denied<'_>) -> Response<B>;
+}
+
+/// Problem details (RFC 9457), as draft 10 of the rate limit headers defines them: `quota-exceeded` with
+/// status 429, `temporary-reduced-capacity` with 503. For bodies that can be made from bytes: axum's,
+/// `http_body_util::Full`.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::{Everyone, ProblemJson, RateLimitLayer};
+/// struct App {
+///     // A layer has a name that can stand in a struct.
+///     limit: RateLimitLayer<ProblemJson>,
+/// }
+/// let app = App { limit: RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone) };
+/// # let _ = app.limit;
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProblemJson;
+
+impl<B: From<Bytes>> Deny<B> for ProblemJson {
+    fn deny(&self, denied: &Denied<'_>) -> Response<B> {
+        let body = if denied.denial.is_table_full() {
+            &denied.problems.reduced_capacity
+        } else {
+            &denied.problems.quota_exceeded
+        };
+        let mut response = Response::new(B::from(body.clone()));
+        *response.status_mut() = denied.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        // RFC 6585, 4: a 429 must not be stored by a cache.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+/// The problem details of one policy. They do not change, so a denial makes no text.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    quota_exceeded: Bytes,
+    reduced_capacity: Bytes,
+}
+
+impl Problems {
+    pub(crate) fn of(name: &PolicyName) -> Self {
+        // A name's quoted form is a string of JSON, too.
+        let body = |kind: &str, title: &str, status: u16| {
+            let name = name.quoted();
+            Bytes::from(format!(
+                "{{\"type\":\"https://iana.org/assignments/http-problem-types#{kind}\",\
+                 \"title\":\"{title}\",\"status\":{status},\"violated-policies\":[{name}]}}"
+            ))
+        };
+        Self {
+            quota_exceeded: body("quota-exceeded", "The quota of this client is spent", 429),
+            reduced_capacity: body(
+                "temporary-reduced-capacity",
+                "The server cannot take in another client at the moment",
+                503,
+            ),
+        }
+    }
+}
+
+/// Denies as a function says: [`RateLimitLayer::deny_with`](crate::RateLimitLayer::deny_with). The function is
+/// boxed, so that the layer has a name.
+///
+/// ```
+/// use http::Response;
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::{DenyWith, Everyone, RateLimitLayer};
+/// struct App {
+///     limit: RateLimitLayer<DenyWith<String>>,
+/// }
+/// let limit = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
+///     .deny_with(|denied| Response::new(format!("{} is spent", denied.policy)));
+/// let app = App { limit };
+/// # let _ = app.limit;
+/// ```
+pub struct DenyWith<B> {
+    function: Arc<Answering<B>>,
+}
+
+type Answering<B> = dyn Fn(&Denied<'_>) -> Response<B> + Send + Sync;
+
+impl<B> DenyWith<B> {
+    pub(crate) fn new(
+        function: impl Fn(&Denied<'_>) -> Response<B> + Send + Sync + 'static,
+    ) -> Self {
+        Self { function: Arc::new(function) }
+    }
+}
+
+impl<B> Deny<B> for DenyWith<B> {
+    fn deny(&self, denied: &Denied<'_>) -> Response<B> {
+        (self.function)(denied)
+    }
+}
+
+impl<B> Clone for DenyWith<B> {
+    fn clone(&self) -> Self {
+        Self { function: Arc::clone(&self.function) }
+    }
+}
+
+impl<B> fmt::Debug for DenyWith<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DenyWith")
+    }
+}

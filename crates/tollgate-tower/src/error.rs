@@ -1,0 +1,106 @@
+//! Why a layer was not built.
+
+use std::fmt;
+
+use tollgate::BuildError;
+
+use crate::decide::GATES_MAX;
+use crate::extract::PrefixError;
+use crate::name::{NameError, PolicyName};
+
+/// Why a layer or a list of gates was refused.
+///
+/// ```
+/// use tollgate_tower::RateLimitLayer;
+/// let error = RateLimitLayer::all([]).unwrap_err();
+/// assert_eq!(error.to_string(), "a layer of no gates limits nothing; give it 1 to 8");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// There is no gate.
+    NoGate,
+    /// There are more than 8 gates.
+    TooManyGates {
+        /// How many.
+        count: usize,
+    },
+    /// Two gates have one name.
+    SameName {
+        /// The name.
+        name: PolicyName,
+    },
+    /// A gate that delays is not alone: there is no queue that several limits share.
+    DelayAmongSeveral {
+        /// Its name.
+        name: PolicyName,
+    },
+    /// Networks do not become wider from one step to the next, or their quotas do not rise.
+    Steps {
+        /// The prefix at fault, in bits.
+        bits: u8,
+    },
+    /// A prefix that no address has.
+    Prefix(PrefixError),
+    /// A name that no header can hold.
+    Name(NameError),
+    /// A limiter could not be built.
+    Limit(BuildError),
+}
+
+impl fmt::Display for LayerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGate => {
+                write!(f, "a layer of no gates limits nothing; give it 1 to {GATES_MAX}")
+            }
+            Self::TooManyGates { count } => {
+                write!(f, "{count} gates on one request; use up to {GATES_MAX}")
+            }
+            Self::SameName { name } => {
+                write!(f, "two gates are named {name:?}; clients must be able to tell them apart")
+            }
+            Self::DelayAmongSeveral { name } => write!(
+                f,
+                "gate {name:?} delays, but is not alone; give it a layer of its own, inside the others"
+            ),
+            Self::Steps { bits } => write!(
+                f,
+                "the step of /{bits} is not wider than the one before it, or its quota not larger; \
+                 order steps as in /64, /56, /48 with rising quotas"
+            ),
+            Self::Prefix(error) => error.fmt(f),
+            Self::Name(error) => error.fmt(f),
+            Self::Limit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LayerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Prefix(error) => Some(error),
+            Self::Name(error) => Some(error),
+            Self::Limit(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<PrefixError> for LayerError {
+    fn from(error: PrefixError) -> Self {
+        Self::Prefix(error)
+    }
+}
+
+impl From<NameError> for LayerError {
+    fn from(error: NameError) -> Self {
+        Self::Name(error)
+    }
+}
+
+impl From<BuildError> for LayerError {
+    fn from(error: BuildError) -> Self {
+        Self::Limit(error)
+    }
+}

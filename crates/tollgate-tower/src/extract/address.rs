@@ -1,0 +1,391 @@
+//! [`ClientAddress`]: who a request comes from, as far as that can be believed.
+
+use std::cell::Cell;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::Extensions;
+use http::header::{FORWARDED, HeaderName};
+use ipnet::IpNet;
+
+use super::forwarded::{FromRight, forwarded_for};
+use super::prefix::{PrefixError, Prefixes};
+use super::{Extract, Head, NoKey, node};
+use crate::key::Key;
+use crate::warning::{Given, Warning, Warnings};
+
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// So many first requests are looked at for forwarding headers that nobody declared; after them one in so
+/// many on each thread. The look costs as much as the rest of the extraction.
+const LOOKS: u32 = 1_024;
+const LOOK_EVERY: u32 = 64;
+
+thread_local! {
+    static REQUESTS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The address of whoever holds the other end of the connection, for servers that do not note it in a form
+/// known here: put it into the request's extensions.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::PeerAddress;
+/// let mut request = Request::new(());
+/// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerAddress(pub IpAddr);
+
+type PeerOf = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
+
+/// Who may name another than himself.
+#[derive(Clone, Debug)]
+enum Trust {
+    Nobody,
+    /// So many proxies stand before us, whatever their addresses.
+    Hops(u8),
+    Nets(Arc<[IpNet]>),
+}
+
+/// Where proxies write whom they speak for.
+#[derive(Clone, Debug)]
+enum Source {
+    XForwardedFor,
+    Forwarded,
+    /// One address, as some vendors have it.
+    Single(HeaderName),
+}
+
+/// The client's address: of the peer, or of whom trusted proxies speak for.
+///
+/// By default it is the address at the other end of the connection, and no header is believed. Behind
+/// proxies say which: as many [hops](ClientAddress::trusting_hops) as there are, or their
+/// [addresses](ClientAddress::trusting). Then `X-Forwarded-For` is read from the right, as far as the writers
+/// are trusted and no further: what a client writes himself is never believed. What cannot be read ends the
+/// walk at the last hop that could.
+///
+/// IPv6 clients own whole networks, so by default all addresses of one /64 are one client. An IPv4 address in
+/// IPv6 clothes (`::ffff:192.0.2.60`) is the IPv4 address.
+///
+/// The peer's address is taken from the request's extensions: [`PeerAddress`], `SocketAddr`, with the feature
+/// `axum` also `ConnectInfo<SocketAddr>`; or by a function of yours.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{ClientAddress, Head, PeerAddress};
+/// let mut request = Request::builder()
+///     .header("x-forwarded-for", "1.2.3.4, 198.51.100.9") // the first one is what the client says
+///     .body(())?;
+/// request.extensions_mut().insert(PeerAddress([10, 0, 0, 1].into()));
+/// let head = Head::of(&request);
+/// let find = |by: ClientAddress| by.find(&head).map(|address| address.to_string());
+/// assert_eq!(find(ClientAddress::peer()).as_deref(), Some("10.0.0.1"));
+/// assert_eq!(find(ClientAddress::trusting_hops(1)).as_deref(), Some("198.51.100.9"));
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct ClientAddress {
+    trust: Trust,
+    source: Source,
+    prefixes: Prefixes,
+    v6_only: bool,
+    peer_of: Option<Arc<PeerOf>>,
+    health: Arc<Health>,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    given: Given,
+    looks: AtomicU32,
+}
+
+impl ClientAddress {
+    fn new(trust: Trust) -> Self {
+        Self {
+            trust,
+            source: Source::XForwardedFor,
+            prefixes: Prefixes::default(),
+            v6_only: false,
+            peer_of: None,
+            health: Arc::default(),
+        }
+    }
+
+    /// The address at the other end of the connection. Headers are ignored.
+    ///
+    /// ```
+    /// use tollgate_tower::{ClientAddress, Extract};
+    /// let _: &dyn Extract = &ClientAddress::peer();
+    /// ```
+    #[must_use]
+    pub fn peer() -> Self {
+        Self::new(Trust::Nobody)
+    }
+
+    /// Behind so many proxies of yours: the client is what the outermost of them has written, the `hops`-th
+    /// address from the right. A request with fewer addresses did not come through all of them: then it is
+    /// the peer. 0 is [`peer`](ClientAddress::peer).
+    ///
+    /// Right only if nobody can reach the server but through that many proxies.
+    ///
+    /// ```
+    /// use tollgate_tower::ClientAddress;
+    /// // A load balancer, and a content delivery network before it.
+    /// let by = ClientAddress::trusting_hops(2);
+    /// # let _ = by;
+    /// ```
+    #[must_use]
+    pub fn trusting_hops(hops: u8) -> Self {
+        Self::new(if hops == 0 { Trust::Nobody } else { Trust::Hops(hops) })
+    }
+
+    /// Behind proxies with addresses in these networks: the client is the first address from the right that
+    /// is in none of them. If all are, it is the leftmost.
+    ///
+    /// ```
+    /// use tollgate_tower::ClientAddress;
+    /// let by = ClientAddress::trusting(["10.0.0.0/8".parse()?, "fd00::/8".parse()?]);
+    /// # let _ = by;
+    /// # Ok::<(), ipnet::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn trusting(networks: impl IntoIterator<Item = IpNet>) -> Self {
+        let networks: Arc<[IpNet]> = networks.into_iter().collect();
+        let everybody = networks.iter().any(|network| network.prefix_len() == 0);
+        let client = Self::new(Trust::Nets(networks));
+        if everybody {
+            client.health.given.once(Warning::EverybodyTrusted);
+        }
+        client
+    }
+
+    /// Reads `Forwarded` (RFC 7239) in place of `X-Forwarded-For`.
+    ///
+    /// ```
+    /// use tollgate_tower::ClientAddress;
+    /// let by = ClientAddress::trusting_hops(1).in_forwarded();
+    /// # let _ = by;
+    /// ```
+    #[must_use]
+    pub fn in_forwarded(self) -> Self {
+        Self { source: Source::Forwarded, ..self }
+    }
+
+    /// Reads a header that holds one address, in place of `X-Forwarded-For`: `CF-Connecting-IP` and its like.
+    /// Believed only from a trusted peer, and only if there is exactly one.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tollgate_tower::ClientAddress;
+    /// let vendor = ["198.51.100.0/24".parse()?];
+    /// let by = ClientAddress::trusting(vendor).in_header(HeaderName::from_static("cf-connecting-ip"));
+    /// # let _ = by;
+    /// # Ok::<(), ipnet::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn in_header(self, name: HeaderName) -> Self {
+        Self { source: Source::Single(name), ..self }
+    }
+
+    /// Groups IPv4 addresses by their first bits; by default all 32 count.
+    ///
+    /// # Errors
+    /// More than 32 bits, or none.
+    ///
+    /// ```
+    /// use tollgate_tower::ClientAddress;
+    /// assert!(ClientAddress::peer().v4_prefix(24).is_ok());
+    /// assert!(ClientAddress::peer().v4_prefix(0).is_err());
+    /// ```
+    pub fn v4_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
+        self.prefixes.v4 = Prefixes::check(bits, 32)?;
+        Ok(self)
+    }
+
+    /// Groups IPv6 addresses by their first bits: 64 by default, which is one customer's network at least.
+    /// Many get a /56 or /48.
+    ///
+    /// # Errors
+    /// More than 128 bits, or none.
+    ///
+    /// ```
+    /// use tollgate_tower::ClientAddress;
+    /// assert!(ClientAddress::peer().v6_prefix(56).is_ok());
+    /// let error = ClientAddress::peer().v6_prefix(129).err().map(|error| error.to_string());
+    /// assert_eq!(error.as_deref(), Some("a prefix of 129 bits is not possible; use 1 to 128"));
+    /// ```
+    pub fn v6_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
+        self.prefixes.v6 = Prefixes::check(bits, 128)?;
+        Ok(self)
+    }
+
+    /// Is not concerned with IPv4 clients: for a second policy on wider IPv6 networks.
+    ///
+    /// ```
+    /// use tollgate_tower::{ClientAddress, PrefixError};
+    /// let wider = ClientAddress::peer().v6_prefix(48)?.v6_only();
+    /// # let _ = wider;
+    /// # Ok::<(), PrefixError>(())
+    /// ```
+    #[must_use]
+    pub fn v6_only(self) -> Self {
+        Self { v6_only: true, ..self }
+    }
+
+    /// Finds the peer's address where your server has noted it.
+    ///
+    /// ```
+    /// use std::net::IpAddr;
+    /// use tollgate_tower::ClientAddress;
+    /// #[derive(Clone)]
+    /// struct Connection { from: IpAddr }
+    /// let by = ClientAddress::peer()
+    ///     .with_peer_from(|extensions| Some(extensions.get::<Connection>()?.from));
+    /// # let _ = by;
+    /// ```
+    #[must_use]
+    pub fn with_peer_from(
+        self,
+        find: impl Fn(&Extensions) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> Self {
+        Self { peer_of: Some(Arc::new(find)), ..self }
+    }
+
+    /// The client's address, whole; `None` if not even the peer's is known.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate_tower::{ClientAddress, Head};
+    /// assert_eq!(ClientAddress::peer().find(&Head::of(&Request::new(()))), None);
+    /// ```
+    #[must_use]
+    pub fn find(&self, head: &Head<'_>) -> Option<IpAddr> {
+        let peer = self.peer_in(head.extensions);
+        match &self.trust {
+            Trust::Nobody => {
+                self.look_for_undeclared(head);
+                peer
+            }
+            Trust::Hops(hops) => self.named(head, peer, *hops, |_| false),
+            Trust::Nets(networks) => {
+                let trusted = |address| networks.iter().any(|network| network.contains(&address));
+                // Without a peer nobody is known to be trusted.
+                self.named(head, Some(peer?), 0, trusted)
+            }
+        }
+    }
+
+    /// The peer's address, whom nobody can forge.
+    #[inline]
+    fn peer_in(&self, extensions: &Extensions) -> Option<IpAddr> {
+        let found = match &self.peer_of {
+            Some(find) => find(extensions),
+            None => peer_of(extensions),
+        };
+        found.map(|address| address.to_canonical())
+    }
+
+    /// One step to the left while whoever wrote the next address is trusted: because he is one of so many
+    /// hops, or because of his address.
+    fn named(
+        &self,
+        head: &Head<'_>,
+        peer: Option<IpAddr>,
+        hops: u8,
+        trusted: impl Fn(IpAddr) -> bool,
+    ) -> Option<IpAddr> {
+        let (name, is_forwarded) = match &self.source {
+            Source::XForwardedFor => (&X_FORWARDED_FOR, false),
+            Source::Forwarded => (&FORWARDED, true),
+            Source::Single(name) => {
+                let is_trusted = hops > 0 || peer.is_some_and(trusted);
+                return if is_trusted { single(head, name).or(peer) } else { peer };
+            }
+        };
+        let read = if is_forwarded { forwarded_for } else { node::address };
+        let mut elements = FromRight::new(head.headers, name, is_forwarded);
+        let (mut client, mut hops_left) = (peer, hops);
+        while hops_left > 0 || (hops == 0 && client.is_some_and(&trusted)) {
+            let Some(element) = elements.next() else {
+                // Fewer hops than there must be: this did not come through all the proxies.
+                return if hops > 0 { peer } else { client };
+            };
+            let Some(address) = read(element) else { return client };
+            (client, hops_left) = (Some(address), hops_left.saturating_sub(1));
+        }
+        client
+    }
+
+    /// A forwarding header that nobody declared is ignored, but not in silence.
+    #[inline]
+    fn look_for_undeclared(&self, head: &Head<'_>) {
+        // Relaxed: a count of looks; a few more or less do not matter.
+        if self.health.looks.load(Ordering::Relaxed) < LOOKS {
+            self.health.looks.fetch_add(1, Ordering::Relaxed);
+        } else if !REQUESTS.with(|requests| {
+            requests.set(requests.get().wrapping_add(1));
+            requests.get().is_multiple_of(LOOK_EVERY)
+        }) {
+            return;
+        }
+        if head.headers.contains_key(&X_FORWARDED_FOR) || head.headers.contains_key(FORWARDED) {
+            self.health.given.once(Warning::ForwardingIgnored);
+        }
+    }
+}
+
+/// A header with exactly one line, which is an address.
+fn single(head: &Head<'_>, name: &HeaderName) -> Option<IpAddr> {
+    let mut lines = head.headers.get_all(name).iter();
+    let only = lines.next().filter(|_| lines.next().is_none())?;
+    node::address(only.as_bytes())
+}
+
+/// Where servers note who a connection is from.
+#[inline]
+pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::ConnectInfo(peer)) =
+        extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()
+    {
+        return Some(peer.ip());
+    }
+    if let Some(PeerAddress(address)) = extensions.get() {
+        return Some(*address);
+    }
+    extensions.get::<SocketAddr>().map(SocketAddr::ip)
+}
+
+impl Extract for ClientAddress {
+    #[inline]
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        match self.find(head) {
+            Some(IpAddr::V4(_)) if self.v6_only => return Err(NoKey::NotConcerned),
+            Some(IpAddr::V4(address)) => key.push(&self.prefixes.v4_network(address)),
+            Some(IpAddr::V6(address)) => key.push(&self.prefixes.v6_network(address)),
+            None => {
+                self.health.given.once(Warning::NoPeerAddress);
+                return Err(NoKey::Missing);
+            }
+        }
+        Ok(())
+    }
+
+    fn warnings(&self) -> Warnings {
+        self.health.given.so_far()
+    }
+}
+
+impl fmt::Debug for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientAddress")
+            .field("trust", &self.trust)
+            .field("source", &self.source)
+            .field("prefixes", &self.prefixes)
+            .field("v6_only", &self.v6_only)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,170 @@
+//! Whose limit a request is charged to: [`Extract`], and what it is made of.
+
+mod address;
+mod forwarded;
+mod node;
+mod parts;
+mod path;
+mod prefix;
+
+use std::sync::Arc;
+
+use http::{Extensions, HeaderMap, Method, Request, Uri};
+
+use crate::key::Key;
+use crate::warning::Warnings;
+
+pub(crate) use address::peer_of;
+pub use address::{ClientAddress, PeerAddress};
+#[cfg(feature = "axum")]
+pub use parts::Route;
+pub(crate) use parts::method_of;
+#[cfg(feature = "axum")]
+pub(crate) use parts::route_of;
+pub use parts::{ApiKey, Bearer, Everyone, FromFn, Header, Methods, Optional, Or};
+pub use path::NormalPath;
+pub use prefix::PrefixError;
+
+/// What is known of a request before its body: what extractors, costs and exemptions look at.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::Head;
+/// let request = Request::post("/user").body(())?;
+/// assert_eq!(Head::of(&request).uri.path(), "/user");
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'r> {
+    /// The method.
+    pub method: &'r Method,
+    /// The target.
+    pub uri: &'r Uri,
+    /// The headers.
+    pub headers: &'r HeaderMap,
+    /// What the server and other layers have noted: the peer's address, the matched route.
+    pub extensions: &'r Extensions,
+}
+
+impl<'r> Head<'r> {
+    /// The head of a request.
+    ///
+    /// ```
+    /// use http::{Method, Request};
+    /// use tollgate_tower::Head;
+    /// assert_eq!(Head::of(&Request::new(())).method, Method::GET);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn of<B>(request: &'r Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+}
+
+/// Why a request has no key of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoKey {
+    /// What should be there is not: see [`MissingKey`](crate::MissingKey).
+    Missing,
+    /// The policy is not about such requests: it is passed over.
+    NotConcerned,
+}
+
+/// Finds out whose limit a request is charged to, and adds it to the key.
+///
+/// Tuples of extractors are an extractor: all their parts, in order.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{ClientAddress, Extract, Head, Key, Methods, NoKey, PeerAddress};
+/// let mut request = Request::new(());
+/// let by = (ClientAddress::peer(), Methods);
+/// assert_eq!(by.extract(&Head::of(&request), &mut Key::new()), Err(NoKey::Missing));
+/// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
+/// let mut key = Key::new();
+/// by.extract(&Head::of(&request), &mut key)?;
+/// assert_eq!(key.as_bytes(), b"\x04\xcb\0\x71\x07\x03GET");
+/// # Ok::<(), NoKey>(())
+/// ```
+pub trait Extract: Send + Sync {
+    /// Adds the parts of this request.
+    ///
+    /// # Errors
+    /// Why there are none. Then nobody looks at what has been added.
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey>;
+
+    /// What it has found to be set up wrongly, so far.
+    fn warnings(&self) -> Warnings {
+        Warnings::NONE
+    }
+
+    /// This, or if it is missing the other. Both have their own keys: nobody gets into another's by leaving
+    /// something out.
+    ///
+    /// ```
+    /// use tollgate_tower::{Bearer, ClientAddress, Extract};
+    /// let by = Bearer.or(ClientAddress::peer());
+    /// # let _: &dyn Extract = &by;
+    /// ```
+    fn or<E: Extract>(self, other: E) -> Or<Self, E>
+    where
+        Self: Sized,
+    {
+        Or::new(self, other)
+    }
+
+    /// This if it is there; otherwise a mark that it is not.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tollgate_tower::{ClientAddress, Extract, Header};
+    /// let tenant = Header::new(HeaderName::from_static("x-tenant"));
+    /// let by = (ClientAddress::peer(), tenant.optional());
+    /// # let _: &dyn Extract = &by;
+    /// ```
+    fn optional(self) -> Optional<Self>
+    where
+        Self: Sized,
+    {
+        Optional::new(self)
+    }
+}
+
+impl<E: Extract + ?Sized> Extract for Arc<E> {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        (**self).extract(head, key)
+    }
+
+    fn warnings(&self) -> Warnings {
+        (**self).warnings()
+    }
+}
+
+impl<A: Extract, B: Extract> Extract for (A, B) {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        self.0.extract(head, key)?;
+        self.1.extract(head, key)
+    }
+
+    fn warnings(&self) -> Warnings {
+        self.0.warnings().and(self.1.warnings())
+    }
+}
+
+impl<A: Extract, B: Extract, C: Extract> Extract for (A, B, C) {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        self.0.extract(head, key)?;
+        self.1.extract(head, key)?;
+        self.2.extract(head, key)
+    }
+
+    fn warnings(&self) -> Warnings {
+        self.0.warnings().and(self.1.warnings()).and(self.2.warnings())
+    }
+}

@@ -1,0 +1,332 @@
+//! The parts that keys are made of, beside addresses and paths.
+
+use std::fmt;
+
+use http::Method;
+use http::header::{AUTHORIZATION, HeaderName};
+
+use super::{Extract, Head, NoKey};
+use crate::key::Key;
+use crate::warning::Warnings;
+
+/// One key for all: a limit of the service, not of its clients.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Everyone, Extract, Head, Key};
+/// let mut key = Key::new();
+/// assert!(Everyone.extract(&Head::of(&Request::new(())), &mut key).is_ok());
+/// assert_eq!(key, Key::new());
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Everyone;
+
+impl Extract for Everyone {
+    fn extract(&self, _: &Head<'_>, _: &mut Key) -> Result<(), NoKey> {
+        Ok(())
+    }
+}
+
+/// The value of a header; all of them, if it has several lines.
+///
+/// Clients write headers: alone this limits only those who want it. Put it beside something they cannot
+/// choose, or behind an authentication.
+///
+/// ```
+/// use http::{HeaderName, Request};
+/// use tollgate_tower::{Extract, Head, Header, Key};
+/// let by = Header::new(HeaderName::from_static("x-tenant"));
+/// let request = Request::builder().header("x-tenant", "blue").body(())?;
+/// let mut key = Key::new();
+/// assert!(by.extract(&Head::of(&request), &mut key).is_ok());
+/// assert_eq!(key.as_bytes(), b"\x04blue");
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Header {
+    name: HeaderName,
+}
+
+impl Header {
+    /// The value of this header.
+    ///
+    /// ```
+    /// use tollgate_tower::Header;
+    /// let by = Header::new(http::header::USER_AGENT);
+    /// # let _ = by;
+    /// ```
+    #[must_use]
+    pub fn new(name: HeaderName) -> Self {
+        Self { name }
+    }
+}
+
+impl Extract for Header {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        let mut lines = head.headers.get_all(&self.name).iter();
+        let first = lines.next().ok_or(NoKey::Missing)?;
+        key.push(first.as_bytes());
+        for line in lines {
+            key.push(line.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// The API key in a header, as its SHA-256.
+///
+/// ```
+/// use http::{HeaderName, Request};
+/// use tollgate_tower::{ApiKey, Extract, Head, Key};
+/// let by = ApiKey::new(HeaderName::from_static("x-api-key"));
+/// let request = Request::builder().header("x-api-key", "secret").body(())?;
+/// let mut key = Key::new();
+/// assert!(by.extract(&Head::of(&request), &mut key).is_ok());
+/// assert_eq!(key.as_bytes().len(), 33);
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ApiKey {
+    name: HeaderName,
+}
+
+impl ApiKey {
+    /// The API key in this header.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tollgate_tower::ApiKey;
+    /// let by = ApiKey::new(HeaderName::from_static("x-api-key"));
+    /// # let _ = by;
+    /// ```
+    #[must_use]
+    pub fn new(name: HeaderName) -> Self {
+        Self { name }
+    }
+}
+
+impl Extract for ApiKey {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        let secret = head.headers.get(&self.name).ok_or(NoKey::Missing)?;
+        key.push_digest(secret.as_bytes());
+        Ok(())
+    }
+}
+
+/// The token of `Authorization: Bearer`, as its SHA-256. Whether it is valid is not asked here.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Bearer, Extract, Head, Key, NoKey};
+/// let request = |value: &str| Request::builder().header("authorization", value).body(());
+/// let key = |value: &str| {
+///     let mut key = Key::new();
+///     Bearer.extract(&Head::of(&request(value).expect("a request")), &mut key).map(|()| key)
+/// };
+/// assert_eq!(key("Bearer abc"), key("bearer  abc"));
+/// assert_eq!(key("Basic abc"), Err(NoKey::Missing));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bearer;
+
+impl Extract for Bearer {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        const SCHEME: &[u8] = b"Bearer ";
+        let value = head.headers.get(AUTHORIZATION).ok_or(NoKey::Missing)?.as_bytes();
+        let (scheme, token) = value.split_at_checked(SCHEME.len()).ok_or(NoKey::Missing)?;
+        let token = token.trim_ascii();
+        if !scheme.eq_ignore_ascii_case(SCHEME) || token.is_empty() {
+            return Err(NoKey::Missing);
+        }
+        key.push_digest(token);
+        Ok(())
+    }
+}
+
+/// The method. HEAD counts as GET: it does the same work. Headers that ask for another method are not looked
+/// at.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Extract, Head, Key, Methods};
+/// let mut key = Key::new();
+/// let request = Request::head("/").body(())?;
+/// assert!(Methods.extract(&Head::of(&request), &mut key).is_ok());
+/// assert_eq!(key.as_bytes(), b"\x03GET");
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Methods;
+
+/// The method whose work is done.
+pub(crate) fn method_of<'r>(head: &Head<'r>) -> &'r Method {
+    if *head.method == Method::HEAD { &Method::GET } else { head.method }
+}
+
+impl Extract for Methods {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        key.push(method_of(head).as_str().as_bytes());
+        Ok(())
+    }
+}
+
+/// The route that axum has matched, as it was written: `/users/{id}`, whatever the id. Requests that match
+/// none share one key. Needs the feature `axum`, and a layer that is added with `Router::layer` or
+/// `route_layer`: around the router no route is known yet.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Extract, Head, Key, Route};
+/// let mut key = Key::new();
+/// assert!(Route.extract(&Head::of(&Request::new(())), &mut key).is_ok());
+/// let mut absent = Key::new();
+/// absent.push_absent();
+/// assert_eq!(key, absent);
+/// ```
+#[cfg(feature = "axum")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Route;
+
+#[cfg(feature = "axum")]
+impl Extract for Route {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        match route_of(head) {
+            Some(route) => key.push(route.as_bytes()),
+            None => key.push_absent(),
+        }
+        Ok(())
+    }
+}
+
+/// The matched route, where it is known.
+#[cfg(feature = "axum")]
+pub(crate) fn route_of<'r>(head: &Head<'r>) -> Option<&'r str> {
+    head.extensions.get::<axum::extract::MatchedPath>().map(axum::extract::MatchedPath::as_str)
+}
+
+/// What a function adds to the key.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Extract, FromFn, Head, Key, NoKey};
+/// #[derive(Clone)]
+/// struct User(u64);
+/// // Behind a layer that has put the user into the extensions.
+/// let by = FromFn::new(|head: &Head<'_>, key: &mut Key| {
+///     let User(id) = head.extensions.get().ok_or(NoKey::Missing)?;
+///     key.push(&id.to_le_bytes());
+///     Ok(())
+/// });
+/// let mut request = Request::new(());
+/// request.extensions_mut().insert(User(7));
+/// assert!(by.extract(&Head::of(&request), &mut Key::new()).is_ok());
+/// ```
+#[derive(Clone)]
+pub struct FromFn<F> {
+    function: F,
+}
+
+impl<F: Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync> FromFn<F> {
+    /// What this function adds.
+    ///
+    /// ```
+    /// use tollgate_tower::FromFn;
+    /// let by_query = FromFn::new(|head, key| {
+    ///     key.push(head.uri.query().unwrap_or("").as_bytes());
+    ///     Ok(())
+    /// });
+    /// # let _ = by_query;
+    /// ```
+    pub fn new(function: F) -> Self {
+        Self { function }
+    }
+}
+
+impl<F: Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync> Extract for FromFn<F> {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        (self.function)(head, key)
+    }
+}
+
+impl<F> fmt::Debug for FromFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FromFn")
+    }
+}
+
+/// One extractor, or another where the first finds nothing: [`Extract::or`].
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Bearer, Everyone, Extract, Head, Key};
+/// let by = Bearer.or(Everyone);
+/// let mut key = Key::new();
+/// assert!(by.extract(&Head::of(&Request::new(())), &mut key).is_ok());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Or<A, B> {
+    first: A,
+    second: B,
+}
+
+impl<A, B> Or<A, B> {
+    pub(super) fn new(first: A, second: B) -> Self {
+        Self { first, second }
+    }
+}
+
+impl<A: Extract, B: Extract> Extract for Or<A, B> {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        let before = *key;
+        key.push(b"1");
+        match self.first.extract(head, key) {
+            Err(NoKey::Missing) => {
+                *key = before;
+                key.push(b"2");
+                self.second.extract(head, key)
+            }
+            done => done,
+        }
+    }
+
+    fn warnings(&self) -> Warnings {
+        self.first.warnings().and(self.second.warnings())
+    }
+}
+
+/// An extractor that may find nothing: [`Extract::optional`].
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::{Bearer, Extract, Head, Key};
+/// let mut key = Key::new();
+/// assert!(Bearer.optional().extract(&Head::of(&Request::new(())), &mut key).is_ok());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Optional<E> {
+    extractor: E,
+}
+
+impl<E> Optional<E> {
+    pub(super) fn new(extractor: E) -> Self {
+        Self { extractor }
+    }
+}
+
+impl<E: Extract> Extract for Optional<E> {
+    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
+        let before = *key;
+        match self.extractor.extract(head, key) {
+            Err(NoKey::Missing) => {
+                *key = before;
+                key.push_absent();
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn warnings(&self) -> Warnings {
+        self.extractor.warnings()
+    }
+}

@@ -1,0 +1,91 @@
+//! Denials of gRPC: a status in the headers of an answer without a body ("trailers-only"), which says when to
+//! come back in `RetryInfo`.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Response};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use prost::Message;
+
+use crate::deny::{Denied, Deny};
+
+/// `RESOURCE_EXHAUSTED`: the client's quota is spent.
+const RESOURCE_EXHAUSTED: i32 = 8;
+/// `UNAVAILABLE`: the table of clients is full.
+const UNAVAILABLE: i32 = 14;
+
+/// What must be escaped in `grpc-message`, beside what is not ASCII.
+const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
+
+const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+static GRPC_STATUS_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+
+/// A gRPC status: `RESOURCE_EXHAUSTED` with `RetryInfo`, or `UNAVAILABLE` if the table of clients is full. For
+/// tonic and every other gRPC server on tower. Needs the feature `grpc`.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::{Everyone, GrpcStatus, RateLimitLayer};
+/// let layer: RateLimitLayer<GrpcStatus> =
+///     RateLimitLayer::new(Limiter::new(Quota::per_second(100)), Everyone).grpc();
+/// # let _ = layer;
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrpcStatus;
+
+impl<B: Default> Deny<B> for GrpcStatus {
+    fn deny(&self, denied: &Denied<'_>) -> Response<B> {
+        let full = denied.denial.is_table_full();
+        let code = if full { UNAVAILABLE } else { RESOURCE_EXHAUSTED };
+        let message = format!("{}: {}", denied.policy, denied.denial);
+        let mut response = Response::new(B::default());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(&GRPC_STATUS, code.into());
+        let escaped = utf8_percent_encode(&message, MESSAGE).to_string();
+        insert(headers, &GRPC_MESSAGE, &escaped);
+        let details = STANDARD_NO_PAD.encode(status(code, message, denied.retry_after_secs));
+        insert(headers, &GRPC_STATUS_DETAILS, &details);
+        response
+    }
+}
+
+/// Both texts are printable ASCII by construction.
+fn insert(headers: &mut HeaderMap, name: &HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+/// `google.rpc.Status`
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+/// `google.rpc.RetryInfo`
+#[derive(Clone, PartialEq, Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<prost_types::Duration>,
+}
+
+fn status(code: i32, message: String, retry_after_secs: Option<u64>) -> Vec<u8> {
+    let retry = retry_after_secs.map(|seconds| {
+        // The longest that the type may hold: 10,000 years.
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX).min(315_576_000_000);
+        let retry_delay = Some(prost_types::Duration { seconds, nanos: 0 });
+        let value = RetryInfo { retry_delay }.encode_to_vec();
+        prost_types::Any { type_url: RETRY_INFO.to_owned(), value }
+    });
+    Status { code, message, details: retry.into_iter().collect() }.encode_to_vec()
+}

@@ -1,0 +1,104 @@
+//! [`Advice`]: what a server tells its clients about their limits, whatever its generation of headers.
+
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+
+use super::read;
+
+/// What the headers of a response say about limits: for clients. All generations are read.
+///
+/// A field that cannot be read is passed over, as the drafts demand: what a server says is advice, and no
+/// promise.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use http::HeaderMap;
+/// use tollgate_tower::Advice;
+/// let mut headers = HeaderMap::new();
+/// headers.insert("ratelimit-policy", "\"default\";q=60;w=60".parse()?);
+/// headers.insert("ratelimit", "\"default\";r=58;t=2".parse()?);
+/// let advice = Advice::read(&headers, SystemTime::now());
+/// assert_eq!(advice.policies[0].quota, 60);
+/// assert_eq!((advice.limits[0].remaining, advice.wait()), (58, None));
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// The quotas that the server enforces.
+    pub policies: Vec<PolicyAdvice>,
+    /// Where the client stands.
+    pub limits: Vec<LimitAdvice>,
+    /// `Retry-After`: how long to stay away.
+    pub retry_after: Option<Duration>,
+}
+
+/// One quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyAdvice {
+    /// Its name, where the generation has names.
+    pub name: Option<String>,
+    /// The units of each window.
+    pub quota: u64,
+    /// What is counted, if it is not requests: `content-bytes`, `concurrent-requests`.
+    pub unit: Option<String>,
+    /// The length of the window.
+    pub window: Option<Duration>,
+    /// Whom the quota is for, in a form that only the server understands.
+    pub partition_key: Option<Vec<u8>>,
+}
+
+/// What is left of one quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitAdvice {
+    /// The name of its policy, where the generation has names.
+    pub name: Option<String>,
+    /// The limit itself, where the generation repeats it here.
+    pub limit: Option<u64>,
+    /// Units left.
+    pub remaining: u64,
+    /// How long until there are more.
+    pub reset: Option<Duration>,
+    /// Whom the quota is for, in a form that only the server understands.
+    pub partition_key: Option<Vec<u8>>,
+}
+
+impl Advice {
+    /// Reads the headers of a response that was received at `now`. (Dates and Unix times in them count from
+    /// the epoch.)
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use http::HeaderMap;
+    /// use tollgate_tower::Advice;
+    /// let mut headers = HeaderMap::new();
+    /// headers.insert("retry-after", "120".parse()?);
+    /// let advice = Advice::read(&headers, SystemTime::now());
+    /// assert_eq!(advice.wait(), Some(Duration::from_secs(120)));
+    /// # Ok::<(), http::header::InvalidHeaderValue>(())
+    /// ```
+    #[must_use]
+    pub fn read(headers: &HeaderMap, now: SystemTime) -> Self {
+        let (policies, limits) = read::generations(headers, now);
+        Self { policies, limits, retry_after: read::retry_after(headers, now) }
+    }
+
+    /// How long to stay away, if at all: `Retry-After` if there is one; otherwise until every quota that is
+    /// spent has more.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use http::HeaderMap;
+    /// use tollgate_tower::Advice;
+    /// let mut headers = HeaderMap::new();
+    /// headers.insert("ratelimit", "\"day\";r=0;t=36000, \"burst\";r=9;t=90000".parse()?);
+    /// let advice = Advice::read(&headers, SystemTime::now());
+    /// assert_eq!(advice.wait(), Some(Duration::from_secs(36_000)));
+    /// # Ok::<(), http::header::InvalidHeaderValue>(())
+    /// ```
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        let spent = self.limits.iter().filter(|limit| limit.remaining == 0);
+        self.retry_after.or_else(|| spent.filter_map(|limit| limit.reset).max())
+    }
+}

@@ -1,0 +1,206 @@
+//! How headers are read: the newest generation that a response speaks.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
+use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
+
+use super::advice::{LimitAdvice, PolicyAdvice};
+use super::{
+    RATE_LIMIT, RATE_LIMIT_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REMAINING, RATE_LIMIT_RESET,
+    X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
+};
+
+/// More bytes than this of one field are not read: no server means so much by it.
+const FIELD_MAX: usize = 16 * 1_024;
+
+/// `X-RateLimit-Reset` is a Unix time from this on (2001-09-09), and in milliseconds from the other. A wait
+/// of 30 years is told by nobody.
+const EPOCH_SECS_MIN: u64 = 1_000_000_000;
+const EPOCH_MILLIS_MIN: u64 = 1_000_000_000_000;
+
+pub(super) fn generations(
+    headers: &HeaderMap,
+    now: SystemTime,
+) -> (Vec<PolicyAdvice>, Vec<LimitAdvice>) {
+    let policies = joined(headers, &RATE_LIMIT_POLICY).map(|text| policies(&text));
+    let (mut policies, mut limits) = (policies.unwrap_or_default(), Vec::new());
+    if let Some(text) = joined(headers, &RATE_LIMIT) {
+        limits = draft_10(&text).or_else(|| draft_07(&text).map(|it| vec![it])).unwrap_or_default();
+    }
+    let triples = [
+        [&RATE_LIMIT_LIMIT, &RATE_LIMIT_REMAINING, &RATE_LIMIT_RESET],
+        [&X_RATE_LIMIT_LIMIT, &X_RATE_LIMIT_REMAINING, &X_RATE_LIMIT_RESET],
+    ];
+    for names in triples {
+        if limits.is_empty()
+            && let Some((more, limit)) = triple(headers, names, now)
+        {
+            limits.push(limit);
+            if policies.is_empty() {
+                policies = more;
+            }
+        }
+    }
+    (policies, limits)
+}
+
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Some(seconds) = number(text) {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// The lines of a field, joined in order.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    for line in headers.get_all(name) {
+        if text.len() + line.len() > FIELD_MAX {
+            return None;
+        }
+        if !text.is_empty() {
+            text.extend_from_slice(b", ");
+        }
+        text.extend_from_slice(line.as_bytes());
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Digits and nothing else.
+fn number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
+
+fn parameter<'p>(parameters: &'p Parameters, name: &str) -> Option<&'p BareItem> {
+    parameters.iter().find(|(key, _)| key.as_str() == name).map(|(_, value)| value)
+}
+
+fn count(value: &BareItem) -> Option<u64> {
+    u64::try_from(i64::from(value.as_integer()?)).ok()
+}
+
+/// A parameter that must not be there, or must be a count.
+fn optional_count(parameters: &Parameters, name: &str) -> Option<Option<u64>> {
+    match parameter(parameters, name) {
+        None => Some(None),
+        Some(value) => count(value).map(Some),
+    }
+}
+
+fn partition_key(parameters: &Parameters) -> Option<Vec<u8>> {
+    Some(parameter(parameters, "pk")?.as_byte_sequence()?.to_vec())
+}
+
+fn name(item: &Item) -> Option<String> {
+    Some(item.bare_item.as_string()?.as_str().to_owned())
+}
+
+/// The items of a list that has nothing else.
+fn items(text: &[u8]) -> Option<Vec<Item>> {
+    let list: List = Parser::new(text).parse().ok()?;
+    list.into_iter()
+        .map(|entry| match entry {
+            ListEntry::Item(item) => Some(item),
+            ListEntry::InnerList(_) => None,
+        })
+        .collect()
+}
+
+/// `"burst";q=100;w=60, "daily";q=1000;w=86400`, or of older drafts `100;w=60, 1000;w=86400`. All of it
+/// or nothing.
+fn policies(text: &[u8]) -> Vec<PolicyAdvice> {
+    let read = |item: &Item| named_policy(item).or_else(|| numbered_policy(item));
+    let items = items(text).unwrap_or_default();
+    items.iter().map(read).collect::<Option<Vec<_>>>().unwrap_or_default()
+}
+
+fn named_policy(item: &Item) -> Option<PolicyAdvice> {
+    let parameters = &item.params;
+    let seconds = optional_count(parameters, "w")?.filter(|&seconds| seconds > 0);
+    Some(PolicyAdvice {
+        name: Some(name(item)?),
+        quota: count(parameter(parameters, "q")?)?,
+        unit: parameter(parameters, "qu")
+            .and_then(BareItem::as_string)
+            .map(|unit| unit.as_str().to_owned()),
+        window: seconds.map(Duration::from_secs),
+        partition_key: partition_key(parameters),
+    })
+}
+
+fn numbered_policy(item: &Item) -> Option<PolicyAdvice> {
+    let named = parameter(&item.params, "name").and_then(BareItem::as_string);
+    Some(PolicyAdvice {
+        name: named.map(|name| name.as_str().to_owned()),
+        quota: count(&item.bare_item)?,
+        unit: None,
+        window: optional_count(&item.params, "w")?.map(Duration::from_secs),
+        partition_key: None,
+    })
+}
+
+/// `"default";r=50;t=30`
+fn draft_10(text: &[u8]) -> Option<Vec<LimitAdvice>> {
+    let read = |item: &Item| {
+        Some(LimitAdvice {
+            name: Some(name(item)?),
+            limit: None,
+            remaining: count(parameter(&item.params, "r")?)?,
+            reset: optional_count(&item.params, "t")?.map(Duration::from_secs),
+            partition_key: partition_key(&item.params),
+        })
+    };
+    items(text)?.iter().map(read).collect()
+}
+
+/// `limit=100, remaining=50, reset=30`
+fn draft_07(text: &[u8]) -> Option<LimitAdvice> {
+    let fields: Dictionary = Parser::new(text).parse().ok()?;
+    let figure = |name: &str| {
+        let (_, entry) = fields.iter().find(|(key, _)| key.as_str() == name)?;
+        match entry {
+            ListEntry::Item(item) => count(&item.bare_item),
+            ListEntry::InnerList(_) => None,
+        }
+    };
+    Some(LimitAdvice {
+        name: None,
+        limit: figure("limit"),
+        remaining: figure("remaining")?,
+        reset: figure("reset").map(Duration::from_secs),
+        partition_key: None,
+    })
+}
+
+/// Three fields. The first may go on with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
+fn triple(
+    headers: &HeaderMap,
+    [limit, remaining, reset]: [&HeaderName; 3],
+    now: SystemTime,
+) -> Option<(Vec<PolicyAdvice>, LimitAdvice)> {
+    let figure = |name| number(headers.get(name)?.to_str().ok()?.trim());
+    let listed = joined(headers, limit).and_then(|text| items(&text)).unwrap_or_default();
+    let policies = listed.iter().skip(1).map(numbered_policy).collect::<Option<Vec<_>>>();
+    let advice = LimitAdvice {
+        name: None,
+        limit: figure(limit).or_else(|| count(&listed.first()?.bare_item)),
+        remaining: figure(remaining)?,
+        reset: figure(reset).map(|figure| until(figure, now)),
+        partition_key: None,
+    };
+    Some((policies.unwrap_or_default(), advice))
+}
+
+/// Seconds from now, or a Unix time in seconds or milliseconds: which it is can only be told by its size.
+fn until(figure: u64, now: SystemTime) -> Duration {
+    let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    match figure {
+        EPOCH_MILLIS_MIN.. => Duration::from_millis(figure).saturating_sub(since_epoch),
+        EPOCH_SECS_MIN.. => Duration::from_secs(figure).saturating_sub(since_epoch),
+        _ => Duration::from_secs(figure),
+    }
+}

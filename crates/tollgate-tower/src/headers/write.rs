@@ -1,0 +1,308 @@
+//! How headers are written.
+//!
+//! What never changes ([`Fixed`]) is written once, when the layer is built. What is left to do for an answer
+//! ([`Stamp`]) is prepared with the decision and put in when the answer is there: one short text in memory
+//! of its own, which the response takes over.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arrayvec::ArrayVec;
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use tollgate::{Algorithm, Policy};
+
+use super::{
+    Headers, RATE_LIMIT, RATE_LIMIT_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REMAINING,
+    RATE_LIMIT_RESET, X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET, XReset,
+};
+use crate::name::{NAME_MAX, PolicyName};
+
+/// The largest Integer of structured fields: 15 digits (RFC 9651, 3.3.1).
+const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+/// The longest member of `RateLimit`: a name of which every character is escaped, its quotes, and two
+/// parameters of 3 + 15 characters.
+const MEMBER_MAX: usize = 2 * NAME_MAX + 2 + 2 * 18;
+
+/// Whole seconds, rounded up.
+pub(crate) fn secs_up(span: Duration) -> u64 {
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
+}
+
+/// A quota in whole seconds: the units of `RateLimit-Policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    quota: u64,
+    seconds: u64,
+}
+
+impl Window {
+    /// A window of a policy is told as it is, its length rounded up to seconds.
+    ///
+    /// GCRA has no window. It is told as the time in which its whole burst comes back, rounded up to seconds,
+    /// and what comes back in that: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000 s, `100/s burst
+    /// 20` as 100 in 1 s. Who spreads his requests over that time is never refused.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let quota = policy.quota();
+        let (count, period_ns) = (u128::from(quota.count()), quota.period().as_nanos());
+        if policy.algorithm() != Algorithm::Gcra {
+            return Self { quota: quota.count(), seconds: secs_up(quota.period()).max(1) };
+        }
+        // Below 2^63 * 2^64 by the bounds of a quota, so neither product overflows.
+        let refill = u128::from(quota.max_burst()) * period_ns;
+        let second = count * 1_000_000_000;
+        let seconds = refill.div_ceil(second).max(1);
+        let units = seconds * second / period_ns;
+        let narrow = |wide: u128| u64::try_from(wide).unwrap_or(u64::MAX);
+        Self { quota: narrow(units), seconds: narrow(seconds) }
+    }
+}
+
+/// What is the same in every answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Fixed {
+    headers: Headers,
+    policy: Option<HeaderValue>,
+}
+
+impl Fixed {
+    pub(crate) fn new<'p>(
+        headers: Headers,
+        policies: impl Iterator<Item = (&'p PolicyName, Policy)>,
+    ) -> Self {
+        let members: Vec<String> = policies
+            .map(|(name, policy)| {
+                let Window { quota, seconds } = Window::of(&policy);
+                let (q, w) = (quota.min(INTEGER_MAX), seconds.min(INTEGER_MAX));
+                if headers.draft_10 {
+                    format!("{};q={q};w={w}", name.quoted())
+                } else {
+                    format!("{q};w={w}")
+                }
+            })
+            .collect();
+        let wanted = (headers.draft_10 || headers.draft_06) && !members.is_empty();
+        // Names and digits are printable ASCII: there is no text that a header could not hold.
+        let value = HeaderValue::try_from(members.join(", ")).ok();
+        Self { headers, policy: value.filter(|_| wanted) }
+    }
+
+    /// What an answer will say about where a client stands.
+    #[inline]
+    pub(crate) fn stamp(&self, name: &PolicyName, standing: Standing) -> Stamp {
+        let Headers { draft_10, draft_06, x } = self.headers;
+        let state = if draft_10 { member(name, standing) } else { None };
+        Stamp { policy: self.policy.clone(), state, draft_06, x, standing }
+    }
+}
+
+/// Where a client stands after a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    /// Until the whole quota is there again; for a denied request until it may come again.
+    pub(crate) reset_secs: u64,
+    /// For a denied request that may come again.
+    pub(crate) retry_after_secs: Option<u64>,
+}
+
+/// `"default";r=58;t=2`
+#[inline]
+fn member(name: &PolicyName, standing: Standing) -> Option<HeaderValue> {
+    let mut text = ArrayVec::<u8, MEMBER_MAX>::new();
+    let mut digits = itoa::Buffer::new();
+    let mut push = |part: &[u8]| text.try_extend_from_slice(part).ok();
+    push(name.member())?;
+    push(digits.format(standing.remaining.min(INTEGER_MAX)).as_bytes())?;
+    push(b";t=")?;
+    push(digits.format(standing.reset_secs.min(INTEGER_MAX)).as_bytes())?;
+    HeaderValue::from_bytes(&text).ok()
+}
+
+/// What is to be put into one answer.
+#[derive(Debug)]
+pub(crate) struct Stamp {
+    policy: Option<HeaderValue>,
+    state: Option<HeaderValue>,
+    draft_06: bool,
+    x: Option<XReset>,
+    standing: Standing,
+}
+
+impl Stamp {
+    /// Lists of draft 10 are added to: of layers around layers each tells its own. The other fields hold one
+    /// figure, so there the innermost has its say: it is the one who denied, if one did.
+    #[inline]
+    pub(crate) fn put(self, headers: &mut HeaderMap) {
+        let Self { policy, state, draft_06, x, standing } = self;
+        if let Some(policy) = policy {
+            if state.is_some() {
+                headers.append(&RATE_LIMIT_POLICY, policy);
+            } else {
+                keep_or_insert(headers, &RATE_LIMIT_POLICY, || policy);
+            }
+        }
+        if let Some(state) = state {
+            headers.append(&RATE_LIMIT, state);
+        }
+        if draft_06 {
+            let names = [&RATE_LIMIT_LIMIT, &RATE_LIMIT_REMAINING, &RATE_LIMIT_RESET];
+            put_triple(headers, names, standing, standing.reset_secs);
+        }
+        if let Some(x) = x {
+            let names = [&X_RATE_LIMIT_LIMIT, &X_RATE_LIMIT_REMAINING, &X_RATE_LIMIT_RESET];
+            let reset = match x {
+                XReset::Delta => standing.reset_secs,
+                XReset::Epoch => epoch_after(SystemTime::now(), standing.reset_secs),
+            };
+            put_triple(headers, names, standing, reset);
+        }
+        if let Some(seconds) = standing.retry_after_secs {
+            keep_or_insert(headers, &RETRY_AFTER, || digits(seconds));
+        }
+    }
+}
+
+#[cold]
+fn put_triple(headers: &mut HeaderMap, names: [&HeaderName; 3], standing: Standing, reset: u64) {
+    let figures = [standing.limit, standing.remaining, reset];
+    for (name, figure) in names.into_iter().zip(figures) {
+        keep_or_insert(headers, name, || digits(figure));
+    }
+}
+
+fn keep_or_insert(headers: &mut HeaderMap, name: &HeaderName, value: impl FnOnce() -> HeaderValue) {
+    headers.entry(name).or_insert_with(value);
+}
+
+/// A figure in one piece of memory of its own length.
+fn digits(figure: u64) -> HeaderValue {
+    let mut digits = itoa::Buffer::new();
+    // Digits are a header's value, so the other way is not taken.
+    HeaderValue::from_str(digits.format(figure)).unwrap_or_else(|_| figure.into())
+}
+
+/// Unix time after so many seconds, rounded up.
+fn epoch_after(now: SystemTime, seconds: u64) -> u64 {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    secs_up(now).saturating_add(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> Policy {
+        text.parse().expect("a policy")
+    }
+
+    fn lines(headers: Headers, stamp_of: &str, standing: Standing) -> Vec<String> {
+        let name = PolicyName::default();
+        let fixed = Fixed::new(headers, [(&name, policy(stamp_of))].into_iter());
+        let mut map = HeaderMap::new();
+        fixed.stamp(&name, standing).put(&mut map);
+        map.iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().expect("ASCII")))
+            .collect()
+    }
+
+    const SPENT_2: Standing =
+        Standing { limit: 60, remaining: 58, reset_secs: 2, retry_after_secs: None };
+
+    #[test]
+    fn draft_10_is_written_as_the_draft_has_it() {
+        assert_eq!(
+            lines(Headers::DRAFT_10, "60/m", SPENT_2),
+            ["ratelimit-policy: \"default\";q=60;w=60", "ratelimit: \"default\";r=58;t=2"]
+        );
+    }
+
+    #[test]
+    fn draft_06_is_written_as_the_draft_has_it() {
+        assert_eq!(
+            lines(Headers::DRAFT_06, "60/m", SPENT_2),
+            [
+                "ratelimit-policy: 60;w=60",
+                "ratelimit-limit: 60",
+                "ratelimit-remaining: 58",
+                "ratelimit-reset: 2"
+            ]
+        );
+    }
+
+    #[test]
+    fn x_rate_limit_counts_from_now_and_a_denial_says_when_to_return() {
+        let denied = Standing { remaining: 0, retry_after_secs: Some(7), reset_secs: 7, ..SPENT_2 };
+        assert_eq!(
+            lines(Headers::X_RATE_LIMIT, "60/m", denied),
+            [
+                "x-ratelimit-limit: 60",
+                "x-ratelimit-remaining: 0",
+                "x-ratelimit-reset: 7",
+                "retry-after: 7"
+            ]
+        );
+        assert_eq!(lines(Headers::NONE, "60/m", denied), ["retry-after: 7"]);
+        assert_eq!(lines(Headers::NONE, "60/m", SPENT_2), [""; 0]);
+    }
+
+    #[test]
+    fn unix_time_is_rounded_up() {
+        let at = |millis| UNIX_EPOCH + Duration::from_millis(millis);
+        assert_eq!(epoch_after(at(1_700_000_000_001), 5), 1_700_000_006);
+        assert_eq!(epoch_after(at(1_700_000_000_000), 5), 1_700_000_005);
+    }
+
+    #[test]
+    fn a_quota_is_told_in_whole_seconds() {
+        let told = |text: &str| {
+            let Window { quota, seconds } = Window::of(&policy(text));
+            (quota, seconds)
+        };
+        assert_eq!(told("60/m"), (60, 60));
+        assert_eq!(told("1/s burst 1000"), (1_000, 1_000));
+        assert_eq!(told("10/s"), (10, 1));
+        assert_eq!(told("100/s burst 20"), (100, 1));
+        assert_eq!(told("10/m burst 5"), (5, 30));
+        assert_eq!(told("1/90ms burst 2"), (11, 1));
+        assert_eq!(told("fixed-window 600/m"), (600, 60));
+        assert_eq!(told("fixed-window 5/250ms"), (5, 1));
+        assert_eq!(told("sliding-window 1000/d"), (1_000, 86_400));
+    }
+
+    #[test]
+    fn figures_of_more_than_15_digits_are_told_as_15() {
+        let full = Standing {
+            limit: 0,
+            remaining: u64::MAX,
+            reset_secs: u64::MAX,
+            retry_after_secs: None,
+        };
+        let most = "999999999999999";
+        let name = PolicyName::new(&"\"".repeat(NAME_MAX)).expect("a name");
+        let quoted = format!("\"{}\"", "\\\"".repeat(NAME_MAX));
+        let member = member(&name, full).expect("the longest member fits");
+        assert_eq!(member.to_str().expect("ASCII"), format!("{quoted};r={most};t={most}"));
+        assert_eq!(member.len(), MEMBER_MAX);
+    }
+
+    #[test]
+    fn layers_around_layers_each_tell_their_list_and_the_innermost_its_figures() {
+        let name = PolicyName::default();
+        let headers = Headers::DRAFT_10.and(Headers::X_RATE_LIMIT);
+        let fixed = Fixed::new(headers, [(&name, policy("60/m"))].into_iter());
+        let mut map = HeaderMap::new();
+        let denied = Standing { remaining: 0, retry_after_secs: Some(9), ..SPENT_2 };
+        fixed.stamp(&name, denied).put(&mut map);
+        fixed.stamp(&name, SPENT_2).put(&mut map);
+        assert_eq!(map.get_all(&RATE_LIMIT).iter().count(), 2);
+        assert_eq!(map.get_all(&RATE_LIMIT_POLICY).iter().count(), 2);
+        let only = |name: &HeaderName| {
+            let values: Vec<_> = map.get_all(name).iter().collect();
+            assert_eq!(values.len(), 1);
+            values[0].to_str().expect("ASCII").to_owned()
+        };
+        assert_eq!(only(&X_RATE_LIMIT_REMAINING), "0");
+        assert_eq!(only(&RETRY_AFTER), "9");
+    }
+}

@@ -1,0 +1,275 @@
+//! [`Key`]: whose limit a request is charged to, in a fixed number of bytes.
+//!
+//! Parts are joined so that no two lists of parts give the same bytes:
+//!
+//! ```text
+//! key    = part*  |  0xFE digest part*       the second, once the first would not fit
+//!        | 0xFC                              of requests that have none of their own
+//! part   = length (0 to 63) bytes            a short part, as it is
+//!        | 0xFF digest                       a longer one
+//!        | 0xFD                              none: what was looked for is not there
+//! digest = SHA-256, 32 bytes
+//! ```
+//!
+//! Each form begins with a byte of its own, and each tells its length, so a key can be read back part by
+//! part: joining is injective as long as nobody finds two texts of one SHA-256. A key of any length takes
+//! the same memory, and none of the heap.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use sha2::{Digest, Sha256};
+
+/// The bytes of a key: an address (17), a route of the longest form (64), a method and a mark.
+const KEY_BYTES: usize = 111;
+
+/// The longest part that stands in a key as it is.
+const SHORT_MAX: usize = 63;
+
+// The longest part fits beside a folded key.
+const _: () = assert!(33 + 1 + SHORT_MAX <= KEY_BYTES);
+
+const LONG: u8 = 0xFF;
+const FOLDED: u8 = 0xFE;
+const ABSENT: u8 = 0xFD;
+const NOBODY: u8 = 0xFC;
+
+/// The parts that tell whose limit a request is charged to.
+///
+/// Different lists of parts are different keys, whatever bytes are in the parts. A key takes no memory of
+/// the heap; parts that are too long for it are kept as their SHA-256.
+///
+/// ```
+/// use tollgate_tower::Key;
+/// let key = |parts: &[&str]| {
+///     let mut key = Key::new();
+///     parts.iter().for_each(|part| key.push(part.as_bytes()));
+///     key
+/// };
+/// assert_eq!(key(&["ab", "c"]), key(&["ab", "c"]));
+/// assert_ne!(key(&["ab", "c"]), key(&["a", "bc"]));
+/// ```
+#[derive(Clone, Copy)]
+pub struct Key {
+    bytes: [u8; KEY_BYTES],
+    length: u8,
+}
+
+impl Key {
+    /// A key without parts: the same for every request.
+    ///
+    /// ```
+    /// use tollgate_tower::Key;
+    /// assert!(Key::new().as_bytes().is_empty());
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { bytes: [0; KEY_BYTES], length: 0 }
+    }
+
+    /// The key of all requests that have none of their own. No parts give it.
+    pub(crate) fn nobody() -> Self {
+        let mut key = Self::new();
+        key.append(&[NOBODY]);
+        key
+    }
+
+    /// Adds a part. An empty part is a part, too.
+    ///
+    /// ```
+    /// use tollgate_tower::Key;
+    /// let mut key = Key::new();
+    /// key.push(b"GET");
+    /// assert_eq!(key.as_bytes(), b"\x03GET");
+    /// ```
+    #[inline]
+    pub fn push(&mut self, part: &[u8]) {
+        if part.len() > SHORT_MAX {
+            return self.push_digest(part);
+        }
+        self.make_room(1 + part.len());
+        #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
+        self.append(&[part.len() as u8]);
+        self.append(part);
+    }
+
+    /// Adds the SHA-256 of a part: for secrets, which have no business in memory longer than need be.
+    ///
+    /// ```
+    /// use tollgate_tower::Key;
+    /// let mut key = Key::new();
+    /// key.push_digest(b"secret");
+    /// assert_eq!(key.as_bytes().len(), 33);
+    /// ```
+    pub fn push_digest(&mut self, part: &[u8]) {
+        self.make_room(33);
+        self.append(&[LONG]);
+        self.append(&Sha256::digest(part));
+    }
+
+    /// Adds that there is no such part.
+    ///
+    /// ```
+    /// use tollgate_tower::Key;
+    /// let (mut none, mut empty) = (Key::new(), Key::new());
+    /// none.push_absent();
+    /// empty.push(b"");
+    /// assert_ne!(none, empty);
+    /// ```
+    pub fn push_absent(&mut self) {
+        self.make_room(1);
+        self.append(&[ABSENT]);
+    }
+
+    /// The parts, joined.
+    ///
+    /// ```
+    /// use tollgate_tower::Key;
+    /// let mut key = Key::new();
+    /// key.push(&[203, 0, 113, 7]);
+    /// assert_eq!(key.as_bytes(), [4, 203, 0, 113, 7]);
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// What there is becomes its digest, if so many bytes more would not fit. No part takes more than 64,
+    /// which leaves room beside the 33 of a folded key.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) {
+        if usize::from(self.length) + bytes > KEY_BYTES {
+            self.fold();
+        }
+    }
+
+    #[cold]
+    fn fold(&mut self) {
+        let digest = Sha256::digest(self.as_bytes());
+        self.length = 0;
+        self.append(&[FOLDED]);
+        self.append(&digest);
+    }
+
+    /// Room was made.
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        let start = usize::from(self.length);
+        let end = start + bytes.len();
+        self.bytes[start..end].copy_from_slice(bytes);
+        #[expect(clippy::cast_possible_truncation, reason = "at most KEY_BYTES")]
+        {
+            self.length = end as u8;
+        }
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+/// The bytes, escaped: control characters of a request do not reach a terminal or a log.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key(b\"{}\")", self.as_bytes().escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    enum Part {
+        Text(Vec<u8>),
+        Secret(Vec<u8>),
+        Absent,
+    }
+
+    fn key(parts: &[Part]) -> Key {
+        let mut key = Key::new();
+        for part in parts {
+            match part {
+                Part::Text(text) => key.push(text),
+                Part::Secret(text) => key.push_digest(text),
+                Part::Absent => key.push_absent(),
+            }
+        }
+        key
+    }
+
+    /// A long text and its digest are one part.
+    fn canonical(parts: Vec<Part>) -> Vec<Part> {
+        let long = |part| match part {
+            Part::Text(text) if text.len() > SHORT_MAX => Part::Secret(text),
+            part => part,
+        };
+        parts.into_iter().map(long).collect()
+    }
+
+    fn part() -> impl Strategy<Value = Part> {
+        // Bytes that mean something in the encoding, in all lengths around the bounds.
+        let byte = prop_oneof![Just(0_u8), Just(1), Just(LONG), Just(FOLDED), Just(ABSENT)];
+        let text = prop::collection::vec(byte, 0..70);
+        prop_oneof![
+            4 => text.clone().prop_map(Part::Text),
+            1 => text.prop_map(Part::Secret),
+            1 => Just(Part::Absent),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn different_parts_are_different_keys(
+            one in prop::collection::vec(part(), 0..6),
+            other in prop::collection::vec(part(), 0..6),
+        ) {
+            let (one, other) = (canonical(one), canonical(other));
+            prop_assert_eq!(key(&one) == key(&other), one == other);
+        }
+
+        #[test]
+        fn a_part_cut_elsewhere_is_another_key(
+            text in prop::collection::vec(any::<u8>(), 1..60),
+            cuts in (0_usize..60, 0_usize..60),
+        ) {
+            let cut = |at: usize| {
+                let (left, right) = text.split_at(at % (text.len() + 1));
+                [Part::Text(left.to_vec()), Part::Text(right.to_vec())]
+            };
+            let (one, other) = (cut(cuts.0), cut(cuts.1));
+            prop_assert_eq!(key(&one) == key(&other), one == other);
+        }
+    }
+
+    #[test]
+    fn a_key_of_any_length_takes_the_same_memory() {
+        let mut key = Key::new();
+        let mut seen = Vec::new();
+        for _ in 0..1_000 {
+            key.push(&[7; SHORT_MAX]);
+            assert!(!seen.contains(&key));
+            seen.push(key);
+        }
+        assert_eq!(size_of::<Key>(), KEY_BYTES + 1);
+    }
+}

@@ -1,0 +1,317 @@
+//! [`RateLimitLayer`]: gates, and what is told to those who pass and to those who do not.
+
+use std::fmt;
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Response;
+use ipnet::IpNet;
+use tower_layer::Layer;
+
+use crate::decide::{GATES_MAX, Rules};
+use crate::deny::{Denied, DenyWith, ProblemJson};
+use crate::error::LayerError;
+use crate::extract::{Extract, Head};
+use crate::gate::{Gate, Mode};
+use crate::headers::{Fixed, Headers, secs_up};
+use crate::limit::Limit;
+use crate::service::RateLimit;
+use crate::warning::Warnings;
+
+/// A layer of tower that lets through what its gates admit.
+///
+/// All clones of a layer, and all services that it makes, share one state: however many connections a server
+/// has, a client has one limit. The type has one parameter, who makes the answers to denied requests, with a
+/// default; so it can stand in a struct.
+///
+/// A request is decided once, when the service is called, before the inner service is. A denied request never
+/// reaches the inner service.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Quota};
+/// use tollgate_tower::{ClientAddress, RateLimitLayer};
+/// // 10 requests a second for each client, for 100,000 clients at a time.
+/// let clients = KeyedLimiter::new(Quota::per_second(10), 100_000)?;
+/// let layer: RateLimitLayer = RateLimitLayer::new(clients, ClientAddress::peer());
+/// # let _ = layer;
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub struct RateLimitLayer<D = ProblemJson> {
+    shared: Arc<Shared<D>>,
+}
+
+/// Everything that clones of a layer and its services share. A change makes another one, around the same
+/// gates.
+#[derive(Clone)]
+pub(crate) struct Shared<D> {
+    pub(crate) rules: Rules,
+    pub(crate) deny: D,
+    headers: Headers,
+}
+
+impl RateLimitLayer {
+    /// A layer with one gate.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(10_000)), Everyone);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn new(limit: impl Limit + 'static, by: impl Extract + 'static) -> Self {
+        Self::of(Gate::new(limit, by))
+    }
+
+    /// A layer with this gate.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, Gate, RateLimitLayer};
+    /// let gate = Gate::new(Limiter::new(Quota::per_second(10_000)), Everyone).cost(2);
+    /// let layer = RateLimitLayer::of(gate);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn of(gate: Gate) -> Self {
+        Self::through(vec![gate])
+    }
+
+    /// A layer with several gates: a request passes all of them and is charged at all, or it is charged at
+    /// none. What is told is where the client stands at the gate that is the most restrictive.
+    ///
+    /// # Errors
+    /// No gate or more than 8; two gates of one name; a gate that delays beside others.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Limiter, Quota};
+    /// use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer};
+    /// let service = Limiter::new(Quota::per_second(10_000));
+    /// let clients = KeyedLimiter::new(Quota::per_second(10), 100_000)?;
+    /// let layer = RateLimitLayer::all([
+    ///     Gate::new(clients, ClientAddress::peer()).named(PolicyName::new("client")?),
+    ///     Gate::new(service, Everyone).named(PolicyName::new("service")?),
+    /// ])?;
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn all(gates: impl IntoIterator<Item = Gate>) -> Result<Self, LayerError> {
+        let gates: Vec<Gate> = gates.into_iter().collect();
+        if gates.is_empty() {
+            return Err(LayerError::NoGate);
+        }
+        if gates.len() > GATES_MAX {
+            return Err(LayerError::TooManyGates { count: gates.len() });
+        }
+        for (index, gate) in gates.iter().enumerate() {
+            let name = gate.name.clone();
+            if gates[..index].iter().any(|earlier| earlier.name == name) {
+                return Err(LayerError::SameName { name });
+            }
+            if matches!(gate.mode, Mode::Delay { .. }) && gates.len() > 1 {
+                return Err(LayerError::DelayAmongSeveral { name });
+            }
+        }
+        Ok(Self::through(gates))
+    }
+
+    fn through(gates: Vec<Gate>) -> Self {
+        let headers = Headers::default();
+        let rules = Rules {
+            fixed: fixed(headers, &gates),
+            gates: gates.into(),
+            exempt: Vec::new(),
+            exempt_peers: Arc::default(),
+            jitter_secs: 0,
+            settle: false,
+            spread: RandomState::new(),
+        };
+        Self { shared: Arc::new(Shared { rules, headers, deny: ProblemJson }) }
+    }
+}
+
+/// Gates that are only tried are not told of.
+fn fixed(headers: Headers, gates: &[Gate]) -> Fixed {
+    let told = gates.iter().filter(|gate| !gate.is_shadow());
+    Fixed::new(headers, told.map(|gate| (&gate.name, gate.limit.policy())))
+}
+
+impl<D: Clone> RateLimitLayer<D> {
+    fn with(self, change: impl FnOnce(&mut Shared<D>)) -> Self {
+        let mut shared = Arc::unwrap_or_clone(self.shared);
+        change(&mut shared);
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Which headers answers carry.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, Headers, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
+    ///     .headers(Headers::DRAFT_10.and(Headers::X_RATE_LIMIT));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn headers(self, headers: Headers) -> Self {
+        self.with(|shared| {
+            shared.rules.fixed = fixed(headers, &shared.rules.gates);
+            shared.headers = headers;
+        })
+    }
+
+    /// Tells denied clients to come back up to so much later than need be, each his own time, never earlier:
+    /// so that those who were denied together do not come back together. In whole seconds, rounded up.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_minute(9)), Everyone)
+    ///     .jitter(Duration::from_secs(5));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn jitter(self, most: Duration) -> Self {
+        self.with(|shared| shared.rules.jitter_secs = secs_up(most))
+    }
+
+    /// Lets requests pass of which this says so, as if there were no layer. May be given several times.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
+    ///     .exempt(|head| head.uri.path() == "/healthz");
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn exempt(self, is_exempt: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|shared| shared.rules.exempt.push(Arc::new(is_exempt)))
+    }
+
+    /// Lets requests pass whose connection comes from these networks, as if there were no layer. It is the
+    /// connection that counts, whatever headers say. Behind a proxy do not give the proxy's address: all its
+    /// clients would be exempt.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
+    ///     .exempt_peers(["127.0.0.0/8".parse()?, "::1/128".parse()?]);
+    /// # let _ = layer;
+    /// # Ok::<(), ipnet::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn exempt_peers(self, networks: impl IntoIterator<Item = IpNet>) -> Self {
+        self.with(|shared| shared.rules.exempt_peers = networks.into_iter().collect())
+    }
+
+    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request: to give back or charge
+    /// what it turned out to cost. That is two allocations more.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, Gate, RateLimitLayer};
+    /// let tokens = Gate::new(Limiter::new(Quota::per_minute(100_000)), Everyone).cost(500);
+    /// let layer = RateLimitLayer::of(tokens).settle_later();
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn settle_later(self) -> Self {
+        self.with(|shared| shared.rules.settle = true)
+    }
+
+    /// Answers denied requests as a function says. Status, body and headers are its own; rate limit headers and
+    /// `Retry-After` are added.
+    ///
+    /// ```
+    /// use http::Response;
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
+    ///     .deny_with(|denied| {
+    ///         let mut response = Response::new(String::from("slow down"));
+    ///         *response.status_mut() = denied.status();
+    ///         response
+    ///     });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn deny_with<B>(
+        self,
+        function: impl Fn(&Denied<'_>) -> Response<B> + Send + Sync + 'static,
+    ) -> RateLimitLayer<DenyWith<B>> {
+        self.answering(DenyWith::new(function))
+    }
+
+    /// Answers denied requests with a gRPC status: see [`GrpcStatus`](crate::GrpcStatus). Needs the feature
+    /// `grpc`.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone).grpc();
+    /// # let _ = layer;
+    /// ```
+    #[cfg(feature = "grpc")]
+    #[must_use]
+    pub fn grpc(self) -> RateLimitLayer<crate::GrpcStatus> {
+        self.answering(crate::GrpcStatus)
+    }
+
+    /// Answers denied requests with a [`Deny`](crate::Deny) of yours.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, ProblemJson, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
+    ///     .answering(ProblemJson);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn answering<E>(self, deny: E) -> RateLimitLayer<E> {
+        let Shared { rules, headers, .. } = Arc::unwrap_or_clone(self.shared);
+        RateLimitLayer { shared: Arc::new(Shared { rules, headers, deny }) }
+    }
+
+    /// What has been found to be set up wrongly, from the requests so far. With the feature `tracing` each is
+    /// logged, too, once.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_tower::{Everyone, RateLimitLayer, Warnings};
+    /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone);
+    /// assert_eq!(layer.warnings(), Warnings::NONE);
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> Warnings {
+        let all = self.shared.rules.gates.iter().map(|gate| gate.by.warnings());
+        all.fold(Warnings::NONE, Warnings::and)
+    }
+}
+
+impl<S, D> Layer<S> for RateLimitLayer<D> {
+    type Service = RateLimit<S, D>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RateLimit::new(inner, Arc::clone(&self.shared))
+    }
+}
+
+/// A clone has the same limits, not limits like them.
+impl<D> Clone for RateLimitLayer<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<D> fmt::Debug for RateLimitLayer<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitLayer")
+            .field("gates", &self.shared.rules.gates)
+            .field("headers", &self.shared.headers)
+            .finish_non_exhaustive()
+    }
+}

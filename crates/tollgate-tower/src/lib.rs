@@ -1,0 +1,43 @@
+#![doc = include_str!("../README.md")]
+
+mod cost;
+mod decide;
+mod deny;
+mod error;
+mod extract;
+mod future;
+mod gate;
+#[cfg(feature = "grpc")]
+mod grpc;
+pub mod headers;
+mod key;
+mod layer;
+mod limit;
+mod name;
+mod observe;
+mod service;
+mod settle;
+mod steps;
+mod warning;
+
+pub use cost::Cost;
+pub use deny::{Denied, Deny, DenyWith, ProblemJson};
+pub use error::LayerError;
+#[cfg(feature = "axum")]
+pub use extract::Route;
+pub use extract::{
+    ApiKey, Bearer, ClientAddress, Everyone, Extract, FromFn, Head, Header, Methods, NoKey,
+    NormalPath, Optional, Or, PeerAddress, PrefixError,
+};
+pub use future::ResponseFuture;
+pub use gate::{Gate, MissingKey};
+#[cfg(feature = "grpc")]
+pub use grpc::GrpcStatus;
+pub use headers::{Advice, Headers, LimitAdvice, PolicyAdvice};
+pub use key::Key;
+pub use layer::RateLimitLayer;
+pub use limit::Limit;
+pub use name::{NameError, PolicyName};
+pub use service::RateLimit;
+pub use settle::{Settle, Shadowed};
+pub use warning::{Warning, Warnings};

@@ -1,0 +1,142 @@
+//! [`Limit`]: what decides.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Decision, Denial, KeyedLimiter, Limiter, Permit, Policy, Reservation, Toll};
+
+use crate::key::Key;
+
+/// A limit that a layer can ask: a [`Limiter`] for all requests together, a [`KeyedLimiter`] for each key, or
+/// either of them in an `Arc`, to be asked by others as well.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::{KeyedLimiter, Quota};
+/// use tollgate_tower::{Key, Limit};
+/// let clients: Arc<KeyedLimiter<Key>> = Arc::new(KeyedLimiter::new(Quota::per_second(10), 1_000)?);
+/// let limit: &dyn Limit = &clients;
+/// assert!(limit.check(&Key::new(), 1).is_allowed());
+/// assert_eq!(clients.peek(&Key::new(), 1).remaining(), 9);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub trait Limit: Send + Sync {
+    /// What it enforces: what headers tell.
+    fn policy(&self) -> Policy;
+
+    /// Decides a request now, and charges it if it is admitted. See [`Limiter::check`].
+    fn check(&self, key: &Key, cost: u64) -> Decision;
+
+    /// The part of this limit in a request under several. See [`tollgate::check_all`].
+    fn toll(&self, key: &Key, cost: u64) -> Toll<'_>;
+
+    /// Takes the next place in the queue. See [`Limiter::reserve`].
+    ///
+    /// # Errors
+    /// The denial, if its turn would come too late.
+    fn reserve(&self, key: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial>;
+
+    /// Gives a place back, if nobody has queued up behind it. See [`Limiter::cancel`].
+    fn cancel(&self, key: &Key, place: Reservation) -> bool;
+
+    /// Gives back what has been charged and not used, and returns how much of it. See [`Limiter::refund`].
+    fn refund(&self, key: &Key, permit: Permit) -> u64;
+
+    /// Charges, fit or not, and returns how much could not be charged. See [`Limiter::charge`].
+    #[must_use = "what was not charged is not limited"]
+    fn charge(&self, key: &Key, cost: u64) -> u64;
+}
+
+impl Limit for Limiter {
+    fn policy(&self) -> Policy {
+        self.policy()
+    }
+
+    #[inline]
+    fn check(&self, _: &Key, cost: u64) -> Decision {
+        self.check(cost)
+    }
+
+    fn toll(&self, _: &Key, cost: u64) -> Toll<'_> {
+        self.toll(cost)
+    }
+
+    fn reserve(&self, _: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.reserve(cost, max_wait)
+    }
+
+    fn cancel(&self, _: &Key, place: Reservation) -> bool {
+        self.cancel(place)
+    }
+
+    fn refund(&self, _: &Key, permit: Permit) -> u64 {
+        self.refund(permit)
+    }
+
+    fn charge(&self, _: &Key, cost: u64) -> u64 {
+        self.charge(cost)
+    }
+}
+
+impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
+    fn policy(&self) -> Policy {
+        self.policy()
+    }
+
+    #[inline]
+    fn check(&self, key: &Key, cost: u64) -> Decision {
+        self.check(key, cost)
+    }
+
+    fn toll(&self, key: &Key, cost: u64) -> Toll<'_> {
+        self.toll(key, cost)
+    }
+
+    fn reserve(&self, key: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.reserve(key, cost, max_wait)
+    }
+
+    fn cancel(&self, key: &Key, place: Reservation) -> bool {
+        self.cancel(key, place)
+    }
+
+    fn refund(&self, key: &Key, permit: Permit) -> u64 {
+        self.refund(key, permit)
+    }
+
+    fn charge(&self, key: &Key, cost: u64) -> u64 {
+        self.charge(key, cost)
+    }
+}
+
+impl<L: Limit + ?Sized> Limit for Arc<L> {
+    fn policy(&self) -> Policy {
+        (**self).policy()
+    }
+
+    #[inline]
+    fn check(&self, key: &Key, cost: u64) -> Decision {
+        (**self).check(key, cost)
+    }
+
+    fn toll(&self, key: &Key, cost: u64) -> Toll<'_> {
+        (**self).toll(key, cost)
+    }
+
+    fn reserve(&self, key: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        (**self).reserve(key, cost, max_wait)
+    }
+
+    fn cancel(&self, key: &Key, place: Reservation) -> bool {
+        (**self).cancel(key, place)
+    }
+
+    fn refund(&self, key: &Key, permit: Permit) -> u64 {
+        (**self).refund(key, permit)
+    }
+
+    fn charge(&self, key: &Key, cost: u64) -> u64 {
+        (**self).charge(key, cost)
+    }
+}

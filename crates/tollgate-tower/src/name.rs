@@ -1,0 +1,154 @@
+//! [`PolicyName`]: what clients, counters and logs call a policy.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The most bytes of a name: so that a field of headers is short, and one buffer holds it.
+pub(crate) const NAME_MAX: usize = 64;
+
+/// A policy's name, as headers, problem details and counters show it: 1 to 64 printable ASCII characters.
+///
+/// Nothing else can stand in a header, so nothing else becomes a name.
+///
+/// ```
+/// use tollgate_tower::PolicyName;
+/// assert_eq!(PolicyName::new("per client")?.as_str(), "per client");
+/// assert!(PolicyName::new("evil\r\nSet-Cookie: a=b").is_err());
+/// # Ok::<(), tollgate_tower::NameError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct PolicyName {
+    text: Arc<str>,
+    /// As a String of structured fields (RFC 9651), which is also a string of JSON.
+    quoted: Arc<str>,
+    /// The beginning of its member of `RateLimit`: `"default";r=`.
+    member: Arc<str>,
+}
+
+impl PolicyName {
+    /// A name, if every header and every log can hold it.
+    ///
+    /// # Errors
+    /// An empty text, one of more than 64 characters, or one with a character that is not printable ASCII.
+    ///
+    /// ```
+    /// use tollgate_tower::PolicyName;
+    /// let error = PolicyName::new("caf\u{e9}").unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "policy name \"caf\\u{e9}\": character 4 cannot stand in a header; use printable ASCII",
+    /// );
+    /// ```
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if let Some(at) = text.chars().position(|found| !matches!(found, ' '..='~')) {
+            return Err(NameError::Character { name: shown(text), at: at + 1 });
+        }
+        if text.len() > NAME_MAX {
+            return Err(NameError::TooLong { name: shown(text), length: text.len() });
+        }
+        // Only these two are escaped, with a backslash, in both notations.
+        let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+        Ok(Self::of(text, &format!("\"{escaped}\"")))
+    }
+
+    fn of(text: &str, quoted: &str) -> Self {
+        let member = format!("{quoted};r=").into();
+        Self { text: text.into(), quoted: quoted.into(), member }
+    }
+
+    /// The name.
+    ///
+    /// ```
+    /// use tollgate_tower::PolicyName;
+    /// assert_eq!(PolicyName::default().as_str(), "default");
+    /// ```
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn quoted(&self) -> &str {
+        &self.quoted
+    }
+
+    pub(crate) fn member(&self) -> &[u8] {
+        self.member.as_bytes()
+    }
+
+    /// For the labels of counters.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.text)
+    }
+}
+
+/// The name of a policy that was given none: `default`.
+impl Default for PolicyName {
+    fn default() -> Self {
+        Self::of("default", "\"default\"")
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PolicyName({})", self.quoted)
+    }
+}
+
+/// The beginning of a name that was refused, without control characters.
+fn shown(text: &str) -> String {
+    text.chars().take(NAME_MAX).flat_map(char::escape_default).collect()
+}
+
+/// Why a name was refused.
+///
+/// ```
+/// use tollgate_tower::{NameError, PolicyName};
+/// assert_eq!(PolicyName::new(""), Err(NameError::Empty));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The name has no character.
+    Empty,
+    /// The name has more than 64 characters.
+    TooLong {
+        /// Its beginning.
+        name: String,
+        /// Its length.
+        length: usize,
+    },
+    /// A character is not printable ASCII.
+    Character {
+        /// The beginning of the name, control characters escaped.
+        name: String,
+        /// Which character, from 1.
+        at: usize,
+    },
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a policy name is empty; use 1 to 64 printable characters"),
+            Self::TooLong { name, length } => {
+                write!(f, "policy name \"{name}...\" has {length} characters; use up to {NAME_MAX}")
+            }
+            Self::Character { name, at } => write!(
+                f,
+                "policy name \"{name}\": character {at} cannot stand in a header; use printable ASCII"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NameError {}

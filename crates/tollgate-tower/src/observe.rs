@@ -1,0 +1,99 @@
+//! What is counted and logged: by policy, never by key, path or client, so that the series are as many as
+//! the policies, whatever clients send.
+
+#[cfg(feature = "tracing")]
+use std::sync::LazyLock;
+
+#[cfg(feature = "tracing")]
+use tollgate::{Limiter, Quota};
+
+use crate::name::PolicyName;
+
+/// What has become of a request at one gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Allowed,
+    Denied,
+    /// Denied because the table had no cell for a new key.
+    TableFull,
+    Delayed,
+    /// Let through, though above a limit that is only tried.
+    Shadowed,
+    /// Counted beside what else becomes of it.
+    NoKey,
+}
+
+/// The counters of one gate. They are registered when the first request is counted: by then the
+/// application has installed its recorder.
+#[derive(Default)]
+pub(crate) struct Tally {
+    #[cfg(feature = "metrics")]
+    counters: std::sync::OnceLock<[metrics::Counter; 6]>,
+    /// Lets through what of the denials is logged.
+    #[cfg(feature = "tracing")]
+    log: Events,
+}
+
+/// At most so many events a second for each gate: a flood of requests is no flood of lines.
+#[cfg(feature = "tracing")]
+struct Events(LazyLock<Limiter>);
+
+#[cfg(feature = "tracing")]
+impl Default for Events {
+    fn default() -> Self {
+        const EVENTS: Quota = Quota::per_second(10);
+        Self(LazyLock::new(|| Limiter::new(EVENTS)))
+    }
+}
+
+impl Tally {
+    #[cfg(feature = "metrics")]
+    #[inline]
+    pub(crate) fn count(&self, name: &PolicyName, outcome: Outcome) {
+        self.counters.get_or_init(|| register(name))[outcome as usize].increment(1);
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    #[inline]
+    pub(crate) fn count(&self, _: &PolicyName, _: Outcome) {}
+
+    /// An event at the level DEBUG for a request above the limit.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn log(&self, name: &PolicyName, denial: &tollgate::Denial, outcome: Outcome) {
+        if tracing::enabled!(tracing::Level::DEBUG) && self.log.0.check(1).is_allowed() {
+            let outcome = label(outcome);
+            tracing::debug!(policy = name.as_str(), cost = denial.cost(), outcome, "{denial}");
+        }
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    pub(crate) fn log(&self, _: &PolicyName, _: &tollgate::Denial, _: Outcome) {}
+}
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+const fn label(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Allowed => "allowed",
+        Outcome::Denied => "denied",
+        Outcome::TableFull => "table_full",
+        Outcome::Delayed => "delayed",
+        Outcome::Shadowed => "shadowed",
+        Outcome::NoKey => "no_key",
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn register(name: &PolicyName) -> [metrics::Counter; 6] {
+    const NAME: &str = "tollgate_requests_total";
+    metrics::describe_counter!(NAME, "Requests at a limit, by what has become of them.");
+    // In the order of the enum.
+    [
+        Outcome::Allowed,
+        Outcome::Denied,
+        Outcome::TableFull,
+        Outcome::Delayed,
+        Outcome::Shadowed,
+        Outcome::NoKey,
+    ]
+    .map(|outcome| metrics::counter!(NAME, "policy" => name.shared(), "outcome" => label(outcome)))
+}

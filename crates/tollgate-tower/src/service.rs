@@ -1,0 +1,129 @@
+//! [`RateLimit`]: the service that a layer makes.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use crate::decide::{Marks, Refusal, Verdict};
+use crate::deny::{Denied, Deny, ProblemJson};
+use crate::extract::Head;
+use crate::future::ResponseFuture;
+use crate::layer::Shared;
+
+/// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
+///
+/// It is ready when the inner service is. A request is decided when it is called, once; if it is denied, the
+/// inner service is not called and stays ready.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_tower::{Everyone, RateLimit, RateLimitLayer};
+/// use tower_layer::Layer;
+/// struct Inner;
+/// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone);
+/// let service: RateLimit<Inner> = layer.layer(Inner);
+/// # let _ = service;
+/// ```
+pub struct RateLimit<S, D = ProblemJson> {
+    inner: S,
+    shared: Arc<Shared<D>>,
+}
+
+impl<S, D> RateLimit<S, D> {
+    pub(crate) fn new(inner: S, shared: Arc<Shared<D>>) -> Self {
+        Self { inner, shared }
+    }
+
+    /// The service behind the gates.
+    ///
+    /// ```
+    /// use tollgate_tower::RateLimit;
+    /// fn behind(service: &RateLimit<String>) -> &String {
+    ///     service.inner()
+    /// }
+    /// ```
+    #[must_use]
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S, D, R, B> Service<Request<R>> for RateLimit<S, D>
+where
+    S: Service<Request<R>, Response = Response<B>> + Clone,
+    D: Deny<B>,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, R, B>;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    #[inline]
+    fn call(&mut self, mut request: Request<R>) -> Self::Future {
+        let Shared { rules, deny, .. } = &*self.shared;
+        match rules.decide(&Head::of(&request)) {
+            Verdict::Pass(marks) => {
+                let stamp = marks.note(&mut request);
+                ResponseFuture::passed(self.inner.call(request), stamp)
+            }
+            Verdict::Wait(turn, marks) => {
+                let stamp = marks.note(&mut request);
+                // Only the service that was asked whether it is ready may be called: it goes, a clone stays.
+                let clone = self.inner.clone();
+                let ready = mem::replace(&mut self.inner, clone);
+                ResponseFuture::waiting(turn, ready, request, stamp)
+            }
+            Verdict::Deny(refusal) => {
+                ResponseFuture::denied(refuse(deny, *refusal, Head::of(&request)))
+            }
+        }
+    }
+}
+
+#[cold]
+fn refuse<B>(deny: &impl Deny<B>, refusal: Refusal<'_>, head: Head<'_>) -> Response<B> {
+    let Refusal { gate, denial, retry_after_secs, stamp } = refusal;
+    let (policy, problems) = (&gate.name, &*gate.problems);
+    let denied = Denied { policy, denial: &denial, retry_after_secs, head, problems };
+    let mut response = deny.deny(&denied);
+    stamp.put(response.headers_mut());
+    response
+}
+
+impl Marks {
+    /// Notes on the request what its handler may want to know. What is left is for the answer.
+    #[inline]
+    fn note<R>(self, request: &mut Request<R>) -> Option<crate::headers::Stamp> {
+        if let Some(settle) = self.settle {
+            request.extensions_mut().insert(settle);
+        }
+        if let Some(shadowed) = self.shadowed {
+            request.extensions_mut().insert(shadowed);
+        }
+        self.stamp
+    }
+}
+
+/// A clone has the same limits, not limits like them.
+impl<S: Clone, D> Clone for RateLimit<S, D> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S: fmt::Debug, D> fmt::Debug for RateLimit<S, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimit")
+            .field("inner", &self.inner)
+            .field("gates", &self.shared.rules.gates)
+            .finish_non_exhaustive()
+    }
+}

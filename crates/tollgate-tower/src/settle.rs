@@ -1,0 +1,146 @@
+//! [`Settle`]: what a request has cost, once that is known.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tollgate::Permit;
+
+use crate::gate::Gate;
+use crate::key::Key;
+use crate::name::PolicyName;
+
+/// Gives back or charges what a request turned out to cost: in the extensions of every admitted request, if the
+/// layer was told to [`settle_later`](crate::RateLimitLayer::settle_later).
+///
+/// It may be cloned, sent away and used after the response. What was charged is given back once at most, however
+/// many clones there are.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::Settle;
+/// fn answer(request: &Request<()>) -> String {
+///     let settle: Option<&Settle> = request.extensions().get();
+///     let (text, tokens) = ("...".to_owned(), 120);
+///     // The gate has charged 500, as an estimate.
+///     settle.map(|settle| settle.refund(500 - tokens));
+///     text
+/// }
+/// # answer(&Request::new(()));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settle {
+    charged: Arc<[Charged]>,
+}
+
+/// What one gate has charged.
+#[derive(Debug)]
+pub(crate) struct Charged {
+    gate: Gate,
+    key: Key,
+    permit: Option<Permit>,
+    /// Units of the permit that have not been given back.
+    left: AtomicU64,
+}
+
+impl Charged {
+    pub(crate) fn new(gate: &Gate, key: Key, permit: Option<Permit>) -> Self {
+        let left = AtomicU64::new(permit.map_or(0, |permit| permit.cost()));
+        Self { gate: gate.clone(), key, permit, left }
+    }
+
+    fn refund(&self, units: u64) -> u64 {
+        let Some(permit) = self.permit else { return 0 };
+        // Relaxed: the count alone says who may give back what; the limit orders its own word.
+        let take = |left: u64| Some(left - left.min(units));
+        let taken = match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(left) => left.min(units),
+            Err(_) => 0,
+        };
+        self.gate.limit.refund(&self.key, permit.portion(taken))
+    }
+
+    fn charge(&self, units: u64) -> u64 {
+        self.gate.limit.charge(&self.key, units)
+    }
+}
+
+impl Settle {
+    pub(crate) fn new(charged: impl IntoIterator<Item = Charged>) -> Self {
+        Self { charged: charged.into_iter().collect() }
+    }
+
+    /// Gives back up to so many units of what each gate has charged, and returns the least that any of them
+    /// gave back: what has drained meanwhile cannot be given back.
+    ///
+    /// ```
+    /// use tollgate_tower::Settle;
+    /// fn found_in_cache(settle: &Settle) {
+    ///     settle.refund(u64::MAX);
+    /// }
+    /// ```
+    #[expect(clippy::must_use_candidate, reason = "how much came back is seldom of interest")]
+    pub fn refund(&self, units: u64) -> u64 {
+        self.charged.iter().map(|charged| charged.refund(units)).min().unwrap_or(0)
+    }
+
+    /// Charges so many units more at each gate, fit or not, and returns the most that any of them could not
+    /// charge. The next requests wait until the debt is paid.
+    ///
+    /// ```
+    /// use tollgate_tower::Settle;
+    /// fn after_the_answer(settle: &Settle, tokens: u64, estimate: u64) -> u64 {
+    ///     settle.charge(tokens.saturating_sub(estimate))
+    /// }
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge(&self, units: u64) -> u64 {
+        self.charged.iter().map(|charged| charged.charge(units)).max().unwrap_or(0)
+    }
+
+    /// The same for the gate of one name, if it was asked.
+    ///
+    /// ```
+    /// use tollgate_tower::Settle;
+    /// fn after_the_answer(settle: &Settle, tokens: u64) -> Option<u64> {
+    ///     settle.charge_at("tokens", tokens)
+    /// }
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge_at(&self, gate: &str, units: u64) -> Option<u64> {
+        self.named(gate).map(|charged| charged.charge(units))
+    }
+
+    /// [`refund`](Settle::refund) at the gate of one name, if it was asked.
+    ///
+    /// ```
+    /// use tollgate_tower::Settle;
+    /// fn after_the_answer(settle: &Settle, unused: u64) -> Option<u64> {
+    ///     settle.refund_at("tokens", unused)
+    /// }
+    /// ```
+    #[expect(clippy::must_use_candidate, reason = "how much came back is seldom of interest")]
+    pub fn refund_at(&self, gate: &str, units: u64) -> Option<u64> {
+        self.named(gate).map(|charged| charged.refund(units))
+    }
+
+    fn named(&self, name: &str) -> Option<&Charged> {
+        self.charged.iter().find(|charged| charged.gate.name.as_str() == name)
+    }
+}
+
+/// The request is above limits that are only tried: in its extensions, with the names of the gates that would
+/// have denied it. See [`Gate::shadow`].
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::Shadowed;
+/// fn is_above_the_new_limit(request: &Request<()>) -> bool {
+///     request.extensions().get::<Shadowed>().is_some()
+/// }
+/// # is_above_the_new_limit(&Request::new(()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shadowed {
+    /// The gates that would have denied.
+    pub by: Vec<PolicyName>,
+}

@@ -1,0 +1,62 @@
+//! Limits on networks within networks: how much of the internet one customer holds is not written on an
+//! address.
+
+use tollgate::{KeyedLimiter, Quota};
+
+use crate::error::LayerError;
+use crate::extract::ClientAddress;
+use crate::gate::Gate;
+use crate::name::PolicyName;
+
+impl ClientAddress {
+    /// Gates for IPv6 networks of several widths, narrowest first, each with a larger quota than the one
+    /// before: a customer with a /48 has 65,536 networks of /64, but not as many times the limit. IPv4 clients
+    /// are concerned by the first gate only.
+    ///
+    /// The first gate is named `name`, the others `name/56` and so on. Each holds `capacity` keys at a time.
+    ///
+    /// # Errors
+    /// Steps whose networks do not become wider, or whose quotas do not rise; what a name, a prefix or a
+    /// limiter is refused for.
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_tower::{ClientAddress, RateLimitLayer};
+    /// let steps = [
+    ///     (64, Quota::per_second(10)),
+    ///     (56, Quota::per_second(40)),
+    ///     (48, Quota::per_second(160)),
+    /// ];
+    /// let layer = RateLimitLayer::all(ClientAddress::peer().steps("client", &steps, 100_000)?)?;
+    /// # let _ = layer;
+    /// # Ok::<(), tollgate_tower::LayerError>(())
+    /// ```
+    pub fn steps(
+        &self,
+        name: &str,
+        steps: &[(u8, Quota)],
+        capacity: usize,
+    ) -> Result<Vec<Gate>, LayerError> {
+        for pair in steps.windows(2) {
+            let [(narrow, small), (wide, large)] = pair else { continue };
+            if wide >= narrow || !rises(small, large) {
+                return Err(LayerError::Steps { bits: *wide });
+            }
+        }
+        let gate = |(index, &(bits, quota)): (usize, &(u8, Quota))| {
+            let network = self.clone().v6_prefix(bits)?;
+            let (network, name) = match index {
+                0 => (network, PolicyName::new(name)?),
+                _ => (network.v6_only(), PolicyName::new(&format!("{name}/{bits}"))?),
+            };
+            Ok(Gate::new(KeyedLimiter::new(quota, capacity)?, network).named(name))
+        };
+        steps.iter().enumerate().map(gate).collect()
+    }
+}
+
+/// A larger burst and a higher rate.
+fn rises(small: &Quota, large: &Quota) -> bool {
+    let scaled = |one: &Quota, other: &Quota| u128::from(one.count()) * other.period().as_nanos();
+    large.max_burst() > small.max_burst() && scaled(large, small) > scaled(small, large)
+}

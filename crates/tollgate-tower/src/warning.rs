@@ -1,0 +1,126 @@
+//! What is set up wrongly and can be seen from the requests: told once, and kept for who asks.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Something that makes a limit do what nobody meant.
+///
+/// ```
+/// use tollgate_tower::Warning;
+/// assert!(Warning::NoPeerAddress.to_string().contains("ConnectInfo"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Requests come with a forwarding header, and nobody said whom to believe it from. If they come through
+    /// a proxy, all of its clients share one limit.
+    ForwardingIgnored,
+    /// The server does not say who a request comes from: everybody shares one limit.
+    NoPeerAddress,
+    /// Every address is trusted to name another: clients choose their own key.
+    EverybodyTrusted,
+}
+
+impl Warning {
+    const ALL: [Self; 3] = [Self::ForwardingIgnored, Self::NoPeerAddress, Self::EverybodyTrusted];
+
+    const fn bit(self) -> u8 {
+        match self {
+            Self::ForwardingIgnored => 1,
+            Self::NoPeerAddress => 2,
+            Self::EverybodyTrusted => 4,
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ForwardingIgnored => {
+                "requests have a forwarding header, which is ignored: if they come through a proxy, \
+                 all its clients share one limit; declare the proxy with trusting_hops or trusting"
+            }
+            Self::NoPeerAddress => {
+                "requests have no peer address: all without one share one limit; serve with \
+                 ConnectInfo<SocketAddr>, or put a PeerAddress into the request's extensions"
+            }
+            Self::EverybodyTrusted => {
+                "every address is trusted to name another, so clients choose their own key; \
+                 trust the addresses of your proxies only"
+            }
+        })
+    }
+}
+
+/// A set of [`Warning`]s.
+///
+/// ```
+/// use tollgate_tower::{Warning, Warnings};
+/// assert!(!Warnings::NONE.contains(Warning::NoPeerAddress));
+/// assert_eq!(Warnings::NONE.iter().count(), 0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warnings(u8);
+
+impl Warnings {
+    /// Nothing to warn of.
+    pub const NONE: Self = Self(0);
+
+    /// Whether this is among them.
+    ///
+    /// ```
+    /// use tollgate_tower::{Warning, Warnings};
+    /// assert!(!Warnings::NONE.contains(Warning::EverybodyTrusted));
+    /// ```
+    #[must_use]
+    pub const fn contains(self, warning: Warning) -> bool {
+        self.0 & warning.bit() != 0
+    }
+
+    /// These and others.
+    ///
+    /// ```
+    /// use tollgate_tower::Warnings;
+    /// assert_eq!(Warnings::NONE.and(Warnings::NONE), Warnings::NONE);
+    /// ```
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Each of them.
+    ///
+    /// ```
+    /// use tollgate_tower::Warnings;
+    /// for warning in Warnings::NONE.iter() {
+    ///     eprintln!("{warning}");
+    /// }
+    /// ```
+    pub fn iter(self) -> impl Iterator<Item = Warning> {
+        Warning::ALL.into_iter().filter(move |&warning| self.contains(warning))
+    }
+}
+
+/// Which warnings have been given. A load for each that has; nothing is written twice.
+#[derive(Debug, Default)]
+pub(crate) struct Given(AtomicU8);
+
+impl Given {
+    /// Tells it, if it has not been told.
+    #[cold]
+    pub(crate) fn once(&self, warning: Warning) {
+        // Relaxed: the bit alone decides who tells, and nothing else is published with it.
+        let told = self.so_far().contains(warning)
+            || self.0.fetch_or(warning.bit(), Ordering::Relaxed) & warning.bit() != 0;
+        #[cfg(feature = "tracing")]
+        if !told {
+            tracing::warn!("{warning}");
+        }
+        #[cfg(not(feature = "tracing"))]
+        let _ = told;
+    }
+
+    pub(crate) fn so_far(&self) -> Warnings {
+        Warnings(self.0.load(Ordering::Relaxed))
+    }
+}

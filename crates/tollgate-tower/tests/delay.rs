@@ -1,0 +1,72 @@
+//! A gate that delays: requests leave at the rate of the quota, in the order in which they came.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{from, keyed, served, text};
+use http::StatusCode;
+use tokio::time::Instant;
+use tollgate::{ManualClock, TokioTimer};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
+use tower::ServiceExt;
+
+/// 2 a second, one at once, up to a second of waiting.
+fn layer(clock: &ManualClock) -> RateLimitLayer {
+    let limit = keyed("gcra 2/s burst 2", clock);
+    let gate = Gate::new(limit, ClientAddress::peer());
+    RateLimitLayer::of(gate.delay(Duration::from_secs(1), TokioTimer))
+}
+
+const PEER: &str = "203.0.113.7";
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
+    let clock = ManualClock::new();
+    let service = served(&layer(&clock));
+    let start = Instant::now();
+    let mut left_after = Vec::new();
+    let calls: Vec<_> = (0..5).map(|_| tokio::spawn(service.clone().oneshot(from(PEER)))).collect();
+    for call in calls {
+        let answer = call.await.unwrap().unwrap();
+        left_after.push((answer.status().as_u16(), start.elapsed().as_millis()));
+        let told = text(answer.headers(), "ratelimit").unwrap();
+        assert!(told.starts_with("\"default\";r="), "{told}");
+    }
+    // The fifth would wait 1.5 s: it is denied at once, and told so when the test comes to it.
+    assert_eq!(left_after, [(200, 0), (200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_gives_his_place_back() {
+    let clock = ManualClock::new();
+    let service = served(&layer(&clock));
+    for _ in 0..2 {
+        assert_eq!(service.clone().oneshot(from(PEER)).await.unwrap().status(), StatusCode::OK);
+    }
+    for _ in 0..10 {
+        let gives_up = service.clone().oneshot(from(PEER));
+        let waited = tokio::time::timeout(Duration::from_millis(10), gives_up).await;
+        assert!(waited.is_err(), "its turn comes in half a second");
+    }
+    // Nobody stands before this one.
+    let start = Instant::now();
+    assert_eq!(service.clone().oneshot(from(PEER)).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(start.elapsed(), Duration::from_millis(500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_has_no_queue_and_denies() {
+    let clock = ManualClock::new();
+    let gate = Gate::new(keyed("fixed-window 1/s", &clock), ClientAddress::peer());
+    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), TokioTimer));
+    let service = served(&layer);
+    let statuses = [1, 2].map(|_| service.clone().oneshot(from(PEER)));
+    let mut seen = Vec::new();
+    for status in statuses {
+        seen.push(status.await.unwrap().status().as_u16());
+    }
+    assert_eq!(seen, [200, 429]);
+}

@@ -1,0 +1,196 @@
+//! Headers of HTTP: what clients are told about limits, and who is said to be the client.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+use arbitrary::Arbitrary;
+use http::Request;
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use tollgate_tower::headers::{RATE_LIMIT, RATE_LIMIT_POLICY};
+use tollgate_tower::{
+    Advice, ClientAddress, Extract, Head, Key, LimitAdvice, NormalPath, PeerAddress, PolicyAdvice,
+};
+
+use crate::expect::Plant;
+
+/// Target `http_headers`: any lines of headers are read or passed over; what is read is printed so that it is
+/// read again; and nothing that a client writes changes whom his proxy says he is.
+#[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderCase<'l>(pub &'l [u8]);
+
+impl fmt::Debug for HeaderCase<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeaderCase(b\"{}\")", self.0.escape_ascii())
+    }
+}
+
+const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+/// What proxies write at the right end, and whom they mean.
+const SAID: [(&str, &str, &str); 4] = [
+    ("x-forwarded-for", "198.51.100.9", "198.51.100.9"),
+    ("x-forwarded-for", "[2001:db8::17]:4711", "2001:db8::17"),
+    ("forwarded", "for=198.51.100.9;proto=https", "198.51.100.9"),
+    ("forwarded", "by=_x;for=\"[2001:db8::17]:4711\"", "2001:db8::17"),
+];
+
+impl HeaderCase<'_> {
+    /// Panics if a header is read wrongly.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if a header is not read as expected.
+    pub fn run_against(&self, plant: Plant) {
+        let headers = self.headers();
+        advice_is_read_again(&headers, plant);
+        for (name, said, whom) in SAID {
+            for joined in [false, true] {
+                let headers = with_said(&headers, name, said, joined);
+                is_whom_the_proxy_said(headers, name, whom, plant);
+            }
+        }
+        normal_path_is_its_own(self.0);
+    }
+
+    /// Lines of `name: value` that can be headers.
+    fn headers(&self) -> HeaderMap {
+        let lines = self.0.split(|&byte| byte == b'\n').filter_map(|line| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            let name = HeaderName::from_bytes(&line[..colon]).ok()?;
+            let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?;
+            Some((name, value))
+        });
+        let mut headers = HeaderMap::new();
+        // A map of headers takes no more than 32,768 names.
+        for (name, value) in lines.take(4_096) {
+            headers.append(name, value);
+        }
+        headers
+    }
+}
+
+fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+    let advice = Advice::read(headers, now);
+    let late = u64::from(plant == Plant::Limit);
+    if let Some(seconds) = headers.get(RETRY_AFTER).and_then(seconds_of) {
+        let expected = Some(Duration::from_secs(seconds.saturating_add(late)));
+        assert_eq!(advice.retry_after, expected, "seconds to wait");
+        assert_eq!(advice.wait(), expected);
+    }
+    // Only draft 10 gives every limit a name.
+    let Some(limits) = advice.limits.iter().map(limit).collect::<Option<Vec<_>>>() else { return };
+    let policies = advice.policies.iter().map(policy).collect::<Option<Vec<_>>>();
+    let (Some(policies), false) = (policies, limits.is_empty()) else { return };
+    let mut printed = HeaderMap::new();
+    insert(&mut printed, &RATE_LIMIT, &limits);
+    insert(&mut printed, &RATE_LIMIT_POLICY, &policies);
+    let again = Advice::read(&printed, now);
+    assert_eq!((again.limits, again.policies), (advice.limits, advice.policies), "read again");
+}
+
+/// Digits, read slowly.
+fn seconds_of(value: &HeaderValue) -> Option<u64> {
+    let digits = value.as_bytes().trim_ascii();
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+fn insert(headers: &mut HeaderMap, name: &HeaderName, members: &[String]) {
+    if !members.is_empty() {
+        let value = members.join(", ").parse().expect("printable ASCII");
+        headers.insert(name, value);
+    }
+}
+
+/// As draft 10 writes it. `None` for what other drafts wrote, and for bytes that would have to be encoded.
+fn limit(advice: &LimitAdvice) -> Option<String> {
+    let mut text = quoted(advice.name.as_deref()?);
+    text += &format!(";r={}", advice.remaining);
+    if let Some(reset) = advice.reset {
+        text += &format!(";t={}", reset.as_secs());
+    }
+    (advice.partition_key.is_none() && advice.limit.is_none()).then_some(text)
+}
+
+fn policy(advice: &PolicyAdvice) -> Option<String> {
+    let mut text = quoted(advice.name.as_deref()?);
+    text += &format!(";q={}", advice.quota);
+    if let Some(unit) = &advice.unit {
+        text += &format!(";qu={}", quoted(unit));
+    }
+    if let Some(window) = advice.window.filter(|window| !window.is_zero()) {
+        text += &format!(";w={}", window.as_secs());
+    } else if advice.window.is_some() {
+        return None;
+    }
+    advice.partition_key.is_none().then_some(text)
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// What came, and then what the proxy says: as a line of its own, or at the end of the last.
+fn with_said(headers: &HeaderMap, name: &'static str, said: &str, joined: bool) -> HeaderMap {
+    let mut headers = headers.clone();
+    let last = headers.get_all(name).iter().next_back().cloned();
+    match last.filter(|_| joined) {
+        Some(last) => {
+            let mut lines: Vec<_> = headers.get_all(name).iter().cloned().collect();
+            let value = [last.as_bytes(), b", ", said.as_bytes()].concat();
+            lines.pop();
+            lines.push(HeaderValue::from_bytes(&value).expect("two values"));
+            headers.remove(name);
+            for line in lines {
+                headers.append(name, line);
+            }
+        }
+        None => {
+            headers.append(name, said.parse().expect("a value"));
+        }
+    }
+    headers
+}
+
+fn is_whom_the_proxy_said(headers: HeaderMap, name: &str, whom: &str, plant: Plant) {
+    let whom: IpAddr = whom.parse().expect("an address");
+    let expected = if plant == Plant::Answer { PROXY } else { whom };
+    let mut request = Request::new(());
+    *request.headers_mut() = headers;
+    request.extensions_mut().insert(PeerAddress(PROXY));
+    let head = Head::of(&request);
+    let network = "10.0.0.0/8".parse().expect("a network");
+    for by in [ClientAddress::trusting_hops(1), ClientAddress::trusting([network])] {
+        let by = if name == "forwarded" { by.in_forwarded() } else { by };
+        assert_eq!(by.find(&head), Some(expected), "whom the proxy said");
+    }
+    assert_eq!(ClientAddress::peer().find(&head), Some(PROXY), "nobody is trusted");
+    // Whoever trusts more proxies than there are gets something, too.
+    assert!(ClientAddress::trusting_hops(u8::MAX).find(&head).is_some());
+}
+
+/// A path in its normal form has no other.
+fn normal_path_is_its_own(bytes: &[u8]) {
+    let path: String = bytes.iter().take(600).map(|&byte| char::from(byte)).collect();
+    let key = |path: &str| {
+        let request = Request::get(path).body(()).ok()?;
+        let mut key = Key::new();
+        NormalPath.extract(&Head::of(&request), &mut key).ok()?;
+        Some(key)
+    };
+    let (Some(plain), Some(slashed)) = (key(&format!("/{path}")), key(&format!("//./{path}")))
+    else {
+        return;
+    };
+    if path.len() < 500 {
+        assert_eq!(plain, slashed, "one page");
+    }
+}
