@@ -63,7 +63,7 @@ fn each_bad_file_is_named_with_its_place() {
         lines[0]
     );
     assert!(
-        lines[1].starts_with("tollgate: ./b.yaml:1:10: error loading config file: "),
+        lines[1].starts_with("tollgate: ./b.yaml:2:1: error loading config file: "),
         "{}",
         lines[1]
     );
