@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::simulate::TrafficError;
+use tollgate_rules::RuleError;
 
 /// Why a command gave up.
 #[derive(Debug)]
@@ -38,6 +39,13 @@ pub(crate) enum Failure {
     Traffic(TrafficError),
     /// More distinct keys than a 32-bit number can count.
     TooManyKeys,
+    /// Rule files were refused: at least one error.
+    Rules(Vec<RuleError>),
+    /// A directory without rule files.
+    NoRules {
+        /// The directory as it was named on the command line.
+        path: String,
+    },
     /// The answer could not be written.
     Output(io::Error),
 }
@@ -68,6 +76,13 @@ impl fmt::Display for Failure {
                 "more than {} different keys; choose a --key that many requests share",
                 u32::MAX
             ),
+            Self::Rules(errors) => {
+                let lines: Vec<String> = errors.iter().map(RuleError::to_string).collect();
+                f.write_str(&lines.join("\ntollgate: "))
+            }
+            Self::NoRules { path } => {
+                write!(f, "no rules in {path}: there is no file whose name ends in .yaml or .yml")
+            }
             Self::Output(error) => write!(f, "cannot write the report: {error}"),
         }
     }

@@ -3,6 +3,7 @@
 //! Each subcommand is a module with its own arguments, and answers with a [`Failure`] whose text
 //! says what would have been right.
 
+mod check;
 mod failure;
 mod output;
 mod plot;
@@ -30,12 +31,14 @@ struct Cli {
 enum Command {
     Replay(replay::Args),
     Simulate(simulate::Args),
+    Check(check::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Check(args) => check::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,82 @@
+//! `tollgate check` over good and bad rules.
+
+mod common;
+
+use common::{Run, Scratch, assert_prints};
+
+const GOOD: &str = "\
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 60}
+    descriptors:
+      - key: path
+        value: /login*
+        share_threshold: true
+        limits:
+          - {unit: second, requests_per_unit: 1, name: fast}
+          - {window: 10m, requests_per_unit: 20, algorithm: gcra, burst: 5}
+  - key: health
+    rate_limit: {unlimited: true}
+  - key: closed
+    value: page
+    shadow_mode: true
+    rate_limit: {unit: day, requests_per_unit: 0}
+";
+
+fn check(scratch: &Scratch, path: &str) -> Run {
+    let output = scratch.command(&["check", path]).output().expect("the run ends");
+    Run {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).expect("reports are text"),
+        err: String::from_utf8(output.stderr).expect("messages are text"),
+    }
+}
+
+#[test]
+fn good_rules_are_printed_as_they_are_enforced() {
+    let scratch = Scratch::new("good_rules_are_printed_as_they_are_enforced");
+    scratch.file("shop.yaml", GOOD).file("notes.txt", "no rules").file(".hidden.yaml", "}{");
+    let expected = "\
+shop.user: fixed-window 60/m, for 65536 clients
+shop.user.path_/login*: fixed-window 1/s named fast and gcra 20/10m burst 5, for 65536 clients
+shop.health: unlimited
+shop.closed_page: nothing passes, shadow, one for all
+1 file, 1 domain, 4 rules; tables of 2949888 bytes
+";
+    assert_prints(&check(&scratch, "."), expected);
+    assert_prints(&check(&scratch, "shop.yaml"), expected);
+}
+
+#[test]
+fn each_bad_file_is_named_with_its_place() {
+    let scratch = Scratch::new("each_bad_file_is_named_with_its_place");
+    let bad = GOOD.replace("second", "fortnight");
+    scratch.file("a.yaml", bad).file("b.yaml", "domain: [").file("c.yaml", "domain: other");
+    let run = check(&scratch, ".");
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
+    let lines: Vec<&str> = run.err.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(
+        lines[0].starts_with("tollgate: ./a.yaml:10:20: invalid rate limit unit 'fortnight'; use"),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines[1].starts_with("tollgate: ./b.yaml:2:1: error loading config file: "),
+        "{}",
+        lines[1]
+    );
+}
+
+#[test]
+fn a_path_without_rules_is_no_success() {
+    let scratch = Scratch::new("a_path_without_rules_is_no_success");
+    scratch.file("notes.txt", "no rules");
+    let run = check(&scratch, ".");
+    let expected = "tollgate: no rules in .: there is no file whose name ends in .yaml or .yml\n";
+    assert_eq!((run.code, run.err.as_str()), (Some(2), expected));
+    let run = check(&scratch, "missing");
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.starts_with("tollgate: missing: cannot be read: "), "{}", run.err);
+}

@@ -1,0 +1,176 @@
+//! [`RuleCache`]: the rules in force. A decision takes one load's rules and keeps them to its end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
+use tollgate::Clock;
+
+use crate::compile::compile;
+use crate::error::RuleError;
+use crate::rule_set::RuleSet;
+use crate::settings::Settings;
+use crate::source::RuleText;
+
+/// The rules in force, and how loading went. Whoever loads and whoever decides share it in an [`Arc`].
+///
+/// A load replaces all rules at once or, if any file is bad, none of them: the last good rules stay.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let cache = RuleCache::new(Settings::default());
+/// assert!(cache.load(&[RuleText::new("shop.yaml", "domain: shop")]).is_ok());
+/// assert!(cache.load(&[RuleText::new("shop.yaml", "domain: ''")]).is_err());
+/// assert_eq!(cache.rules().map(|rules| rules.domains().count()), Some(1));
+/// assert_eq!((cache.status().loads, cache.status().refused_loads), (1, 1));
+/// ```
+#[derive(Debug)]
+pub struct RuleCache {
+    settings: Settings,
+    clock: Clock,
+    rules: ArcSwapOption<RuleSet>,
+    loads: AtomicU64,
+    refused_loads: AtomicU64,
+    /// Held while loading, so that loads come one after the other: of the last one the errors.
+    loading: Mutex<Vec<RuleError>>,
+}
+
+/// How loading went.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, Settings};
+/// assert_eq!(RuleCache::new(Settings::default()).status().loads, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LoadStatus {
+    /// Loads that took effect.
+    pub loads: u64,
+    /// Loads that were refused; the rules of before stayed.
+    pub refused_loads: u64,
+    /// The errors of the last load; none if it took effect.
+    pub errors: Vec<RuleError>,
+}
+
+impl RuleCache {
+    /// A cache without rules, on Unix time: windows turn at :00 and at midnight (UTC).
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert!(RuleCache::new(Settings::default()).rules().is_none());
+    /// ```
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self::with_clock(settings, Clock::unix())
+    }
+
+    /// [`new`](RuleCache::new) with a clock of your choice. Its origin is where windows begin.
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert!(RuleCache::with_clock(Settings::default(), ManualClock::new()).rules().is_none());
+    /// ```
+    #[must_use]
+    pub fn with_clock(settings: Settings, clock: impl Into<Clock>) -> Self {
+        Self {
+            settings,
+            clock: clock.into(),
+            rules: ArcSwapOption::empty(),
+            loads: AtomicU64::new(0),
+            refused_loads: AtomicU64::new(0),
+            loading: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Compiles the texts and puts the rules in force. Limits whose rule and quota are as before keep
+    /// what was spent; others begin anew.
+    ///
+    /// # Errors
+    /// One for each bad file. Then the rules of before stay.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings::default());
+    /// let texts = ["a.yaml", "b.yaml"].map(|file| RuleText::new(file, "domain: shop"));
+    /// let errors = cache.load(&texts).unwrap_err();
+    /// assert!(errors[0].to_string().starts_with("b.yaml:1:1: duplicate domain 'shop' in config file"));
+    /// ```
+    pub fn load(&self, texts: &[RuleText]) -> Result<Arc<RuleSet>, Vec<RuleError>> {
+        // A load that panicked has put nothing in force: the next one may go on.
+        let mut last_errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let previous = self.rules.load();
+        match compile(texts, &self.settings, &self.clock, previous.as_deref()) {
+            Ok(rules) => {
+                let rules = Arc::new(rules);
+                self.rules.store(Some(Arc::clone(&rules)));
+                // Relaxed: a count orders nothing; the rules are ordered by their own store.
+                self.loads.fetch_add(1, Ordering::Relaxed);
+                last_errors.clear();
+                Ok(rules)
+            }
+            Err(errors) => {
+                self.refused_loads.fetch_add(1, Ordering::Relaxed);
+                last_errors.clone_from(&errors);
+                Err(errors)
+            }
+        }
+    }
+
+    /// Remembers that the texts could not be read at all. The rules stay.
+    pub(crate) fn refuse(&self, error: RuleError) -> Vec<RuleError> {
+        let mut last_errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refused_loads.fetch_add(1, Ordering::Relaxed);
+        *last_errors = vec![error];
+        last_errors.clone()
+    }
+
+    /// The rules in force; `None` before the first load that took effect.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings::default());
+    /// let loaded = cache.load(&[RuleText::new("shop.yaml", "domain: shop")]);
+    /// assert!(loaded.is_ok() && cache.rules().is_some());
+    /// ```
+    #[must_use]
+    pub fn rules(&self) -> Option<Arc<RuleSet>> {
+        self.rules.load_full()
+    }
+
+    /// The same without counting a reference: for one decision.
+    pub(crate) fn current(&self) -> Guard<Option<Arc<RuleSet>>> {
+        self.rules.load()
+    }
+
+    /// How loading went so far.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert!(RuleCache::new(Settings::default()).status().errors.is_empty());
+    /// ```
+    #[must_use]
+    pub fn status(&self) -> LoadStatus {
+        let errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        LoadStatus {
+            loads: self.loads.load(Ordering::Relaxed),
+            refused_loads: self.refused_loads.load(Ordering::Relaxed),
+            errors,
+        }
+    }
+
+    /// What holds for all rules.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert!(!RuleCache::new(Settings::default()).settings().compat);
+    /// ```
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}

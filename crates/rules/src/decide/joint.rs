@@ -1,0 +1,121 @@
+//! All descriptors of a request, or none.
+//!
+//! # What is charged
+//! If the request may go: every limit that has a say, and each rule in shadow mode that has room. If not:
+//! nothing. One exception is [`tollgate::check_all`]'s: where two requests meet, a denied one may leave
+//! part of its cost in a limit for a while.
+//!
+//! # Rules that deny only together
+//! Of the rules in quota mode it is enough that one has room. Those that have none are left out of what is
+//! charged; if one loses its room to another request in between, it is left out, too, and the rest is asked
+//! again. Each turn leaves one out, so there are no more turns than such rules.
+
+use std::time::Duration;
+
+use tollgate::Toll;
+
+use super::part::{Context, Judge, Part, Say};
+use super::verdict::Verdict;
+
+pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
+    if let [part] = parts {
+        return part.charge(with);
+    }
+    let admitted = charge_all(parts, with);
+    for part in parts.iter_mut() {
+        let left_out = part.say() == Say::Quota && part.is_over();
+        part.verdict = match (admitted, part.say()) {
+            // Asked after the charge: what is left now.
+            (Ok(()), Say::Binding | Say::Quota) if !left_out => {
+                part.ask(0, with).map(Verdict::admitted)
+            }
+            (Ok(()), Say::None) => {
+                part.charge(with);
+                part.verdict
+            }
+            _ => part.ask(part.cost, with),
+        };
+        // Whoever made up his mind keeps it, although others may have left meanwhile.
+        if left_out {
+            mark_over(part);
+        }
+    }
+    if let Err(Some(denied)) = admitted {
+        mark_over(&mut parts[denied]);
+    }
+}
+
+fn mark_over(part: &mut Part<'_>) {
+    if let Some(verdict) = &mut part.verdict
+        && !verdict.is_over
+    {
+        // It would fit by now: there is nothing to wait for.
+        (verdict.is_over, verdict.retry_after) = (true, Some(Duration::ZERO));
+    }
+}
+
+/// Charges all that have a say and room. If the request must not go, which part has said so; several, or
+/// parts that will say so again, need no mark.
+fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
+    for part in parts.iter_mut().filter(|part| part.say() == Say::Quota) {
+        part.verdict = part.ask(part.cost, with);
+    }
+    let blocks = |part: &Part<'_>| {
+        part.say() == Say::Binding && part.cost > 0 && part.rule().is_some_and(|rule| rule.blocks())
+    };
+    if parts.iter().any(blocks) || quota_is_over(parts) {
+        return Err(None);
+    }
+    let charged = charge_overrides(parts, with).and_then(|()| charge_tolls(parts, with));
+    if charged.is_err() {
+        parts.iter_mut().for_each(|part| part.give_back(with));
+    }
+    charged
+}
+
+fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
+    for (n, part) in parts.iter_mut().enumerate() {
+        if matches!(part.judge, Judge::Override(_)) {
+            part.charge(with);
+            if part.is_over() {
+                return Err(Some(n));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
+    loop {
+        let mut tolls: Vec<Toll<'_>> = Vec::with_capacity(parts.len());
+        let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
+        for (n, part) in parts.iter().enumerate() {
+            let is_asked = part.say() != Say::None && !part.is_over();
+            for toll in part.tolls(with.keys).filter(|_| is_asked) {
+                tolls.push(toll);
+                owners.push(n);
+            }
+        }
+        let joint = with.moment.check_all(&mut tolls);
+        if joint.is_allowed() {
+            return Ok(());
+        }
+        let denied = joint.index().map(|index| owners[index]);
+        match denied {
+            Some(n) if parts[n].say() == Say::Quota => {
+                let decision = joint.decision();
+                parts[n].verdict = decision.map(|decision| Verdict::of(&decision, 0));
+                if quota_is_over(parts) {
+                    return Err(denied);
+                }
+            }
+            _ => return Err(denied),
+        }
+    }
+}
+
+/// Whether there are rules in quota mode, and all of them are over their limits.
+pub(crate) fn quota_is_over(parts: &[Part<'_>]) -> bool {
+    let mut quotas = parts.iter().filter(|part| part.say() == Say::Quota).peekable();
+    quotas.peek().is_some() && quotas.all(Part::is_over)
+}

@@ -1,0 +1,311 @@
+//! [`DecisionMaker`]: from a request to an answer, by the rules in force.
+//!
+//! ```text
+//! request -> rules -> parts (one per descriptor: rule, cost, key) -> verdicts -> answer
+//! ```
+//!
+//! What is built on the way is the parts, the statuses of the answer, and the keys' bytes, in a buffer
+//! that each thread keeps. No text is made.
+
+mod joint;
+mod moment;
+mod overrides;
+mod part;
+mod verdict;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tollgate::{BuildError, Timestamp};
+
+use crate::answer::{Answer, Code, CurrentLimit, Status};
+use crate::cache::RuleCache;
+use crate::identifier;
+use crate::request::{Request, RequestError};
+use crate::rule_set::RuleSet;
+use crate::settings::Settings;
+use moment::Moment;
+use overrides::Overrides;
+use part::{Context, Judge, Part, Say};
+
+/// What a thread's buffer may keep between requests.
+const MOST_KEPT_BYTES: usize = 1 << 20;
+
+/// What an unlimited rule says is left, as envoyproxy/ratelimit does.
+const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
+
+thread_local! {
+    static KEYS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Decides requests by the rules of a [`RuleCache`]. Shared by reference; decisions never wait.
+///
+/// # What it guarantees
+/// * A request is decided by the rules of one load, never by a mix.
+/// * Unless [`compat`](Settings::compat) is on, a denied request is charged to no limit, and an admitted
+///   one to all of them: [`tollgate::check_all`] says what remains of a race. A descriptor that is listed
+///   twice is charged twice.
+/// * Two descriptors share a limit only if they are the same, or the rule shares it
+///   (`share_threshold`): keys are made of keys and values with their lengths.
+/// * No request panics, and none makes anything grow.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
+/// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let maker = DecisionMaker::new(cache)?;
+/// let check = |user| {
+///     let entries = [("user", user)];
+///     let descriptors = [Descriptor::new(&entries)];
+///     maker.check(&Request::new("shop", &descriptors)).map(|answer| answer.is_allowed())
+/// };
+/// assert_eq!([check("alice")?, check("alice")?, check("alice")?, check("bob")?], [true, true, false, true]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct DecisionMaker {
+    cache: Arc<RuleCache>,
+    overrides: Overrides,
+}
+
+impl DecisionMaker {
+    /// Decides by the rules of this cache, whichever are in force.
+    ///
+    /// # Errors
+    /// The counts for limits that come with requests cannot be allocated
+    /// ([`override_capacity`](Settings::override_capacity)).
+    pub fn new(cache: Arc<RuleCache>) -> Result<Self, BuildError> {
+        let overrides = Overrides::new(cache.settings().override_capacity, cache.clock())?;
+        Ok(Self { cache, overrides })
+    }
+
+    /// The cache.
+    #[must_use]
+    pub fn cache(&self) -> &Arc<RuleCache> {
+        &self.cache
+    }
+
+    /// Decides a request now, and charges it if it may go.
+    ///
+    /// # Errors
+    /// The request is empty or too large, or there are no rules yet. Nothing was charged.
+    pub fn check(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
+        self.answer(request, Moment::Now, Act::Charge)
+    }
+
+    /// [`check`](DecisionMaker::check) at a time of the caller's. All times must have the origin of the
+    /// cache's clock.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
+        self.answer(request, Moment::At(now), Act::Charge)
+    }
+
+    /// Would this request go now? Charges and counts nothing.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub fn peek(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
+        self.answer(request, Moment::Now, Act::Ask)
+    }
+
+    /// [`peek`](DecisionMaker::peek) at a time of the caller's.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
+        self.answer(request, Moment::At(now), Act::Ask)
+    }
+
+    /// Forgets what the descriptors of this request were charged, now; says how many limits that were.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub fn reset(&self, request: &Request<'_>) -> Result<usize, RequestError> {
+        request.check(self.cache.settings())?;
+        let rules = self.cache.current();
+        let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
+        Ok(with_keys(|keys| {
+            let parts = resolve(rules, request, keys);
+            let with = self.context(keys, Moment::Now);
+            parts.iter().map(|part| part.reset(with)).sum()
+        }))
+    }
+
+    fn context<'a>(&'a self, keys: &'a [u8], moment: Moment) -> Context<'a> {
+        Context { keys, moment, overrides: &self.overrides, clock: self.cache.clock() }
+    }
+
+    fn answer(
+        &self,
+        request: &Request<'_>,
+        moment: Moment,
+        act: Act,
+    ) -> Result<Answer, RequestError> {
+        let settings = self.cache.settings();
+        request.check(settings)?;
+        let guard = self.cache.current();
+        let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
+        let (code, statuses) = with_keys(|keys| {
+            let mut parts = resolve(rules, request, keys);
+            let with = self.context(keys, moment);
+            match act {
+                Act::Ask => {
+                    for part in &mut parts {
+                        part.verdict = part.ask(part.cost, with);
+                    }
+                }
+                Act::Charge if settings.compat => {
+                    for part in &mut parts {
+                        part.charge(with);
+                        part.drain_denied(with);
+                    }
+                }
+                Act::Charge => joint::decide(&mut parts, with),
+            }
+            if act == Act::Charge {
+                count(&parts, settings);
+            }
+            (code(&parts, settings), parts.iter().map(status).collect())
+        });
+        Ok(Answer { rules: guard, code, statuses })
+    }
+}
+
+/// Whether to charge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Ask,
+    Charge,
+}
+
+/// Lends the thread's buffer.
+fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    // A thread that is ending has no buffer any more.
+    let mut keys = KEYS.try_with(Cell::take).unwrap_or_default();
+    keys.clear();
+    let result = work(&mut keys);
+    if keys.capacity() <= MOST_KEPT_BYTES {
+        let _ = KEYS.try_with(|kept| kept.set(keys));
+    }
+    result
+}
+
+/// The rule and the key of each descriptor.
+fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) -> Vec<Part<'r>> {
+    let mut replaces = false;
+    let mut parts: Vec<Part<'r>> = Vec::with_capacity(request.descriptors.len());
+    for descriptor in request.descriptors {
+        let start = keys.len();
+        let judge = match descriptor.limit {
+            // An unknown domain limits nothing, whatever the request brings.
+            Some(limit) if rules.domains.contains_key(request.domain) => {
+                identifier::append_all(keys, request.domain, descriptor.entries);
+                Judge::Override(limit)
+            }
+            _ => match rules.find(request.domain, descriptor.entries) {
+                None => Judge::Nobody,
+                Some(index) => {
+                    let rule = &rules.rules()[index];
+                    replaces |= !rule.replaces.is_empty();
+                    identifier::append(keys, &rules.identifiers[index], descriptor.entries);
+                    if rule.is_unlimited() {
+                        Judge::Unlimited(index, rule)
+                    } else {
+                        Judge::Rule(index, rule)
+                    }
+                }
+            },
+        };
+        let (cost, key) = (request.cost(descriptor), start..keys.len());
+        parts.push(Part { judge, cost, key, verdict: None, permit: None });
+    }
+    if replaces {
+        replace(&mut parts);
+    }
+    parts
+}
+
+/// Takes out the rules that other rules of the same request replace, by name.
+fn replace(parts: &mut [Part<'_>]) {
+    let rule_of = |part: &Part<'_>| match part.judge {
+        Judge::Rule(index, _) | Judge::Unlimited(index, _) => Some(index),
+        _ => None,
+    };
+    let is_replaced = |part: &Part<'_>| match part.judge {
+        Judge::Rule(_, rule) | Judge::Unlimited(_, rule) => rule.name().is_some_and(|name| {
+            parts.iter().any(|other| match other.judge {
+                Judge::Rule(_, by) | Judge::Unlimited(_, by) => {
+                    rule_of(other) != rule_of(part) && by.replaces.iter().any(|one| **one == *name)
+                }
+                _ => false,
+            })
+        }),
+        _ => false,
+    };
+    let replaced: Vec<bool> = parts.iter().map(is_replaced).collect();
+    for (part, _) in parts.iter_mut().zip(replaced).filter(|(_, replaced)| *replaced) {
+        part.judge = Judge::Nobody;
+    }
+}
+
+fn count(parts: &[Part<'_>], settings: &Settings) {
+    for part in parts {
+        match (part.judge, part.verdict) {
+            (Judge::Unlimited(_, rule), _) => rule.counts.admitted(part.cost, 0),
+            (Judge::Rule(_, rule), Some(verdict)) if verdict.is_over => {
+                rule.counts.over(part.cost, rule.is_shadow());
+            }
+            (Judge::Rule(_, rule), Some(verdict)) => {
+                let near = verdict.near(part.cost, settings.near_limit_ratio);
+                rule.counts.admitted(part.cost, near);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn code(parts: &[Part<'_>], settings: &Settings) -> Code {
+    let denies = |part: &Part<'_>| part.say() == Say::Binding && part.is_over();
+    let is_over = parts.iter().any(denies) || joint::quota_is_over(parts);
+    if is_over && !settings.global_shadow_mode { Code::OverLimit } else { Code::Ok }
+}
+
+fn status(part: &Part<'_>) -> Status {
+    let (limit, rule) = match (part.judge, part.verdict) {
+        (Judge::Unlimited(index, _), _) => {
+            let rule = Some((index, 0));
+            return Status { remaining: UNLIMITED_REMAINING, rule, ..Status::FREE };
+        }
+        (Judge::Rule(index, rule), Some(verdict)) => {
+            let limit = rule.limits().get(verdict.limit).map(|limit| CurrentLimit {
+                requests_per_unit: limit.requests,
+                window: limit.window,
+                unit: limit.unit,
+            });
+            (limit, Some((index, verdict.limit)))
+        }
+        (Judge::Override(limit), Some(_)) => {
+            let (requests_per_unit, unit) = (limit.requests_per_unit, Some(limit.unit));
+            let window = limit.unit.length();
+            (Some(CurrentLimit { requests_per_unit, window, unit }), None)
+        }
+        _ => return Status::FREE,
+    };
+    let Some(verdict) = part.verdict else { return Status::FREE };
+    let is_shadow = matches!(part.judge, Judge::Rule(_, rule) if rule.is_shadow());
+    let denies = verdict.is_over && !is_shadow;
+    Status {
+        code: if denies { Code::OverLimit } else { Code::Ok },
+        is_over: verdict.is_over,
+        limit,
+        remaining: verdict.remaining,
+        reset_after: verdict.reset_after,
+        retry_after: verdict.retry_after,
+        rule,
+    }
+}

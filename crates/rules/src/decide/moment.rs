@@ -1,0 +1,51 @@
+//! When a request is decided: now, or at a time of the caller's.
+
+use tollgate::{Clock, Decision, JointDecision, Timestamp, Toll, check_all, check_all_at};
+
+use crate::rule::Table;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment {
+    /// Each table reads its clock: what cannot be charged can be undone exactly.
+    Now,
+    At(Timestamp),
+}
+
+impl Moment {
+    pub(crate) fn check(self, table: &Table, key: &[u8], cost: u64) -> Decision {
+        match self {
+            Self::Now => table.check(key, cost),
+            Self::At(now) => table.check_at(key, cost, now),
+        }
+    }
+
+    pub(crate) fn peek(self, table: &Table, key: &[u8], cost: u64) -> Decision {
+        match self {
+            Self::Now => table.peek(key, cost),
+            Self::At(now) => table.peek_at(key, cost, now),
+        }
+    }
+
+    pub(crate) fn check_all(self, tolls: &mut [Toll<'_>]) -> JointDecision {
+        match self {
+            Self::Now => check_all(tolls),
+            Self::At(now) => check_all_at(tolls, now),
+        }
+    }
+
+    /// Uses up what is left, as far as the cost goes.
+    pub(crate) fn drain(self, table: &Table, key: &[u8], cost: u64) {
+        // What cannot be charged is over the limit anyway.
+        let _ = match self {
+            Self::Now => table.charge(key, cost),
+            Self::At(now) => table.charge_at(key, cost, now),
+        };
+    }
+
+    pub(crate) fn read(self, clock: &Clock) -> Timestamp {
+        match self {
+            Self::Now => clock.now(),
+            Self::At(now) => now,
+        }
+    }
+}

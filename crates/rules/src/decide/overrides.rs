@@ -1,0 +1,159 @@
+//! Limits that come with requests: `limit` of a descriptor, in place of any rule's.
+//!
+//! Such a limit may differ from request to request, and a table can enforce one only. So there is one
+//! table per unit of time, which merely counts, up to [`MOST`]; the request's limit is compared with the
+//! count, before the charge and again after it. Admitted is what is within the limit *after* its own
+//! charge; what is not is given back. So no two requests that meet are admitted above the limit that both
+//! bring; both may be denied.
+
+use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError};
+
+use super::moment::Moment;
+use super::verdict::Verdict;
+use crate::request::Override;
+use crate::rule::Table;
+use crate::unit::Unit;
+
+/// The most that is counted, and so the highest limit that a request can bring: higher ones count as this.
+/// The core counts up to 2.2e9 in a second.
+const MOST: u32 = i32::MAX as u32;
+
+#[derive(Debug)]
+pub(crate) struct Overrides {
+    /// As [`Unit::ALL`]; empty if there are to be none.
+    tables: Vec<Table>,
+}
+
+impl Overrides {
+    pub(crate) fn new(capacity: usize, clock: &Clock) -> Result<Self, BuildError> {
+        let build = |unit: Unit| {
+            // A text that is known to be good: `every_unit_can_be_counted` has read it.
+            let policy: Result<Policy, PolicyError> =
+                format!("fixed-window {MOST}/{}", unit.period()).parse();
+            policy.ok().map(|policy| Table::with_clock(policy, capacity, clock.clone()))
+        };
+        if capacity == 0 {
+            return Ok(Self { tables: Vec::new() });
+        }
+        let tables = Unit::ALL.into_iter().filter_map(build).collect::<Result<_, _>>()?;
+        Ok(Self { tables })
+    }
+
+    fn table(&self, unit: Unit) -> Option<&Table> {
+        let number = Unit::ALL.iter().position(|one| *one == unit)?;
+        self.tables.get(number)
+    }
+
+    /// Would it fit?
+    pub(crate) fn ask(&self, limit: Override, key: &[u8], cost: u64, moment: Moment) -> Verdict {
+        match self.table(limit.unit) {
+            Some(table) => compare(limit, &moment.peek(table, key, 0), cost),
+            None => Verdict::blocked(0, cost, limit.unit.length()),
+        }
+    }
+
+    /// Charges it if it fits; the permit gives it back.
+    pub(crate) fn charge(
+        &self,
+        limit: Override,
+        key: &[u8],
+        cost: u64,
+        moment: Moment,
+    ) -> (Verdict, Option<Permit>) {
+        let asked = self.ask(limit, key, cost, moment);
+        let Some(table) = self.table(limit.unit).filter(|_| !asked.is_over) else {
+            return (asked, None);
+        };
+        match moment.check(table, key, cost) {
+            decision @ Decision::Denied(_) => (Verdict::of(&decision, 0), None),
+            decision @ Decision::Allowed(permit) => {
+                let verdict = compare(limit, &decision, 0);
+                if verdict.is_over {
+                    self.give_back(limit.unit, key, permit, moment);
+                }
+                (verdict, (!verdict.is_over).then_some(permit))
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&self, unit: Unit, key: &[u8], permit: Permit, moment: Moment) {
+        if let Some(table) = self.table(unit) {
+            match moment {
+                Moment::Now => table.refund(key, permit),
+                Moment::At(now) => table.refund_at(key, permit, now),
+            };
+        }
+    }
+
+    pub(crate) fn drain(&self, unit: Unit, key: &[u8], cost: u64, moment: Moment) {
+        if let Some(table) = self.table(unit) {
+            moment.drain(table, key, cost);
+        }
+    }
+
+    pub(crate) fn reset(&self, unit: Unit, key: &[u8]) {
+        if let Some(table) = self.table(unit) {
+            table.reset(key);
+        }
+    }
+}
+
+/// A count against a limit.
+fn compare(limit: Override, counted: &Decision, cost: u64) -> Verdict {
+    let most = u64::from(limit.requests_per_unit.min(MOST));
+    let used = counted.limit() - counted.remaining();
+    let is_over = used.saturating_add(cost) > most;
+    let reset_after = counted.reset_after();
+    Verdict {
+        is_over,
+        limit: 0,
+        burst: most,
+        remaining: most.saturating_sub(used),
+        reset_after,
+        // What never fits never will; else the next window is empty.
+        retry_after: (is_over && cost <= most).then_some(reset_after),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn every_unit_can_be_counted() {
+        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        assert_eq!(overrides.tables.len(), Unit::ALL.len());
+        for unit in Unit::ALL {
+            let table = overrides.table(unit).expect("it is there");
+            assert_eq!(table.peek(&b"x"[..], 0).limit(), u64::from(MOST));
+        }
+    }
+
+    #[test]
+    fn a_limit_is_compared_with_one_count_whatever_it_is() {
+        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let charge = |requests_per_unit, cost| {
+            let limit = Override { requests_per_unit, unit: Unit::Hour };
+            let (verdict, permit) = overrides.charge(limit, b"x", cost, Moment::Now);
+            assert_eq!(permit.is_some(), !verdict.is_over);
+            (!verdict.is_over, verdict.remaining)
+        };
+        assert_eq!(charge(10, 7), (true, 3));
+        assert_eq!(charge(10, 4), (false, 3));
+        assert_eq!(charge(12, 4), (true, 1));
+        assert_eq!(charge(5, 1), (false, 0));
+        assert_eq!(charge(u32::MAX, u64::MAX), (false, u64::from(MOST) - 11));
+        assert_eq!(charge(0, 1), (false, 0));
+    }
+
+    #[test]
+    fn what_is_given_back_is_there_again() {
+        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let limit = Override { requests_per_unit: 10, unit: Unit::Day };
+        let (_, permit) = overrides.charge(limit, b"x", 10, Moment::Now);
+        overrides.give_back(Unit::Day, b"x", permit.expect("it fits"), Moment::Now);
+        assert_eq!(overrides.ask(limit, b"x", 10, Moment::Now).remaining, 10);
+    }
+}

@@ -1,0 +1,187 @@
+//! One descriptor of a request, with the rule that it found: asked, charged, reset.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use tollgate::{Clock, Permit, Toll};
+
+use super::moment::Moment;
+use super::overrides::Overrides;
+use super::verdict::Verdict;
+use crate::request::Override;
+use crate::rule::{Limit, Rule};
+
+/// What decides about a descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Judge<'r> {
+    /// Nothing: no rule matches, or it is replaced by another.
+    Nobody,
+    /// A rule without limits.
+    Unlimited(usize, &'r Rule),
+    Rule(usize, &'r Rule),
+    Override(Override),
+}
+
+#[derive(Debug)]
+pub(crate) struct Part<'r> {
+    pub(crate) judge: Judge<'r>,
+    pub(crate) cost: u64,
+    /// Where its key lies in the buffer of all keys.
+    pub(crate) key: Range<usize>,
+    pub(crate) verdict: Option<Verdict>,
+    /// What gives back the charge of a limit that came with the request.
+    pub(crate) permit: Option<Permit>,
+}
+
+/// Whose verdict counts for the request, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Say {
+    /// None: nothing limits, or only in the shadow.
+    None,
+    /// Over the limit, it denies.
+    Binding,
+    /// Over the limit, it denies if all of its kind are.
+    Quota,
+}
+
+/// What every part is decided with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) keys: &'a [u8],
+    pub(crate) moment: Moment,
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) clock: &'a Clock,
+}
+
+impl<'r> Part<'r> {
+    pub(crate) fn key<'k>(&self, keys: &'k [u8]) -> &'k [u8] {
+        &keys[self.key.clone()]
+    }
+
+    pub(crate) fn say(&self) -> Say {
+        match self.judge {
+            Judge::Rule(_, rule) if rule.is_shadow() => Say::None,
+            Judge::Rule(_, rule) if rule.is_quota() => Say::Quota,
+            Judge::Rule(..) | Judge::Override(_) => Say::Binding,
+            Judge::Nobody | Judge::Unlimited(..) => Say::None,
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.verdict.is_some_and(|verdict| verdict.is_over)
+    }
+
+    /// The rule, if it has limits.
+    pub(crate) fn rule(&self) -> Option<&'r Rule> {
+        match self.judge {
+            Judge::Rule(_, rule) => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// Would `cost` fit? Charges nothing.
+    pub(crate) fn ask(&self, cost: u64, with: Context<'_>) -> Option<Verdict> {
+        let key = self.key(with.keys);
+        match self.judge {
+            Judge::Nobody | Judge::Unlimited(..) => None,
+            Judge::Override(limit) => Some(with.overrides.ask(limit, key, cost, with.moment)),
+            Judge::Rule(_, rule) => {
+                let limits = rule.limits().iter().enumerate();
+                limits.map(|(n, limit)| ask_limit(n, limit, key, cost, with)).reduce(Verdict::or)
+            }
+        }
+    }
+
+    /// Decides it by itself.
+    pub(crate) fn charge(&mut self, with: Context<'_>) {
+        let key = &with.keys[self.key.clone()];
+        match self.judge {
+            Judge::Nobody | Judge::Unlimited(..) => {}
+            Judge::Override(limit) => {
+                let (verdict, permit) = with.overrides.charge(limit, key, self.cost, with.moment);
+                (self.verdict, self.permit) = (Some(verdict), permit);
+            }
+            Judge::Rule(_, rule) if rule.blocks() => self.verdict = self.ask(self.cost, with),
+            Judge::Rule(_, rule) => {
+                self.verdict = match rule.limits() {
+                    [Limit { gate: Some(gate), .. }] => {
+                        let decision = with.moment.check(&gate.table, key, self.cost);
+                        Some(Verdict::of(&decision, 0))
+                    }
+                    _ => {
+                        let mut tolls: Vec<Toll<'_>> = self.tolls(with.keys).collect();
+                        let joint = with.moment.check_all(&mut tolls);
+                        let limit = joint.index().unwrap_or_default();
+                        joint.decision().map(|decision| Verdict::of(&decision, limit))
+                    }
+                };
+            }
+        }
+    }
+
+    /// What it asks of each of its rule's tables. No limit lets nothing pass, so tables are as many as
+    /// limits.
+    pub(crate) fn tolls(&self, keys: &[u8]) -> impl Iterator<Item = Toll<'r>> {
+        let (key, cost) = (&keys[self.key.clone()], self.cost);
+        let gates = self.rule().into_iter().flat_map(Rule::gates);
+        gates.map(move |gate| gate.table.toll(key, cost))
+    }
+
+    /// As envoyproxy/ratelimit counts: what was over the limit has used up what was left of it.
+    pub(crate) fn drain_denied(&mut self, with: Context<'_>) {
+        let key = self.key(with.keys);
+        match self.judge {
+            _ if !self.is_over() => return,
+            Judge::Override(limit) => {
+                with.overrides.drain(limit.unit, key, self.cost, with.moment);
+            }
+            Judge::Rule(_, rule) => {
+                for limit in rule.limits().iter().filter(|limit| limit.drains_denied) {
+                    if let Some(gate) = &limit.gate {
+                        with.moment.drain(&gate.table, key, self.cost);
+                    }
+                }
+            }
+            _ => {}
+        }
+        if let Some(verdict) = &mut self.verdict {
+            verdict.remaining = 0;
+        }
+    }
+
+    /// Gives back what a limit that came with the request was charged.
+    pub(crate) fn give_back(&mut self, with: Context<'_>) {
+        if let (Judge::Override(limit), Some(permit)) = (self.judge, self.permit.take()) {
+            with.overrides.give_back(limit.unit, self.key(with.keys), permit, with.moment);
+        }
+    }
+
+    /// Forgets what was charged; says how many limits it was charged to.
+    pub(crate) fn reset(&self, with: Context<'_>) -> usize {
+        let key = self.key(with.keys);
+        match self.judge {
+            Judge::Nobody | Judge::Unlimited(..) => 0,
+            Judge::Override(limit) => {
+                with.overrides.reset(limit.unit, key);
+                1
+            }
+            Judge::Rule(_, rule) => {
+                let reset = |gate: &crate::rule::Gate| gate.table.reset(key);
+                rule.gates().map(reset).count()
+            }
+        }
+    }
+}
+
+fn ask_limit(n: usize, limit: &Limit, key: &[u8], cost: u64, with: Context<'_>) -> Verdict {
+    match &limit.gate {
+        Some(gate) => Verdict::of(&with.moment.peek(&gate.table, key, cost), n),
+        None => Verdict::blocked(n, cost, until_turn(with.moment.read(with.clock), limit.window)),
+    }
+}
+
+/// Until the window of the clock turns.
+fn until_turn(now: tollgate::Timestamp, window: Duration) -> Duration {
+    let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX).max(1);
+    Duration::from_nanos(window_ns - now.as_nanos() % window_ns)
+}

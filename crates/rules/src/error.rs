@@ -1,0 +1,341 @@
+//! [`RuleError`]: which rule was refused, where it stands, what was found and what would be accepted.
+
+use std::fmt;
+
+use tollgate::{BuildError, PolicyError};
+
+/// A place in a rule file.
+///
+/// ```
+/// use tollgate_rules::Position;
+/// assert_eq!(Position { line: 3, column: 5 }.to_string(), "3:5");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Why a rule file was refused, and where.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let cache = RuleCache::new(Settings::default());
+/// let text = RuleText::new("shop.yaml", "domain: shop\ndescriptors:\n  - kye: user\n");
+/// let errors = cache.load(&[text]).unwrap_err();
+/// assert!(errors[0].to_string().starts_with("shop.yaml:3:5: config error, unknown key 'kye'"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleError {
+    /// The file, as its source names it.
+    pub file: String,
+    /// Where in the file, if it is about a place.
+    pub at: Option<Position>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some(at) => write!(f, "{}:{at}: {}", self.file, self.problem),
+            None => write!(f, "{}: {}", self.file, self.problem),
+        }
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+/// What is wrong with a rule file. Texts that envoyproxy/ratelimit has are kept, so that whoever looks
+/// for them in logs still finds them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The source could not be read.
+    Unreadable {
+        /// What the system answered.
+        reason: String,
+    },
+    /// More bytes than a file may have.
+    TooLarge {
+        /// The most that is accepted.
+        most: usize,
+    },
+    /// Bytes that are no UTF-8.
+    NotUtf8,
+    /// No YAML.
+    Syntax {
+        /// What the parser says.
+        reason: String,
+    },
+    /// Lists and maps are nested too deeply.
+    TooDeep {
+        /// The deepest that is accepted.
+        most: usize,
+    },
+    /// Too many values, aliases counted as often as they are used.
+    TooManyNodes {
+        /// The most that are accepted.
+        most: usize,
+    },
+    /// An alias of something that is not there, or not finished.
+    BadAlias,
+    /// A second document in one file.
+    SecondDocument,
+    /// A list where a map is needed, or the like.
+    Kind {
+        /// The key whose value it is.
+        key: &'static str,
+        /// What is needed.
+        accepted: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A list holds something else than maps.
+    NotAMap {
+        /// What it holds.
+        found: String,
+    },
+    /// A key that is a list or a map.
+    KeyNotText,
+    /// A key that nothing here has.
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The keys that would be accepted.
+        accepted: &'static [&'static str],
+    },
+    /// The same key twice in one map.
+    DuplicateKey {
+        /// The key.
+        key: String,
+        /// Where it stands first.
+        first: Position,
+    },
+    /// A value that a key cannot have.
+    Value {
+        /// The key.
+        key: &'static str,
+        /// The value.
+        found: String,
+        /// What would be accepted.
+        accepted: &'static str,
+    },
+    /// A key that is needed.
+    Missing {
+        /// The key, or the keys of which one is needed.
+        key: &'static str,
+    },
+    /// Two keys that exclude each other.
+    Together {
+        /// One.
+        key: &'static str,
+        /// The other.
+        with: &'static str,
+    },
+    /// A domain that is absent or empty.
+    EmptyDomain,
+    /// The same domain in two files.
+    DuplicateDomain {
+        /// The domain.
+        domain: String,
+        /// The file that has it first.
+        first: String,
+    },
+    /// A descriptor without a key.
+    EmptyKey,
+    /// Two descriptors that the same requests would match.
+    DuplicateDescriptor {
+        /// The domain and the keys and values from the root, as `domain.key_value.key`.
+        path: String,
+        /// Where it stands first: the file, if it is another, and the place.
+        first: String,
+    },
+    /// A unit of time that does not exist.
+    BadUnit {
+        /// What was found.
+        unit: String,
+    },
+    /// Both unlimited and limited.
+    UnlimitedUnit,
+    /// An entry of `replaces` without a name.
+    EmptyReplaces,
+    /// A rule that replaces itself.
+    ReplacesItself {
+        /// Its name.
+        name: String,
+    },
+    /// `share_threshold` where no value can be shared.
+    ShareWithoutWildcard,
+    /// The limit cannot be computed.
+    Policy {
+        /// What the core says.
+        error: PolicyError,
+    },
+    /// The limit's table cannot be built.
+    Table {
+        /// The limit, as a policy's text.
+        policy: String,
+        /// What the core says.
+        error: BuildError,
+    },
+    /// All tables together would be too large.
+    TooMuchMemory {
+        /// What is needed, in bytes.
+        bytes: u64,
+        /// The most that is accepted, in bytes.
+        most: u64,
+    },
+    /// Something that is planned, and not there.
+    NotBuilt {
+        /// What was asked for.
+        found: &'static str,
+        /// What is there instead.
+        accepted: &'static str,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { .. }
+            | Self::TooLarge { .. }
+            | Self::NotUtf8
+            | Self::Syntax { .. }
+            | Self::TooDeep { .. }
+            | Self::TooManyNodes { .. }
+            | Self::BadAlias
+            | Self::SecondDocument
+            | Self::KeyNotText => self.describe_text(f),
+            Self::Policy { .. }
+            | Self::Table { .. }
+            | Self::TooMuchMemory { .. }
+            | Self::NotBuilt { .. } => self.describe_limit(f),
+            _ => self.describe_rule(f),
+        }
+    }
+}
+
+impl Problem {
+    /// Problems of the text itself.
+    fn describe_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
+            Self::TooLarge { most } => {
+                write!(f, "is larger than {most} bytes; divide it into several domains")
+            }
+            Self::NotUtf8 => f.write_str("holds bytes that are no UTF-8; save it as UTF-8"),
+            Self::Syntax { reason } => write!(f, "error loading config file: {reason}"),
+            Self::TooDeep { most } => {
+                write!(f, "is nested too deeply; at most {most} lists and maps in each other")
+            }
+            Self::TooManyNodes { most } => write!(
+                f,
+                "holds too many values, aliases counted each time; at most {most}, in several files"
+            ),
+            Self::BadAlias => f.write_str("an alias stands before the end of what it names"),
+            Self::SecondDocument => {
+                f.write_str("a second document begins here; write one domain per file")
+            }
+            _ => f.write_str("config error, key is not of type string: a list or a map"),
+        }
+    }
+
+    /// Problems of a rule's numbers.
+    fn describe_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy { error } => write!(f, "{error}"),
+            Self::Table { policy, error } => write!(f, "no table can hold {policy}: {error}"),
+            Self::TooMuchMemory { bytes, most } => write!(
+                f,
+                "with this rule the tables need {bytes} bytes and {most} are allowed; lower the \
+                 capacity of some rules, or raise the allowance"
+            ),
+            Self::NotBuilt { found, accepted } => {
+                write!(f, "{found} is not there yet; use {accepted}")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Problems of what the rules say.
+    fn describe_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind { key, accepted, found } => {
+                write!(f, "{key} is {found}; it must be {accepted}")
+            }
+            Self::NotAMap { found } => write!(
+                f,
+                "config error, yaml file contains list of type other than map: {found}; begin each \
+                 entry with a key, as in - key: user"
+            ),
+            Self::UnknownKey { key, accepted } => {
+                write!(f, "config error, unknown key '{key}'; use one of {}", accepted.join(", "))
+            }
+            Self::DuplicateKey { key, first } => {
+                write!(f, "key '{key}' is here twice, first at {first}; leave one out")
+            }
+            Self::Value { key, found, accepted } => {
+                write!(f, "error checking config: {key} {found} is not understood; use {accepted}")
+            }
+            Self::Missing { key } => write!(f, "{key} is missing"),
+            Self::Together { key, with } => {
+                write!(f, "{key} and {with} exclude each other; leave one out")
+            }
+            Self::EmptyDomain => {
+                f.write_str("config file cannot have empty domain; write domain: and a name")
+            }
+            Self::DuplicateDomain { domain, first } => write!(
+                f,
+                "duplicate domain '{domain}' in config file, first in {first}; write all of it in one \
+                 file, or allow domains to be merged"
+            ),
+            Self::EmptyKey => f.write_str("descriptor has empty key; write key: and a name"),
+            Self::DuplicateDescriptor { path, first } => write!(
+                f,
+                "duplicate descriptor composite key '{path}', first at {first}; leave one out"
+            ),
+            Self::BadUnit { unit } => write!(
+                f,
+                "invalid rate limit unit '{unit}'; use second, minute, hour, day, week, month or \
+                 year, or leave unit out and write window: 30s"
+            ),
+            Self::UnlimitedUnit => {
+                f.write_str("should not specify rate limit unit when unlimited; leave one out")
+            }
+            Self::EmptyReplaces => {
+                f.write_str("should not have an empty replaces entry; write - name: and a rule's name")
+            }
+            Self::ReplacesItself { name } => write!(
+                f,
+                "replaces should not contain name of same descriptor: '{name}' would never count"
+            ),
+            Self::ShareWithoutWildcard => f.write_str(
+                "share_threshold shares one limit between all values that a * matches, and there is \
+                 no * in this value",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A problem at a place, in a file that whoever reads it does not know by name.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) at: Position,
+    pub(crate) problem: Problem,
+}
+
+impl Fault {
+    pub(crate) fn in_file(self, file: &str) -> RuleError {
+        RuleError { file: file.to_owned(), at: Some(self.at), problem: self.problem }
+    }
+}

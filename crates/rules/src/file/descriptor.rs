@@ -1,0 +1,197 @@
+//! A descriptor of a rule file: a key, perhaps a value, perhaps a limit, and descriptors below it.
+
+use super::fields::{Fields, value};
+use super::limit::{self, LimitKind, LimitText};
+use super::metadata::Metadata;
+use crate::error::{Fault, Position, Problem};
+use crate::yaml::Node;
+
+const KEYS: &[&str] = &[
+    "key",
+    "value",
+    "rate_limit",
+    "limits",
+    "descriptors",
+    "shadow_mode",
+    "quota_mode",
+    "detailed_metric",
+    "value_to_metric",
+    "share_threshold",
+    "metadata",
+    "capacity",
+    "on_error",
+    "accuracy",
+];
+
+/// What a descriptor says.
+#[derive(Clone, Debug)]
+pub(crate) struct DescriptorText {
+    pub(crate) at: Position,
+    pub(crate) key: String,
+    pub(crate) value: Option<String>,
+    /// `None` if nothing is said about limits: such a request is let through uncounted.
+    pub(crate) rule: Option<RuleSpec>,
+    pub(crate) share_threshold: bool,
+    pub(crate) children: Vec<DescriptorText>,
+}
+
+/// What a descriptor with a limit says about it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleSpec {
+    /// None at all if unlimited.
+    pub(crate) limits: Vec<LimitText>,
+    /// Of an unlimited rule; limits have names of their own.
+    pub(crate) name: Option<String>,
+    pub(crate) replaces: Vec<String>,
+    pub(crate) traits: Traits,
+    pub(crate) capacity: Option<usize>,
+    pub(crate) metadata: Option<Metadata>,
+}
+
+/// What holds for a rule as a whole, beside its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traits {
+    pub(crate) shadow_mode: bool,
+    pub(crate) quota_mode: bool,
+    pub(crate) detailed_metric: bool,
+    pub(crate) value_to_metric: bool,
+    pub(crate) on_error: OnError,
+    pub(crate) accuracy: Accuracy,
+}
+
+/// What a rule answers while the store that it is counted in cannot be asked. Limits in this process are
+/// always there: it matters only where rules are counted elsewhere.
+///
+/// ```
+/// assert_eq!(tollgate_rules::OnError::default(), tollgate_rules::OnError::Local);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnError {
+    /// Decide by this node's share of the limit.
+    #[default]
+    Local,
+    /// Let everything through.
+    Allow,
+    /// Let nothing through.
+    Deny,
+}
+
+/// How exactly a rule is counted over several nodes. In one process every decision is exact.
+///
+/// ```
+/// assert_eq!(tollgate_rules::Accuracy::default(), tollgate_rules::Accuracy::Leased);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Accuracy {
+    /// Each decision asks the store.
+    Exact,
+    /// Units are taken from the store in batches, ahead of their use.
+    #[default]
+    Leased,
+    /// Decisions are local, and reported afterwards.
+    Async,
+}
+
+pub(super) fn read_all(nodes: &[Node]) -> Result<Vec<DescriptorText>, Fault> {
+    nodes.iter().map(read).collect()
+}
+
+fn read(node: &Node) -> Result<DescriptorText, Fault> {
+    let fields = Fields::of(node, "descriptors", KEYS)?;
+    let Some(key) = fields.text("key")?.filter(|key| !key.is_empty()) else {
+        return Err(Fault { at: node.at, problem: Problem::EmptyKey });
+    };
+    let value = fields.text("value")?.filter(|value| !value.is_empty()).map(str::to_owned);
+    let share_threshold = fields.truth("share_threshold")?;
+    if share_threshold && !value.as_ref().is_some_and(|value| value.contains('*')) {
+        return Err(Fault { at: node.at, problem: Problem::ShareWithoutWildcard });
+    }
+    Ok(DescriptorText {
+        at: node.at,
+        key: key.to_owned(),
+        value,
+        rule: read_rule(&fields)?,
+        share_threshold,
+        children: read_all(fields.maps("descriptors")?)?,
+    })
+}
+
+fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
+    let mut rule = RuleSpec {
+        traits: read_traits(fields)?,
+        capacity: read_capacity(fields)?,
+        metadata: fields.get("metadata").map(Metadata::of).transpose()?,
+        ..RuleSpec::default()
+    };
+    let stacked = fields.maps("limits")?;
+    match (fields.get("rate_limit"), stacked) {
+        (None, []) => return Ok(None),
+        (Some(_), [first, ..]) => {
+            let problem = Problem::Together { key: "limits", with: "rate_limit" };
+            return Err(Fault { at: first.at, problem });
+        }
+        (Some(node), []) => match limit::read(node)? {
+            LimitKind::Limited(limit) => rule.add(limit),
+            LimitKind::Unlimited { name, replaces } => {
+                (rule.name, rule.replaces) = (name, replaces);
+            }
+        },
+        (None, nodes) => {
+            for node in nodes {
+                match limit::read(node)? {
+                    LimitKind::Limited(limit) => rule.add(limit),
+                    LimitKind::Unlimited { .. } => {
+                        let problem = Problem::Together { key: "unlimited", with: "limits" };
+                        return Err(Fault { at: node.at, problem });
+                    }
+                }
+            }
+        }
+    }
+    Ok(Some(rule))
+}
+
+impl RuleSpec {
+    fn add(&mut self, mut limit: LimitText) {
+        self.replaces.append(&mut limit.replaces);
+        self.limits.push(limit);
+    }
+}
+
+fn read_traits(fields: &Fields<'_>) -> Result<Traits, Fault> {
+    let on_error = match fields.scalar("on_error")? {
+        None => OnError::default(),
+        Some((scalar, at)) => match scalar.text.as_str() {
+            "local" => OnError::Local,
+            "allow" => OnError::Allow,
+            "deny" => OnError::Deny,
+            _ => return Err(value(scalar, at, "on_error", "local, allow or deny")),
+        },
+    };
+    let accuracy = match fields.scalar("accuracy")? {
+        None => Accuracy::default(),
+        Some((scalar, at)) => match scalar.text.as_str() {
+            "exact" => Accuracy::Exact,
+            "leased" => Accuracy::Leased,
+            "async" => Accuracy::Async,
+            _ => return Err(value(scalar, at, "accuracy", "exact, leased or async")),
+        },
+    };
+    Ok(Traits {
+        shadow_mode: fields.truth("shadow_mode")?,
+        quota_mode: fields.truth("quota_mode")?,
+        detailed_metric: fields.truth("detailed_metric")?,
+        value_to_metric: fields.truth("value_to_metric")?,
+        on_error,
+        accuracy,
+    })
+}
+
+fn read_capacity(fields: &Fields<'_>) -> Result<Option<usize>, Fault> {
+    const ACCEPTED: &str = "the number of keys that are limited at one time, from 1, as in 100000";
+    let capacity = fields.number("capacity", ACCEPTED)?;
+    match (capacity, fields.scalar("capacity")?) {
+        (Some(0), Some((scalar, at))) => Err(value(scalar, at, "capacity", ACCEPTED)),
+        _ => Ok(capacity),
+    }
+}

@@ -1,0 +1,151 @@
+//! A map whose keys are known: each at most once, none that nobody reads.
+
+use crate::error::{Fault, Position, Problem};
+use crate::yaml::{Data, Key, Node, Scalar};
+
+/// The pairs of a map, merge keys (`<<`) resolved.
+#[derive(Debug)]
+pub(crate) struct Fields<'n> {
+    pub(crate) at: Position,
+    pairs: Vec<(&'n Key, &'n Node)>,
+}
+
+impl<'n> Fields<'n> {
+    /// `key` is whose value it is.
+    pub(crate) fn of(
+        node: &'n Node,
+        key: &'static str,
+        accepted: &'static [&'static str],
+    ) -> Result<Self, Fault> {
+        let mut fields = Self { at: node.at, pairs: Vec::new() };
+        for (name, value) in map_of(node, key)? {
+            if name.text == "<<" {
+                continue;
+            }
+            if !accepted.contains(&name.text.as_str()) {
+                let problem = Problem::UnknownKey { key: name.text.clone(), accepted };
+                return Err(Fault { at: name.at, problem });
+            }
+            if let Some((first, _)) = fields.pairs.iter().find(|(first, _)| first.text == name.text)
+            {
+                let problem = Problem::DuplicateKey { key: name.text.clone(), first: first.at };
+                return Err(Fault { at: name.at, problem });
+            }
+            fields.pairs.push((name, value));
+        }
+        fields.merge(node, key, accepted)?;
+        Ok(fields)
+    }
+
+    /// What `<<` names counts where the map itself is silent; of several, the first.
+    fn merge(
+        &mut self,
+        node: &'n Node,
+        key: &'static str,
+        accepted: &'static [&'static str],
+    ) -> Result<(), Fault> {
+        for (name, value) in map_of(node, key)? {
+            if name.text != "<<" {
+                continue;
+            }
+            let merged = match &value.data {
+                Data::List(items) => items.iter().collect(),
+                _ => vec![value],
+            };
+            for map in merged {
+                for (name, value) in Self::of(map, "<<", accepted)?.pairs {
+                    if self.pairs.iter().all(|(first, _)| first.text != name.text) {
+                        self.pairs.push((name, value));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a key; a value that is empty is none.
+    pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
+        let (_, node) = self.pairs.iter().find(|(name, _)| name.text == key)?;
+        let is_null = matches!(&node.data, Data::Scalar(scalar) if scalar.is_null());
+        (!is_null).then_some(node)
+    }
+
+    pub(crate) fn scalar(
+        &self,
+        key: &'static str,
+    ) -> Result<Option<(&'n Scalar, Position)>, Fault> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Node { at, data: Data::Scalar(scalar) }) => Ok(Some((scalar, *at))),
+            Some(node) => Err(kind(node, key, "a single value")),
+        }
+    }
+
+    /// Text as it is written; numbers and truths are text, too.
+    pub(crate) fn text(&self, key: &'static str) -> Result<Option<&'n str>, Fault> {
+        Ok(self.scalar(key)?.map(|(scalar, _)| scalar.text.as_str()))
+    }
+
+    /// The words of YAML 1.1, since that is what files for envoyproxy/ratelimit are read as.
+    pub(crate) fn truth(&self, key: &'static str) -> Result<bool, Fault> {
+        let Some((scalar, at)) = self.scalar(key)? else { return Ok(false) };
+        match scalar.text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "y" if scalar.plain => Ok(true),
+            "false" | "no" | "off" | "n" if scalar.plain => Ok(false),
+            _ => Err(value(scalar, at, key, "true or false")),
+        }
+    }
+
+    /// A whole number in digits alone.
+    pub(crate) fn number<N: std::str::FromStr>(
+        &self,
+        key: &'static str,
+        accepted: &'static str,
+    ) -> Result<Option<N>, Fault> {
+        let Some((scalar, at)) = self.scalar(key)? else { return Ok(None) };
+        let in_digits = !scalar.text.is_empty() && scalar.text.bytes().all(|b| b.is_ascii_digit());
+        match scalar.text.parse() {
+            Ok(number) if in_digits => Ok(Some(number)),
+            _ => Err(value(scalar, at, key, accepted)),
+        }
+    }
+
+    /// The items of a list of maps.
+    pub(crate) fn maps(&self, key: &'static str) -> Result<&'n [Node], Fault> {
+        let items = match self.get(key) {
+            None => return Ok(&[]),
+            Some(Node { data: Data::List(items), .. }) => items,
+            Some(node) => return Err(kind(node, key, "a list")),
+        };
+        for item in items {
+            let found = match &item.data {
+                Data::Map(_) => continue,
+                Data::Scalar(scalar) => scalar.text.clone(),
+                Data::List(_) => item.kind().to_owned(),
+            };
+            return Err(Fault { at: item.at, problem: Problem::NotAMap { found } });
+        }
+        Ok(items)
+    }
+}
+
+fn map_of<'n>(node: &'n Node, key: &'static str) -> Result<&'n [(Key, Node)], Fault> {
+    match &node.data {
+        Data::Map(pairs) => Ok(pairs),
+        _ => Err(kind(node, key, "a map")),
+    }
+}
+
+fn kind(node: &Node, key: &'static str, accepted: &'static str) -> Fault {
+    Fault { at: node.at, problem: Problem::Kind { key, accepted, found: node.kind() } }
+}
+
+pub(crate) fn value(
+    found: &Scalar,
+    at: Position,
+    key: &'static str,
+    accepted: &'static str,
+) -> Fault {
+    let found = format!("'{}'", found.text.escape_debug());
+    Fault { at, problem: Problem::Value { key, found, accepted } }
+}

@@ -1,0 +1,225 @@
+//! One limit of a rule: what stands under `rate_limit`, or in one entry of `limits`.
+
+use std::time::Duration;
+
+use tollgate::{Policy, Quota};
+
+use super::fields::{Fields, value};
+use crate::error::{Fault, Position, Problem};
+use crate::unit::Unit;
+use crate::yaml::Node;
+
+const KEYS: &[&str] = &[
+    "unit",
+    "requests_per_unit",
+    "unlimited",
+    "name",
+    "replaces",
+    "algorithm",
+    "burst",
+    "window",
+    "mode",
+    "count_rejected",
+    "penalty",
+];
+
+const REQUESTS: &str = "a whole number from 0 to 4294967295 in digits, as in 100";
+
+/// What one limit says.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitText {
+    pub(crate) at: Position,
+    pub(crate) requests: u32,
+    pub(crate) window: Duration,
+    pub(crate) unit: Option<Unit>,
+    pub(crate) name: Option<String>,
+    pub(crate) replaces: Vec<String>,
+    /// `None` if nothing is to pass.
+    pub(crate) policy: Option<Policy>,
+    /// Whether the file names an algorithm: without one it means what it means to envoyproxy/ratelimit.
+    pub(crate) is_plain: bool,
+}
+
+/// A limit, or none by name.
+#[derive(Clone, Debug)]
+pub(crate) enum LimitKind {
+    Limited(LimitText),
+    Unlimited { name: Option<String>, replaces: Vec<String> },
+}
+
+/// What a policy's text is put together from.
+#[derive(Clone, Copy, Debug, Default)]
+struct PolicyParts<'a> {
+    algorithm: &'a str,
+    requests: u32,
+    period: &'a str,
+    burst: Option<u64>,
+    soft: Option<&'a str>,
+    /// Empty if there is no longest wait.
+    count_denied: Option<&'a str>,
+    penalty: Option<&'a str>,
+}
+
+impl PolicyParts<'_> {
+    /// As the core reads it: `<algorithm> <requests>/<period> [burst <n>] [option] [at the limit]`.
+    fn text(&self) -> String {
+        let mut words = self.algorithm.split_whitespace();
+        let name = words.next().unwrap_or("fixed-window");
+        let mut text = format!("{name} {}/{}", self.requests, self.period);
+        if let Some(burst) = self.burst {
+            text += &format!(" burst {burst}");
+        }
+        for option in words {
+            text = text + " " + option;
+        }
+        for (word, given) in
+            [("soft", self.soft), ("count-denied", self.count_denied), ("penalty", self.penalty)]
+        {
+            if let Some(given) = given {
+                text = format!("{text} {word} {given}").trim_end().to_owned();
+            }
+        }
+        text
+    }
+}
+
+pub(super) fn read(node: &Node) -> Result<LimitKind, Fault> {
+    let fields = Fields::of(node, "rate_limit", KEYS)?;
+    let name = fields.text("name")?.filter(|name| !name.is_empty()).map(str::to_owned);
+    let replaces = read_replaces(&fields, name.as_deref())?;
+    if fields.truth("unlimited")? {
+        read_unlimited(&fields)?;
+        return Ok(LimitKind::Unlimited { name, replaces });
+    }
+    let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
+    let (unit, period) = read_period(&fields)?;
+    let parts = PolicyParts { requests, period, ..read_parts(&fields)? };
+    let policy_error = |error| Fault { at: node.at, problem: Problem::Policy { error } };
+    // A rule that lets nothing pass still says in which unit; the core has no quota of 0.
+    let of_one = format!("1/{period}").parse::<Quota>().map_err(policy_error)?;
+    let policy = match requests {
+        0 => None,
+        _ => Some(parts.text().parse().map_err(policy_error)?),
+    };
+    let window = of_one.period();
+    let unit = unit.or_else(|| Unit::of_length(window));
+    let is_plain = fields.get("algorithm").is_none();
+    let at = node.at;
+    Ok(LimitKind::Limited(LimitText {
+        at,
+        requests,
+        window,
+        unit,
+        name,
+        replaces,
+        policy,
+        is_plain,
+    }))
+}
+
+/// Nothing that limits stands beside `unlimited`.
+fn read_unlimited(fields: &Fields<'_>) -> Result<(), Fault> {
+    if let Some(unit) = fields.get("unit") {
+        return Err(Fault { at: unit.at, problem: Problem::UnlimitedUnit });
+    }
+    for key in ["window", "algorithm", "burst", "mode", "count_rejected", "penalty"] {
+        if let Some(found) = fields.get(key) {
+            let problem = Problem::Together { key, with: "unlimited" };
+            return Err(Fault { at: found.at, problem });
+        }
+    }
+    Ok(())
+}
+
+fn read_period<'n>(fields: &Fields<'n>) -> Result<(Option<Unit>, &'n str), Fault> {
+    match (fields.scalar("unit")?, fields.text("window")?) {
+        (Some((_, at)), Some(_)) => {
+            Err(Fault { at, problem: Problem::Together { key: "unit", with: "window" } })
+        }
+        (None, Some(window)) => Ok((None, window)),
+        (None, None) => {
+            Err(Fault { at: fields.at, problem: Problem::BadUnit { unit: String::new() } })
+        }
+        (Some((scalar, at)), None) => match scalar.text.parse::<Unit>() {
+            Ok(unit) => Ok((Some(unit), unit.period())),
+            Err(_) => {
+                let unit = scalar.text.escape_debug().to_string();
+                Err(Fault { at, problem: Problem::BadUnit { unit } })
+            }
+        },
+    }
+}
+
+/// What is ours: everything of the policy but its rate.
+fn read_parts<'n>(fields: &Fields<'n>) -> Result<PolicyParts<'n>, Fault> {
+    let burst = fields.number("burst", "a whole number in digits, as in 20")?;
+    let soft = match fields.scalar("mode")? {
+        None => None,
+        Some((scalar, at)) => match scalar.text.split_once(' ') {
+            None if scalar.text == "hard" => None,
+            None if scalar.text == "elastic" => {
+                let problem = Problem::NotBuilt {
+                    found: "mode: elastic",
+                    accepted: "hard, or soft with a share, as in soft 5%",
+                };
+                return Err(Fault { at, problem });
+            }
+            Some(("soft", share)) => Some(share),
+            _ => {
+                return Err(value(scalar, at, "mode", "hard, or soft with a share, as in soft 5%"));
+            }
+        },
+    };
+    let count_denied = match fields.scalar("count_rejected")? {
+        None => None,
+        // true or false, or the longest wait that counting may lead to.
+        Some((scalar, _)) if scalar.text.starts_with(|first: char| first.is_ascii_digit()) => {
+            Some(scalar.text.as_str())
+        }
+        Some(_) => fields.truth("count_rejected")?.then_some(""),
+    };
+    let penalty = fields.text("penalty")?;
+    let algorithm = fields.text("algorithm")?.unwrap_or_default();
+    Ok(PolicyParts { algorithm, burst, soft, count_denied, penalty, ..PolicyParts::default() })
+}
+
+fn read_replaces(fields: &Fields<'_>, own_name: Option<&str>) -> Result<Vec<String>, Fault> {
+    let mut names = Vec::new();
+    for item in fields.maps("replaces")? {
+        let entry = Fields::of(item, "replaces", &["name"])?;
+        let Some(name) = entry.text("name")?.filter(|name| !name.is_empty()) else {
+            return Err(Fault { at: item.at, problem: Problem::EmptyReplaces });
+        };
+        if own_name == Some(name) {
+            let problem = Problem::ReplacesItself { name: name.to_owned() };
+            return Err(Fault { at: item.at, problem });
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policys_text_is_put_together_in_the_cores_order() {
+        let plain = PolicyParts { requests: 100, period: "m", ..PolicyParts::default() };
+        assert_eq!(plain.text(), "fixed-window 100/m");
+        let all = PolicyParts {
+            algorithm: "segmented-window x6",
+            burst: Some(20),
+            soft: Some("5%"),
+            count_denied: Some(""),
+            penalty: Some("10m after 5"),
+            ..plain
+        };
+        assert_eq!(
+            all.text(),
+            "segmented-window 100/m burst 20 x6 soft 5% count-denied penalty 10m after 5"
+        );
+        let waits = PolicyParts { algorithm: "gcra", count_denied: Some("30s"), ..plain };
+        assert_eq!(waits.text(), "gcra 100/m count-denied 30s");
+    }
+}

@@ -1,0 +1,48 @@
+//! A rule file, from its text to what it says. Nothing is compiled here.
+
+mod descriptor;
+mod fields;
+mod limit;
+mod metadata;
+
+use crate::error::{Fault, Position, Problem};
+use crate::yaml::{self, Data};
+
+pub use descriptor::{Accuracy, OnError};
+pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits};
+use fields::Fields;
+pub(crate) use limit::LimitText;
+pub use metadata::Metadata;
+
+/// Of one file: a ConfigMap of Kubernetes is at most as large.
+pub(crate) const MOST_BYTES: usize = 1 << 20;
+
+/// What a rule file says.
+#[derive(Clone, Debug)]
+pub(crate) struct RuleFile {
+    pub(crate) at: Position,
+    pub(crate) domain: String,
+    pub(crate) descriptors: Vec<DescriptorText>,
+}
+
+pub(crate) fn read(text: &[u8]) -> Result<RuleFile, Fault> {
+    let start = Position { line: 1, column: 1 };
+    if text.len() > MOST_BYTES {
+        return Err(Fault { at: start, problem: Problem::TooLarge { most: MOST_BYTES } });
+    }
+    let Ok(text) = std::str::from_utf8(text) else {
+        return Err(Fault { at: start, problem: Problem::NotUtf8 });
+    };
+    let node = yaml::parse(text)?;
+    if let Data::Scalar(scalar) = &node.data
+        && scalar.is_null()
+    {
+        return Err(Fault { at: start, problem: Problem::EmptyDomain });
+    }
+    let fields = Fields::of(&node, "the file", &["domain", "descriptors"])?;
+    let Some(domain) = fields.text("domain")?.filter(|domain| !domain.is_empty()) else {
+        return Err(Fault { at: node.at, problem: Problem::EmptyDomain });
+    };
+    let descriptors = descriptor::read_all(fields.maps("descriptors")?)?;
+    Ok(RuleFile { at: node.at, domain: domain.to_owned(), descriptors })
+}

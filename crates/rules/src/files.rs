@@ -1,0 +1,165 @@
+//! [`FileSource`]: rules from a directory, watched.
+//!
+//! Kubernetes mounts a ConfigMap as links into a directory `..data`, itself a link, and changes all files
+//! at once by renaming a new `..data` into place. So names that begin with a dot are not read, links are
+//! followed, and what is watched is the directory and not the files: the renaming happens in it. Where the
+//! directory itself is a link that is swapped, the one above it tells.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+
+use crate::error::{Problem, RuleError};
+use crate::file::MOST_BYTES;
+use crate::source::{Changed, RuleSource, RuleText};
+
+/// Of all files together.
+const MOST_BYTES_TOGETHER: usize = 64 << 20;
+
+/// Rules from a file, or from all files of a directory whose names end in `.yaml` or `.yml` and do not
+/// begin with a dot, in the order of their names.
+///
+/// ```
+/// use tollgate_rules::{FileSource, RuleSource};
+/// let error = FileSource::new("no/such/rules").read().unwrap_err();
+/// assert!(error.to_string().starts_with("no/such/rules: cannot be read: "));
+/// ```
+#[derive(Debug)]
+pub struct FileSource {
+    path: PathBuf,
+    watching: Option<Watching>,
+}
+
+#[derive(Debug)]
+struct Watching {
+    watcher: RecommendedWatcher,
+    /// The directory that is watched for changes of files, all links resolved.
+    directory: PathBuf,
+}
+
+impl FileSource {
+    /// Of this path. Whether it is there is seen when it is read.
+    ///
+    /// ```
+    /// let source = tollgate_rules::FileSource::new("examples/rules");
+    /// assert_eq!(source.path().to_str(), Some("examples/rules"));
+    /// ```
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), watching: None }
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, RuleError> {
+        if self.path.metadata().map_err(|error| unreadable(&self.path, &error))?.is_file() {
+            return Ok(vec![self.path.clone()]);
+        }
+        let mut files = Vec::new();
+        for entry in self.path.read_dir().map_err(|error| unreadable(&self.path, &error))? {
+            let path = entry.map_err(|error| unreadable(&self.path, &error))?.path();
+            if is_rule_file(&path) {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Where a file of the path would change: the directory, links resolved.
+    fn directory(&self) -> Option<PathBuf> {
+        let path = if self.path.is_file() { parent(&self.path) } else { self.path.clone() };
+        path.canonicalize().ok()
+    }
+}
+
+impl RuleSource for FileSource {
+    fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
+        let now = self.directory();
+        if let (Some(watching), Some(now)) = (&mut self.watching, now)
+            && watching.directory != now
+        {
+            // A link was swapped: what it named before is of no interest any more.
+            let _ = watching.watcher.unwatch(&watching.directory);
+            if watching.watcher.watch(&now, RecursiveMode::NonRecursive).is_ok() {
+                watching.directory = now;
+            }
+        }
+        let mut texts: Vec<RuleText> = Vec::new();
+        let mut together = 0;
+        for path in self.files()? {
+            let bytes = read_bounded(&path)?;
+            together += bytes.len();
+            if together > MOST_BYTES_TOGETHER {
+                let problem = Problem::TooLarge { most: MOST_BYTES_TOGETHER };
+                return Err(RuleError { file: name(&self.path), at: None, problem });
+            }
+            texts.push(RuleText::new(name(&path), bytes));
+        }
+        Ok(texts)
+    }
+
+    fn watch(&mut self, changed: Changed) -> Result<(), RuleError> {
+        let refused = |error: notify::Error| {
+            let reason = format!("no watch ({error}); changes are found by polling");
+            RuleError { file: name(&self.path), at: None, problem: Problem::Unreadable { reason } }
+        };
+        let on_event = move |event: Result<Event, notify::Error>| {
+            if event.map_or(true, |event| is_change(event.kind)) {
+                changed.notify();
+            }
+        };
+        let mut watcher = notify::recommended_watcher(on_event).map_err(refused)?;
+        let directory = self.directory().unwrap_or_else(|| self.path.clone());
+        watcher.watch(&directory, RecursiveMode::NonRecursive).map_err(refused)?;
+        if self.path.is_symlink() {
+            watcher.watch(&parent(&self.path), RecursiveMode::NonRecursive).map_err(refused)?;
+        }
+        self.watching = Some(Watching { watcher, directory });
+        Ok(())
+    }
+}
+
+/// Reading a file is an event, too, and would have it read again and again.
+fn is_change(kind: EventKind) -> bool {
+    !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
+}
+
+fn is_rule_file(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    is_yaml && !is_hidden && path.is_file()
+}
+
+/// One byte more than a file may have tells that it has too many.
+fn read_bounded(path: &Path) -> Result<Vec<u8>, RuleError> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let read = file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(path, &error))?;
+    Ok(bytes)
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cold]
+fn unreadable(path: &Path, error: &std::io::Error) -> RuleError {
+    let reason = format!("{error}; give a directory of .yaml files");
+    RuleError { file: name(path), at: None, problem: Problem::Unreadable { reason } }
+}

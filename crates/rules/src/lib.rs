@@ -1,0 +1,120 @@
+//! Rate limit rules as text, compiled to lock-free tables: which limit applies to a request, and may it go?
+//!
+//! The pipeline, each part a module and a type of its own:
+//!
+//! ```text
+//! RuleSource -> Retriever -> RuleCache -> client identifier builder -> DecisionMaker
+//! texts         when they    compiled,    what a rule leaves open,     all limits of
+//!               change       replaced     as bytes                     a request, or none
+//!                            at once
+//! ```
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tollgate_rules::{Code, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+//!
+//! let text = "
+//! domain: shop
+//! descriptors:
+//!   - key: user                 # every user has a limit of its own
+//!     rate_limit: {unit: minute, requests_per_unit: 60}
+//!     descriptors:
+//!       - key: path
+//!         value: /login*
+//!         rate_limit: {window: 10m, requests_per_unit: 5, algorithm: gcra, burst: 3}
+//! ";
+//! let cache = Arc::new(RuleCache::new(Settings::default()));
+//! cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+//! let maker = DecisionMaker::new(cache)?;
+//!
+//! let [user, login] = [[("user", "alice")].as_slice(), &[("user", "alice"), ("path", "/login?next=/")]];
+//! let descriptors = [Descriptor::new(user), Descriptor::new(login)];
+//! let request = Request::new("shop", &descriptors);
+//! for _ in 0..3 {
+//!     assert_eq!(maker.check(&request)?.code(), Code::Ok);
+//! }
+//! let denied = maker.check(&request)?;
+//! assert_eq!(denied.code(), Code::OverLimit);
+//! // The minute was not charged for what did not go.
+//! assert_eq!(denied.statuses()[0].remaining, 57);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The language
+//! Files of envoyproxy/ratelimit mean here what they mean there: `domain`, `descriptors`, `key`, `value`
+//! (with `*`), `rate_limit` (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`,
+//! `quota_mode`, `share_threshold`, `detailed_metric`, `value_to_metric` and `metadata`. Matching is theirs,
+//! too: per entry the exact value, then patterns in the order of the file, then the key alone; no way
+//! back; a limit counts at a descriptor's last entry. Added are, under `rate_limit`:
+//!
+//! | Key | Means |
+//! |---|---|
+//! | `window: 30s` | in place of `unit`: any length, as a policy's period |
+//! | `algorithm: gcra` | any of the core's, with its option, as in `sliding-window strict`. Without it: fixed windows of the UTC clock |
+//! | `burst: 20` | the most at once, under `gcra` |
+//! | `mode: soft 5%` | admits that much more; `hard` is the default |
+//! | `count_rejected: true` | a denied request is charged as well |
+//! | `penalty: 10m after 5` | the fifth denial in a row refuses everything for ten minutes |
+//!
+//! and beside it:
+//!
+//! | Key | Means |
+//! |---|---|
+//! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
+//! | `capacity: 100000` | the clients that are limited at one time: 14 bytes each |
+//! | `on_error`, `accuracy` | for limits over several nodes: read and kept; in one process every decision is exact |
+//!
+//! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: what the core does not
+//! know yet it refuses, with the place in the file. Merge keys and aliases of YAML are understood.
+//!
+//! # What differs from envoyproxy/ratelimit
+//! * A denied request is charged nowhere. [`Settings::compat`] decides each descriptor on its own instead,
+//!   and lets a denied one use up what was left.
+//! * Key and value are never joined: `a_b` with `c` and `a` with `b_c` are different.
+//! * Metrics hold nothing of requests: `detailed_metric` and `value_to_metric` are read, and change nothing.
+//! * More than 2.2e9 requests per second cannot be counted exactly and are refused.
+//! * Keys that stand twice in one map are refused, and a second document in one file.
+//!
+//! # Reloading
+//! [`Retriever`] reads again when a [`RuleSource`] says so and every 30 s. One bad file and the last good
+//! rules stay, all of them. A limit whose rule, quota and capacity are as before keeps what was spent; a
+//! changed one begins anew, since tables do not store keys. Rules can come from anywhere: implement
+//! [`RuleSource`].
+//!
+//! # Bounds
+//! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables
+//! are allocated when rules are loaded, [`Settings::most_table_bytes`] at most. Requests are bounded by
+//! [`Settings::most_descriptors`], `most_entries` and `most_key_bytes`.
+
+mod answer;
+mod cache;
+mod compile;
+mod decide;
+mod error;
+mod file;
+mod files;
+mod identifier;
+mod pattern;
+mod request;
+mod retriever;
+mod rule;
+mod rule_set;
+mod settings;
+mod source;
+mod tree;
+mod unit;
+mod yaml;
+
+pub use answer::{Answer, Code, CurrentLimit, Status};
+pub use cache::{LoadStatus, RuleCache};
+pub use decide::DecisionMaker;
+pub use error::{Position, Problem, RuleError};
+pub use file::{Accuracy, Metadata, OnError};
+pub use files::FileSource;
+pub use request::{Descriptor, Entry, Override, Request, RequestError};
+pub use retriever::{Refresh, Retriever, Timing};
+pub use rule::{Limit, Rule, RuleCounts};
+pub use rule_set::RuleSet;
+pub use settings::Settings;
+pub use source::{Changed, RuleSource, RuleText};
+pub use unit::{Unit, UnknownUnit};

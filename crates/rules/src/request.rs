@@ -1,0 +1,189 @@
+//! [`Request`]: what is asked, borrowed from whoever asks.
+
+use std::fmt;
+
+use crate::settings::Settings;
+use crate::unit::Unit;
+
+/// A key and a value of a descriptor. The value may be empty.
+pub type Entry<'a> = (&'a str, &'a str);
+
+/// What is asked: may a request go that these descriptors describe?
+///
+/// ```
+/// use tollgate_rules::{Descriptor, Request};
+/// let descriptors = [Descriptor::new(&[("user", "alice")])];
+/// let request = Request::new("shop", &descriptors);
+/// assert_eq!(request.hits, 1);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Whose rules apply.
+    pub domain: &'a str,
+    /// What is known about it. Each is matched against the rules by itself.
+    pub descriptors: &'a [Descriptor<'a>],
+    /// The units that it costs where a descriptor does not say otherwise. 0 counts as 1, as Envoy has it.
+    pub hits: u32,
+}
+
+/// One description of a request: keys and values, in the order of a rule's levels.
+///
+/// ```
+/// use tollgate_rules::{Descriptor, Override, Unit};
+/// let entries = [("plan", "free"), ("user", "alice")];
+/// let descriptor = Descriptor {
+///     hits: Some(5),
+///     limit: Some(Override { requests_per_unit: 10, unit: Unit::Day }),
+///     ..Descriptor::new(&entries)
+/// };
+/// assert_eq!(descriptor.entries.len(), 2);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor<'a> {
+    /// Keys and values, outermost first.
+    pub entries: &'a [Entry<'a>],
+    /// The units that it costs; `Some(0)` only asks.
+    pub hits: Option<u64>,
+    /// A limit that comes with the request, and counts in place of any rule's.
+    pub limit: Option<Override>,
+}
+
+/// A limit that comes with a request: so many in a window of the clock.
+///
+/// The same key is one count, whatever limit a request brings: a limit that differs each time makes no
+/// new count and no new metric.
+///
+/// ```
+/// use tollgate_rules::{Override, Unit};
+/// assert_eq!(Override { requests_per_unit: 10, unit: Unit::Day }.unit.length().as_secs(), 86_400);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Override {
+    /// What may pass in one window.
+    pub requests_per_unit: u32,
+    /// The length of the window.
+    pub unit: Unit,
+}
+
+impl<'a> Request<'a> {
+    /// A request that costs 1.
+    ///
+    /// ```
+    /// assert!(tollgate_rules::Request::new("shop", &[]).descriptors.is_empty());
+    /// ```
+    #[must_use]
+    pub fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
+        Self { domain, descriptors, hits: 1 }
+    }
+
+    pub(crate) fn cost(&self, descriptor: &Descriptor<'_>) -> u64 {
+        descriptor.hits.unwrap_or_else(|| u64::from(self.hits.max(1)))
+    }
+
+    /// Refuses what no rule can be asked about, or what is larger than anybody needs.
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), RequestError> {
+        if self.domain.is_empty() {
+            return Err(RequestError::EmptyDomain);
+        }
+        if self.descriptors.is_empty() {
+            return Err(RequestError::NoDescriptors);
+        }
+        let (found, most) = (self.descriptors.len(), settings.most_descriptors);
+        if found > most {
+            return Err(RequestError::TooManyDescriptors { found, most });
+        }
+        let mut bytes = self.domain.len();
+        for descriptor in self.descriptors {
+            let (found, most) = (descriptor.entries.len(), settings.most_entries);
+            if found > most {
+                return Err(RequestError::TooManyEntries { found, most });
+            }
+            let of_entries = descriptor.entries.iter().map(|(key, value)| key.len() + value.len());
+            bytes = of_entries.fold(bytes, usize::saturating_add);
+            if descriptor.limit.is_some() && settings.override_capacity == 0 {
+                return Err(RequestError::OverridesOff);
+            }
+        }
+        if bytes > settings.most_key_bytes {
+            let most = settings.most_key_bytes;
+            return Err(RequestError::TooManyBytes { found: bytes, most });
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Descriptor<'a> {
+    /// A descriptor that costs what its request costs.
+    ///
+    /// ```
+    /// assert_eq!(tollgate_rules::Descriptor::new(&[("user", "alice")]).hits, None);
+    /// ```
+    #[must_use]
+    pub fn new(entries: &'a [Entry<'a>]) -> Self {
+        Self { entries, hits: None, limit: None }
+    }
+}
+
+/// Why a request gets no decision. Nothing was charged.
+///
+/// ```
+/// use tollgate_rules::RequestError;
+/// assert_eq!(RequestError::EmptyDomain.to_string(), "rate limit domain must not be empty");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The domain is empty.
+    EmptyDomain,
+    /// There is no descriptor.
+    NoDescriptors,
+    /// More descriptors than a request may have.
+    TooManyDescriptors {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// More entries than a descriptor may have.
+    TooManyEntries {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Keys and values that are longer than they may be, all together.
+    TooManyBytes {
+        /// How many bytes there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A limit came with the request, and such limits are switched off.
+    OverridesOff,
+    /// No rules have been loaded yet.
+    NotLoaded,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyDomain => f.write_str("rate limit domain must not be empty"),
+            Self::NoDescriptors => f.write_str("rate limit descriptor list must not be empty"),
+            Self::TooManyDescriptors { found, most } => {
+                write!(f, "{found} descriptors; a request may have {most}")
+            }
+            Self::TooManyEntries { found, most } => {
+                write!(f, "{found} entries in one descriptor; it may have {most}")
+            }
+            Self::TooManyBytes { found, most } => {
+                write!(f, "{found} bytes of keys and values; a request may have {most}")
+            }
+            Self::OverridesOff => {
+                f.write_str("limits that come with requests are switched off; leave limit out")
+            }
+            Self::NotLoaded => f.write_str("no rate limit configuration loaded"),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}

@@ -1,0 +1,246 @@
+//! [`Retriever`]: reads a source again when it may have changed, and puts its rules in force.
+//!
+//! One thread, beside all requests. It wakes when the source says so, or when nothing was heard for a
+//! while; waits until what changes has settled, so that a hundred changes are one load; reads; and does
+//! nothing if the texts are those it has.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::cache::RuleCache;
+use crate::error::RuleError;
+use crate::rule_set::RuleSet;
+use crate::source::{Changed, RuleSource, RuleText};
+
+/// When a [`Retriever`] reads.
+///
+/// ```
+/// assert_eq!(tollgate_rules::Timing::default().poll.as_secs(), 30);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// At the latest after this long, whether anything was heard or not. Default: 30 s.
+    pub poll: Duration,
+    /// How long to wait after a change for others to come. Default: 100 ms; so there are at most ten
+    /// loads a second.
+    pub settle: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { poll: Duration::from_secs(30), settle: Duration::from_millis(100) }
+    }
+}
+
+/// What came of reading a source.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Refresh {
+    /// The texts are those of before, or the error is.
+    Unchanged,
+    /// These rules are in force now.
+    Loaded(Arc<RuleSet>),
+    /// The rules of before stay in force.
+    Refused(Vec<RuleError>),
+    /// The source cannot be watched: changes are found by polling alone.
+    Unwatched(RuleError),
+}
+
+/// Keeps the rules of a [`RuleCache`] those of a [`RuleSource`], until it is dropped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_rules::{FileSource, Refresh, Retriever, RuleCache, Settings, Timing};
+/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// let source = FileSource::new("no/such/rules");
+/// let retriever = Retriever::start(source, Arc::clone(&cache), Timing::default(), |refresh| {
+///     if let Refresh::Refused(errors) = refresh {
+///         eprintln!("rules stay as they are: {}", errors[0]);
+///     }
+/// })?;
+/// assert_eq!(cache.status().refused_loads, 1);
+/// retriever.changed().notify();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Retriever {
+    changed: Changed,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Retriever {
+    /// Loads once, and then goes on in a thread of its own. `observe` is told whatever comes of it, for
+    /// logs: of the first load, before this returns.
+    ///
+    /// # Errors
+    /// The system has no thread to give. Bad rules are none: they are told to `observe` and to the
+    /// [status](RuleCache::status) of the cache.
+    pub fn start(
+        mut source: impl RuleSource,
+        cache: Arc<RuleCache>,
+        timing: Timing,
+        mut observe: impl FnMut(&Refresh) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (signal, signals) = sync_channel(1);
+        let changed = Changed { signal };
+        // Before the first reading: what changes meanwhile is read again.
+        if let Err(error) = source.watch(changed.clone()) {
+            observe(&Refresh::Unwatched(error));
+        }
+        let mut loader = Loader::new(source, cache);
+        observe(&loader.refresh());
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread =
+            std::thread::Builder::new().name("tollgate-rules".into()).spawn(move || {
+                while wait(&signals, timing) && !stopped.load(Ordering::Acquire) {
+                    match loader.refresh() {
+                        Refresh::Unchanged => {}
+                        refresh => observe(&refresh),
+                    }
+                }
+            })?;
+        Ok(Self { changed, stop, thread: Some(thread) })
+    }
+
+    /// Tells it to read again: on a signal, or when somebody asks for it.
+    #[must_use]
+    pub fn changed(&self) -> Changed {
+        self.changed.clone()
+    }
+}
+
+impl Drop for Retriever {
+    fn drop(&mut self) {
+        // Release and Acquire: whoever wakes by the signal sees it. A full channel wakes, too.
+        self.stop.store(true, Ordering::Release);
+        self.changed.notify();
+        if let Some(thread) = self.thread.take() {
+            // If it panicked there is nothing left to stop.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits for a change and until it has settled, or for the time to poll. False if nobody can tell of
+/// changes any more.
+fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
+    match signals.recv_timeout(timing.poll) {
+        Ok(()) => {}
+        Err(RecvTimeoutError::Timeout) => return true,
+        Err(RecvTimeoutError::Disconnected) => return false,
+    }
+    let settled = Instant::now() + timing.settle;
+    loop {
+        let left = settled.saturating_duration_since(Instant::now());
+        match signals.recv_timeout(left) {
+            Ok(()) if !left.is_zero() => {}
+            _ => return true,
+        }
+    }
+}
+
+/// Reads, compares, loads.
+struct Loader<S> {
+    source: S,
+    cache: Arc<RuleCache>,
+    last: Option<Result<Vec<RuleText>, RuleError>>,
+}
+
+impl<S: RuleSource> Loader<S> {
+    fn new(source: S, cache: Arc<RuleCache>) -> Self {
+        Self { source, cache, last: None }
+    }
+
+    fn refresh(&mut self) -> Refresh {
+        let read = self.source.read();
+        if self.last.as_ref() == Some(&read) {
+            return Refresh::Unchanged;
+        }
+        let outcome = match &read {
+            Ok(texts) => match self.cache.load(texts) {
+                Ok(rules) => Refresh::Loaded(rules),
+                Err(errors) => Refresh::Refused(errors),
+            },
+            Err(error) => Refresh::Refused(self.cache.refuse(error.clone())),
+        };
+        self.last = Some(read);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Problem;
+    use crate::settings::Settings;
+
+    /// Gives what a test puts there.
+    struct Given(Vec<Result<Vec<RuleText>, RuleError>>);
+
+    impl RuleSource for Given {
+        fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
+            self.0.remove(0)
+        }
+    }
+
+    fn domain(name: &str) -> Result<Vec<RuleText>, RuleError> {
+        Ok(vec![RuleText::new("a.yaml", format!("domain: {name}"))])
+    }
+
+    #[test]
+    fn the_last_good_rules_stay_and_the_same_error_counts_once() {
+        let gone = || {
+            let problem = Problem::Unreadable { reason: "gone".to_owned() };
+            Err(RuleError { file: "rules".to_owned(), at: None, problem })
+        };
+        let reads = vec![
+            domain("one"),
+            domain("one"),
+            domain("''"),
+            domain("''"),
+            gone(),
+            gone(),
+            domain("two"),
+        ];
+        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let mut loader = Loader::new(Given(reads), Arc::clone(&cache));
+        let mut outcomes = Vec::new();
+        for _ in 0..7 {
+            outcomes.push(match loader.refresh() {
+                Refresh::Unchanged => "unchanged",
+                Refresh::Loaded(_) => "loaded",
+                Refresh::Refused(_) => "refused",
+                Refresh::Unwatched(_) => "unwatched",
+            });
+            let domains: Vec<String> =
+                cache.rules().expect("loaded").domains().map(str::to_owned).collect();
+            let expected = if outcomes.len() < 7 { "one" } else { "two" };
+            assert_eq!(domains, [expected]);
+        }
+        let expected =
+            ["loaded", "unchanged", "refused", "unchanged", "refused", "unchanged", "loaded"];
+        assert_eq!(outcomes, expected);
+        let status = cache.status();
+        assert_eq!((status.loads, status.refused_loads, status.errors), (2, 2, Vec::new()));
+    }
+
+    #[test]
+    fn changes_that_come_together_are_one() {
+        let (signal, signals) = sync_channel(1);
+        let changed = Changed { signal };
+        for _ in 0..100 {
+            changed.notify();
+        }
+        let timing = Timing { poll: Duration::from_secs(60), settle: Duration::ZERO };
+        assert!(wait(&signals, timing));
+        assert!(signals.try_recv().is_err(), "nothing is left to wake up for");
+        drop(changed);
+        assert!(!wait(&signals, timing));
+    }
+}

@@ -1,0 +1,304 @@
+//! [`Rule`]: one compiled rule with its tables and its counters.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::{KeyedLimiter, Policy};
+
+use crate::file::{Accuracy, Metadata, OnError, Traits};
+use crate::unit::Unit;
+
+/// The limits of one rule, one per client. A key is bytes that its builder has made injective.
+pub(crate) type Table = KeyedLimiter<[u8]>;
+
+/// A rule, compiled.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let cache = RuleCache::new(Settings::default());
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+///             rate_limit: {unit: minute, requests_per_unit: 5}\n";
+/// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let rule = &rules.rules()[0];
+/// assert_eq!((rule.domain(), rule.path()), ("shop", "user"));
+/// assert_eq!(rule.limits()[0].policy().map(|policy| policy.to_string()), Some("fixed-window 5/m".into()));
+/// # Ok::<(), tollgate_rules::RuleError>(())
+/// ```
+#[derive(Debug)]
+pub struct Rule {
+    pub(crate) domain: Box<str>,
+    pub(crate) path: Box<str>,
+    /// None at all if unlimited.
+    pub(crate) limits: Box<[Limit]>,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) replaces: Box<[Box<str>]>,
+    pub(crate) traits: Traits,
+    pub(crate) metadata: Option<Metadata>,
+    pub(crate) capacity: usize,
+    pub(crate) counts: Arc<Counters>,
+}
+
+/// One limit of a rule. A rule has several if they are stacked.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings, Unit};
+/// let cache = RuleCache::new(Settings::default());
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    limits:\n      \
+///             - {unit: second, requests_per_unit: 5}\n      \
+///             - {window: 10m, requests_per_unit: 900, algorithm: gcra, burst: 9}\n";
+/// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let [first, second] = rules.rules()[0].limits() else { unreachable!() };
+/// assert_eq!((first.requests_per_unit(), first.unit()), (5, Some(Unit::Second)));
+/// assert_eq!((second.window().as_secs(), second.unit()), (600, None));
+/// # Ok::<(), tollgate_rules::RuleError>(())
+/// ```
+#[derive(Debug)]
+pub struct Limit {
+    pub(crate) requests: u32,
+    pub(crate) window: Duration,
+    pub(crate) unit: Option<Unit>,
+    pub(crate) name: Option<Box<str>>,
+    /// `None` if nothing is to pass.
+    pub(crate) gate: Option<Gate>,
+    /// Whether denied requests are charged what is left, as envoyproxy/ratelimit does.
+    pub(crate) drains_denied: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) policy: Policy,
+    pub(crate) table: Arc<Table>,
+}
+
+impl Rule {
+    /// The domain that it belongs to.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// The keys and values from the root of the domain, as `key_value.key`: what the rule is called in
+    /// metrics. It holds nothing of any request.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its limits; none at all if it is unlimited.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// Whether it lets everything pass by name.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        self.limits.is_empty()
+    }
+
+    /// The name of its first limit, or of the rule if it is unlimited.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.limits.iter().find_map(Limit::name).or(self.name.as_deref())
+    }
+
+    /// Whether it decides and counts, and denies nobody.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.traits.shadow_mode
+    }
+
+    /// Whether it denies only together with all other such rules of a request.
+    #[must_use]
+    pub fn is_quota(&self) -> bool {
+        self.traits.quota_mode
+    }
+
+    /// Whether its file asks for the values of requests in metrics (`detailed_metric` or
+    /// `value_to_metric`). Read and kept; metrics here never hold what requests say.
+    #[must_use]
+    pub fn asks_for_values_in_metrics(&self) -> bool {
+        self.traits.detailed_metric || self.traits.value_to_metric
+    }
+
+    /// What it answers while its store cannot be asked.
+    #[must_use]
+    pub fn on_error(&self) -> OnError {
+        self.traits.on_error
+    }
+
+    /// How exactly it is counted over several nodes.
+    #[must_use]
+    pub fn accuracy(&self) -> Accuracy {
+        self.traits.accuracy
+    }
+
+    /// What it hands to whoever asked.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
+    /// How many clients each of its tables is built for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// What it has decided since its first load.
+    #[must_use]
+    pub fn counts(&self) -> RuleCounts {
+        self.counts.read()
+    }
+
+    /// How many of its keys limit something now, and how many new keys were denied because a table was
+    /// full. Reads whole tables: for a gauge.
+    #[must_use]
+    pub fn table_stats(&self) -> Vec<tollgate::Stats> {
+        self.gates().map(|gate| gate.table.stats()).collect()
+    }
+
+    pub(crate) fn gates(&self) -> impl Iterator<Item = &Gate> {
+        self.limits.iter().filter_map(|limit| limit.gate.as_ref())
+    }
+
+    pub(crate) fn blocks(&self) -> bool {
+        self.limits.iter().any(|limit| limit.gate.is_none())
+    }
+}
+
+impl Limit {
+    /// What may pass in one window; 0 lets nothing pass.
+    #[must_use]
+    pub fn requests_per_unit(&self) -> u32 {
+        self.requests
+    }
+
+    /// The length of the window.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        self.window
+    }
+
+    /// The unit of that length, if there is one.
+    #[must_use]
+    pub fn unit(&self) -> Option<Unit> {
+        self.unit
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// How it is enforced; `None` if it lets nothing pass.
+    #[must_use]
+    pub fn policy(&self) -> Option<Policy> {
+        self.gate.as_ref().map(|gate| gate.policy)
+    }
+}
+
+/// One line, as `tollgate check` prints it.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let cache = RuleCache::new(Settings::default());
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    shadow_mode: true\n    \
+///             rate_limit: {unit: minute, requests_per_unit: 5, name: slow}\n";
+/// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// assert_eq!(rules.rules()[0].to_string(), "shop.user: fixed-window 5/m named slow, shadow");
+/// # Ok::<(), tollgate_rules::RuleError>(())
+/// ```
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}: ", self.domain.escape_debug(), self.path.escape_debug())?;
+        if self.is_unlimited() {
+            f.write_str("unlimited")?;
+            write_name(f, self.name.as_deref())?;
+        }
+        for (n, limit) in self.limits.iter().enumerate() {
+            f.write_str(if n == 0 { "" } else { " and " })?;
+            match limit.policy() {
+                Some(policy) => write!(f, "{policy}")?,
+                None => f.write_str("nothing passes")?,
+            }
+            write_name(f, limit.name())?;
+        }
+        if self.is_shadow() {
+            f.write_str(", shadow")?;
+        }
+        if self.is_quota() {
+            f.write_str(", quota")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_name(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
+    name.map_or(Ok(()), |name| write!(f, " named {}", name.escape_debug()))
+}
+
+/// What a rule has decided, in hits: the units that requests asked for.
+///
+/// ```
+/// let counts = tollgate_rules::RuleCounts::default();
+/// assert_eq!(counts.total(), 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuleCounts {
+    /// Admitted.
+    pub within_limit: u64,
+    /// Over the limit.
+    pub over_limit: u64,
+    /// Of those admitted: those above the near-limit share of the limit.
+    pub near_limit: u64,
+    /// Of those over the limit: those that passed all the same, since the rule is a shadow.
+    pub shadow: u64,
+}
+
+impl RuleCounts {
+    /// Admitted and over the limit together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.within_limit.saturating_add(self.over_limit)
+    }
+}
+
+/// Counters of a rule. They order nothing, and nothing is decided by them.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    within_limit: AtomicU64,
+    over_limit: AtomicU64,
+    near_limit: AtomicU64,
+    shadow: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn admitted(&self, hits: u64, near: u64) {
+        // Relaxed throughout: a count is read by itself.
+        self.within_limit.fetch_add(hits, Ordering::Relaxed);
+        if near > 0 {
+            self.near_limit.fetch_add(near, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn over(&self, hits: u64, is_shadow: bool) {
+        self.over_limit.fetch_add(hits, Ordering::Relaxed);
+        if is_shadow {
+            self.shadow.fetch_add(hits, Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> RuleCounts {
+        RuleCounts {
+            within_limit: self.within_limit.load(Ordering::Relaxed),
+            over_limit: self.over_limit.load(Ordering::Relaxed),
+            near_limit: self.near_limit.load(Ordering::Relaxed),
+            shadow: self.shadow.load(Ordering::Relaxed),
+        }
+    }
+}

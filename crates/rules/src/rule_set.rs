@@ -1,0 +1,81 @@
+//! [`RuleSet`]: all rules of one load, compiled. It never changes; a reload makes another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use tollgate::Policy;
+
+use crate::identifier::Part;
+use crate::request::Entry;
+use crate::rule::{Counters, Rule, Table};
+use crate::tree::Level;
+
+/// The rules of one load.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, Settings};
+/// let rules = RuleCache::new(Settings::default()).load(&[]).map_err(|errors| errors[0].clone())?;
+/// assert!(rules.rules().is_empty());
+/// # Ok::<(), tollgate_rules::RuleError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    pub(crate) domains: HashMap<Box<str>, Level, RandomState>,
+    pub(crate) rules: Vec<Rule>,
+    /// What the entries of a rule contribute to its key, as [`rules`](RuleSet::rules).
+    pub(crate) identifiers: Vec<Box<[Part]>>,
+    pub(crate) tables: HashMap<TableId, Arc<Table>, RandomState>,
+    pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
+    pub(crate) table_bytes: u64,
+}
+
+/// What makes a rule the same rule in the next load: its domain, and the keys and values that lead to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RuleId {
+    pub(crate) domain: Box<str>,
+    pub(crate) steps: Vec<(Box<str>, Option<Box<str>>, Part)>,
+}
+
+/// What makes a table good for the next load: the same rule, the same quota, the same size.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TableId {
+    pub(crate) rule: RuleId,
+    /// Which of the rule's limits.
+    pub(crate) number: usize,
+    pub(crate) policy: Policy,
+    pub(crate) capacity: usize,
+}
+
+impl RuleSet {
+    /// All rules, in the order of the files.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The domains, in no order.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings::default());
+    /// let loaded = cache.load(&[RuleText::new("shop.yaml", "domain: shop")]);
+    /// let rules = loaded.map_err(|errors| errors[0].clone())?;
+    /// assert_eq!(rules.domains().collect::<Vec<_>>(), ["shop"]);
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.domains.keys().map(|domain| &**domain)
+    }
+
+    /// The bytes of all tables together.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        self.table_bytes
+    }
+
+    /// The rule of a descriptor, by index; `None` if the domain is unknown or nothing matches.
+    pub(crate) fn find(&self, domain: &str, entries: &[Entry<'_>]) -> Option<usize> {
+        self.domains.get(domain)?.find(entries)
+    }
+}

@@ -1,0 +1,126 @@
+//! [`Unit`]: the units of time that envoyproxy/ratelimit knows.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A unit of time in `unit:` and in a request's own limit. A month is 30 days and a year 365, as they are
+/// there.
+///
+/// ```
+/// use tollgate_rules::Unit;
+/// assert_eq!("Week".parse::<Unit>().map(|unit| unit.length().as_secs()), Ok(604_800));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// 1 s.
+    Second,
+    /// 60 s.
+    Minute,
+    /// 3,600 s.
+    Hour,
+    /// 24 hours.
+    Day,
+    /// 7 days.
+    Week,
+    /// 30 days.
+    Month,
+    /// 365 days.
+    Year,
+}
+
+impl Unit {
+    /// All of them, shortest first.
+    ///
+    /// ```
+    /// use tollgate_rules::Unit;
+    /// assert_eq!(Unit::ALL.len(), 7);
+    /// ```
+    pub const ALL: [Self; 7] =
+        [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// How long it is.
+    ///
+    /// ```
+    /// use tollgate_rules::Unit;
+    /// assert_eq!(Unit::Month.length().as_secs(), 2_592_000);
+    /// ```
+    #[must_use]
+    pub const fn length(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+            Self::Day => 86_400,
+            Self::Week => 7 * 86_400,
+            Self::Month => 30 * 86_400,
+            Self::Year => 365 * 86_400,
+        })
+    }
+
+    /// The unit of exactly this length, if there is one.
+    pub(crate) fn of_length(length: Duration) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.length() == length)
+    }
+
+    /// As a policy's text writes a period.
+    pub(crate) const fn period(self) -> &'static str {
+        match self {
+            Self::Second => "s",
+            Self::Minute => "m",
+            Self::Hour => "h",
+            Self::Day => "d",
+            Self::Week => "7d",
+            Self::Month => "30d",
+            Self::Year => "365d",
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        })
+    }
+}
+
+/// Upper and lower case are one.
+impl std::str::FromStr for Unit {
+    type Err = UnknownUnit;
+
+    fn from_str(text: &str) -> Result<Self, UnknownUnit> {
+        let is_named = |unit: &Self| unit.to_string().eq_ignore_ascii_case(text);
+        Self::ALL.into_iter().find(is_named).ok_or_else(|| UnknownUnit(text.to_owned()))
+    }
+}
+
+/// A text that names no [`Unit`].
+///
+/// ```
+/// use tollgate_rules::Unit;
+/// let error = "fortnight".parse::<Unit>().unwrap_err();
+/// assert!(error.to_string().starts_with("invalid rate limit unit 'fortnight'; use second, minute"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownUnit(String);
+
+impl fmt::Display for UnknownUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Self::names();
+        write!(f, "invalid rate limit unit '{}'; use {names}", self.0)
+    }
+}
+
+impl UnknownUnit {
+    fn names() -> String {
+        Unit::ALL.map(|unit| unit.to_string()).join(", ")
+    }
+}
+
+impl std::error::Error for UnknownUnit {}

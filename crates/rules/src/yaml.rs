@@ -1,0 +1,246 @@
+//! YAML as a tree whose every value knows its place.
+//!
+//! The parser hands over one event at a time; the tree is built here, so that what a file may ask for is
+//! bounded before it is there: depth by [`MOST_DEEP`], values by [`MOST_NODES`], an alias counted as
+//! often as it is used. Scalars stay text: what they mean is for the key to say, as it is for readers
+//! that decode into typed fields.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
+
+use crate::error::{Fault, Position, Problem};
+
+/// Rule files of any depth that a person can read stay far below.
+pub(crate) const MOST_DEEP: usize = 64;
+
+/// Some 30,000 rules; a file of that size has a megabyte.
+pub(crate) const MOST_NODES: usize = 250_000;
+
+/// A value and where it begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) at: Position,
+    pub(crate) data: Data,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+/// A scalar as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    /// Without quotes: it may also be a number, a truth or nothing.
+    pub(crate) plain: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) at: Position,
+    pub(crate) text: String,
+}
+
+impl Scalar {
+    /// What YAML writes for "nothing".
+    pub(crate) fn is_null(&self) -> bool {
+        self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+    }
+}
+
+impl Node {
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.data {
+            Data::Scalar(scalar) if scalar.is_null() => "empty",
+            Data::Scalar(_) => "a single value",
+            Data::List(_) => "a list",
+            Data::Map(_) => "a map",
+        }
+    }
+
+    /// How many values it holds, itself included.
+    fn size(&self) -> usize {
+        1 + match &self.data {
+            Data::Scalar(_) => 0,
+            Data::List(items) => items.iter().map(Node::size).sum(),
+            Data::Map(pairs) => pairs.iter().map(|(_, value)| 1 + value.size()).sum(),
+        }
+    }
+
+    fn null(at: Position) -> Self {
+        Self { at, data: Data::Scalar(Scalar { text: String::new(), plain: true }) }
+    }
+}
+
+/// The one document of a file; an empty file is an empty value.
+pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| Fault {
+            at: position(error.marker()),
+            problem: Problem::Syntax { reason: error.info().to_owned() },
+        })?;
+        builder.take(event, position(&span.start))?;
+    }
+    Ok(builder.document.unwrap_or_else(|| Node::null(Position { line: 1, column: 1 })))
+}
+
+fn position(marker: &Marker) -> Position {
+    Position { line: marker.line(), column: marker.col() + 1 }
+}
+
+/// A list or map that is not finished yet.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// Of a map: the key whose value comes next.
+    key: Option<Key>,
+}
+
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+    document: Option<Node>,
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, at: Position) -> Result<(), Fault> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                // `!!str 5` is text, as "5" is.
+                let is_text =
+                    tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
+                let plain = style == ScalarStyle::Plain && !is_text;
+                let data = Data::Scalar(Scalar { text: text.into_owned(), plain });
+                self.finish(Node { at, data }, anchor, 1)
+            }
+            Event::SequenceStart(anchor, _) => self.begin(Data::List(Vec::new()), anchor, at),
+            Event::MappingStart(anchor, _) => self.begin(Data::Map(Vec::new()), anchor, at),
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(open) => self.finish(open.node, open.anchor, 0),
+                None => Ok(()),
+            },
+            Event::Alias(anchor) => {
+                let Some(named) = self.anchors.get(&anchor) else {
+                    return Err(Fault { at, problem: Problem::BadAlias });
+                };
+                let size = named.size();
+                // Before it is copied.
+                self.count(size, at)?;
+                let copy = Node { at, data: self.anchors[&anchor].data.clone() };
+                self.finish(copy, 0, 0)
+            }
+            Event::DocumentStart(_) if self.document.is_some() => {
+                Err(Fault { at, problem: Problem::SecondDocument })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count(&mut self, nodes: usize, at: Position) -> Result<(), Fault> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if self.nodes > MOST_NODES {
+            return Err(Fault { at, problem: Problem::TooManyNodes { most: MOST_NODES } });
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, data: Data, anchor: usize, at: Position) -> Result<(), Fault> {
+        self.count(1, at)?;
+        if self.open.len() == MOST_DEEP {
+            return Err(Fault { at, problem: Problem::TooDeep { most: MOST_DEEP } });
+        }
+        self.open.push(Open { node: Node { at, data }, anchor, key: None });
+        Ok(())
+    }
+
+    /// Puts a finished value where it belongs.
+    fn finish(&mut self, node: Node, anchor: usize, nodes: usize) -> Result<(), Fault> {
+        self.count(nodes, node.at)?;
+        if anchor > 0 {
+            // Kept beside the tree: counted as if it stood there twice.
+            self.count(node.size(), node.at)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        let Some(open) = self.open.last_mut() else {
+            self.document = Some(node);
+            return Ok(());
+        };
+        match (&mut open.node.data, open.key.take()) {
+            (Data::Map(pairs), Some(key)) => pairs.push((key, node)),
+            (Data::Map(_), None) => match node.data {
+                Data::Scalar(scalar) => open.key = Some(Key { at: node.at, text: scalar.text }),
+                _ => return Err(Fault { at: node.at, problem: Problem::KeyNotText }),
+            },
+            (Data::List(items), _) => items.push(node),
+            (Data::Scalar(_), _) => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> Problem {
+        parse(text).expect_err("it is refused").problem
+    }
+
+    #[test]
+    fn values_know_their_places() {
+        let Data::Map(pairs) = parse("a: 1\nb:\n  - x\n  - 'y'\n").expect("YAML").data else {
+            panic!("a map");
+        };
+        let (key, list) = &pairs[1];
+        assert_eq!((key.text.as_str(), key.at), ("b", Position { line: 2, column: 1 }));
+        let Data::List(items) = &list.data else { panic!("a list") };
+        assert_eq!(items[1].at, Position { line: 4, column: 5 });
+        let Data::Scalar(scalar) = &items[1].data else { panic!("a scalar") };
+        assert_eq!(scalar, &Scalar { text: "y".to_owned(), plain: false });
+    }
+
+    #[test]
+    fn an_alias_is_what_it_names_and_counts_as_much() {
+        let Data::Map(pairs) = parse("a: &x [1, 2]\nb: *x\n").expect("YAML").data else {
+            panic!("a map");
+        };
+        assert_eq!(pairs[1].1.size(), 3);
+        let bomb: String = (0..40)
+            .map(|n| match n {
+                0 => "x0: &x0 [0, 0, 0, 0, 0, 0, 0, 0, 0]\n".to_owned(),
+                n => format!("x{n}: &x{n} [{}]\n", vec![format!("*x{}", n - 1); 9].join(", ")),
+            })
+            .collect();
+        assert_eq!(problem(&bomb), Problem::TooManyNodes { most: MOST_NODES });
+        assert_eq!(problem("a: &x [*x]\n"), Problem::BadAlias);
+    }
+
+    #[test]
+    fn depth_is_bounded_in_both_styles() {
+        let nested = |depth: usize| "- ".repeat(depth) + "x";
+        assert!(parse(&nested(MOST_DEEP)).is_ok());
+        assert_eq!(problem(&nested(MOST_DEEP + 1)), Problem::TooDeep { most: MOST_DEEP });
+        assert_eq!(problem(&"- ".repeat(10_000)), Problem::TooDeep { most: MOST_DEEP });
+        for opening in ["[", "{a: "] {
+            assert_eq!(problem(&opening.repeat(100)), Problem::TooDeep { most: MOST_DEEP });
+            // The parser reads ahead, and has a bound of its own there.
+            let reason = "recursion limit exceeded".to_owned();
+            assert_eq!(problem(&opening.repeat(10_000)), Problem::Syntax { reason });
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_an_empty_value_and_a_second_document_is_refused() {
+        assert_eq!(parse("").expect("YAML").kind(), "empty");
+        assert_eq!(parse("# nothing\n").expect("YAML").kind(), "empty");
+        assert_eq!(problem("a: 1\n---\nb: 2\n"), Problem::SecondDocument);
+    }
+}

@@ -1,0 +1,303 @@
+//! Rules that are refused: each with its place, what was found and what would do.
+
+mod common;
+
+use common::{World, refused};
+use proptest::prelude::*;
+use tollgate_rules::{RuleCache, RuleText, Settings};
+
+/// Rules with one descriptor of these lines.
+fn with(descriptor: &str) -> String {
+    format!("domain: d\ndescriptors:\n  - {descriptor}\n")
+}
+
+/// Rules with one limit.
+fn limit(limit: &str) -> String {
+    with(&format!("{{key: k, rate_limit: {{{limit}}}}}"))
+}
+
+#[track_caller]
+fn assert_refused(rules: &str, expected: &str) {
+    let found = refused(rules);
+    assert!(found.starts_with(expected), "{rules}\n{found}\n{expected}");
+}
+
+/// All of them, so that one run shows every text.
+#[track_caller]
+fn assert_all_refused(cases: &[(String, &str)]) {
+    let others = cases.iter().filter_map(|(rules, expected)| {
+        let found = refused(rules.as_str());
+        let is_expected = found.starts_with(&format!("test.yaml:{expected}"));
+        (!is_expected).then(|| format!("{rules}is refused with\n{found}\nand not with\n{expected}"))
+    });
+    let others: Vec<String> = others.collect();
+    assert!(others.is_empty(), "{}", others.join("\n\n"));
+}
+
+#[test]
+fn every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and_place() {
+    let cases = [
+        ("".to_owned(), "1:1: config file cannot have empty domain"),
+        ("domain: ''".to_owned(), "1:1: config file cannot have empty domain"),
+        (with("{key: ''}"), "3:5: descriptor has empty key"),
+        (with("{value: v}"), "3:5: descriptor has empty key"),
+        (limit("unit: foo, requests_per_unit: 5"), "3:33: invalid rate limit unit 'foo'"),
+        (limit("requests_per_unit: 5"), "3:26: invalid rate limit unit ''"),
+        (
+            limit("unlimited: true, unit: day"),
+            "3:50: should not specify rate limit unit when unlimited",
+        ),
+        (
+            limit("unit: day, replaces: [{name: ''}]"),
+            "3:49: should not have an empty replaces entry",
+        ),
+        (
+            limit("unit: day, name: n, replaces: [{name: n}]"),
+            "3:58: replaces should not contain name of same descriptor",
+        ),
+        (with("{ratelimit: {}}"), "3:6: config error, unknown key 'ratelimit'"),
+        (limit("unit: day, requests: 5"), "3:38: config error, unknown key 'requests'"),
+        (with("key"), "3:5: config error, yaml file contains list of type other than map: key"),
+        ("domain: d\n[1]: 5\n".to_owned(), "2:1: config error, key is not of type string"),
+        ("domain: [".to_owned(), "2:1: error loading config file: "),
+        (
+            with("{key: k, value: v, share_threshold: true}"),
+            "3:5: share_threshold shares one limit",
+        ),
+        (
+            "domain: d\ndescriptors:\n  - {key: k, value: v}\n  - {key: k, value: v}\n".to_owned(),
+            "4:5: duplicate descriptor composite key 'd.k_v', first at 3:5",
+        ),
+        (
+            "domain: d\ndescriptors:\n  - {key: k}\n  - {key: k}\n".to_owned(),
+            "4:5: duplicate descriptor composite key 'd.k', first at 3:5",
+        ),
+    ];
+    assert_all_refused(&cases);
+}
+
+#[test]
+fn a_key_that_stands_twice_is_refused_with_both_places() {
+    assert_refused(
+        "domain: d\ndomain: e\n",
+        "test.yaml:2:1: key 'domain' is here twice, first at 1:1; leave one out",
+    );
+    assert_refused(
+        &limit("unit: day, unit: hour"),
+        "test.yaml:3:38: key 'unit' is here twice, first at 3:27",
+    );
+    let metadata = with("{key: k, metadata: {a: 1, a: 2}, rate_limit: {unit: day}}");
+    assert_refused(&metadata, "test.yaml:3:31: key 'a' is here twice, first at 3:25");
+}
+
+#[test]
+fn numbers_are_whole_and_in_digits() {
+    for number in
+        ["1e30", "-1", "0x10", "off", "1.5", "4294967296", "1_000", "+1", "'x'", "~5", ".inf"]
+    {
+        let found = refused(limit(&format!("unit: day, requests_per_unit: {number}")));
+        let text = number.trim_matches('\'');
+        let expected = format!(
+            "test.yaml:3:57: error checking config: requests_per_unit '{text}' is not understood; use \
+             a whole number from 0 to 4294967295 in digits, as in 100"
+        );
+        assert_eq!(found, expected);
+    }
+    let most = limit("unit: minute, requests_per_unit: 4294967295");
+    assert_eq!(World::new(&most).finds("d", &[("k", "x")]), Some(u32::MAX));
+}
+
+#[test]
+fn what_is_ours_is_checked_as_strictly() {
+    let cases = [
+        (limit("unit: day, window: 5s"), "3:33: unit and window exclude each other"),
+        (limit("unlimited: true, burst: 5"), "3:51: burst and unlimited exclude each other"),
+        (
+            limit("window: 1y, requests_per_unit: 5"),
+            "3:26: in policy \"1/1y\": period \"1y\" is not",
+        ),
+        (
+            limit("unit: day, requests_per_unit: 5, burst: 9"),
+            "3:26: in policy \"fixed-window 5/d burst 9\": a window takes no burst",
+        ),
+        (
+            limit("unit: day, requests_per_unit: 5, algorithm: magic"),
+            "3:26: in policy \"magic 5/d\": there is no algorithm \"magic\"",
+        ),
+        (
+            limit("unit: second, requests_per_unit: 4294967295"),
+            "3:26: in policy \"fixed-window 4294967295/s\": the rate is too high",
+        ),
+        (
+            limit("unit: day, mode: elastic"),
+            "3:44: mode: elastic is not there yet; use hard, or soft",
+        ),
+        (limit("unit: day, mode: strict"), "3:44: error checking config: mode 'strict'"),
+        (
+            limit("unit: day, count_rejected: perhaps"),
+            "3:54: error checking config: count_rejected",
+        ),
+        (
+            with("{key: k, capacity: 0, rate_limit: {unit: day}}"),
+            "3:24: error checking config: capacity",
+        ),
+        (with("{key: k, on_error: shrug}"), "3:24: error checking config: on_error 'shrug'"),
+        (with("{key: k, accuracy: rough}"), "3:24: error checking config: accuracy 'rough'"),
+        (with("{key: k, shadow_mode: 1}"), "3:27: error checking config: shadow_mode '1'"),
+        (
+            with("{key: k, rate_limit: {unit: day}, limits: [{unit: day}]}"),
+            "3:48: limits and rate_limit exclude each other",
+        ),
+        (
+            with("{key: k, limits: [{unlimited: true}]}"),
+            "3:23: unlimited and limits exclude each other",
+        ),
+        (with("{key: k, descriptors: {}}"), "3:27: descriptors is a map; it must be a list"),
+        (with("{key: [k]}"), "3:11: key is a list; it must be a single value"),
+        (
+            with("{key: k, capacity: 9000000000, rate_limit: {unit: day, requests_per_unit: 1}}"),
+            "3:48: with this rule the tables need 135000000256 bytes and 1073741824 are allowed",
+        ),
+    ];
+    assert_all_refused(&cases);
+}
+
+#[test]
+fn words_of_the_policy_are_the_cores_to_judge() {
+    for (words, text) in [
+        ("mode: soft 5%", "gcra 100/m soft 5%"),
+        ("count_rejected: true", "gcra 100/m count-denied"),
+        ("penalty: 10m after 5", "gcra 100/m penalty 10m after 5"),
+    ] {
+        let rules =
+            limit(&format!("unit: minute, requests_per_unit: 100, algorithm: gcra, {words}"));
+        let cache = RuleCache::new(Settings::default());
+        let loaded = cache.load(&[RuleText::new("test.yaml", rules)]);
+        match text.parse::<tollgate::Policy>() {
+            Ok(policy) => {
+                let rules = loaded.expect("the core knows the words");
+                assert_eq!(rules.rules()[0].limits()[0].policy(), Some(policy));
+            }
+            Err(error) => {
+                let errors = loaded.expect_err("the core does not know the words");
+                assert_eq!(errors[0].to_string(), format!("test.yaml:3:26: {error}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn bombs_and_abysses_are_refused_before_they_are_built() {
+    let mut bomb = "domain: d\nx0: &x0 [0, 0, 0, 0, 0, 0, 0, 0, 0]\n".to_owned();
+    for n in 1..20 {
+        let aliases = vec![format!("*x{}", n - 1); 9].join(", ");
+        bomb += &format!("x{n}: &x{n} [{aliases}]\n");
+    }
+    assert!(
+        refused(bomb).contains("holds too many values, aliases counted each time; at most 250000")
+    );
+    let deep = |depth| "domain: d\ndescriptors: ".to_owned() + &"[".repeat(depth);
+    assert!(refused(deep(100)).contains("is nested too deeply; at most 64"));
+    // The parser has a bound of its own in this style.
+    assert!(refused(deep(10_000)).contains("recursion limit exceeded"));
+    let large = vec![b' '; (1 << 20) + 1];
+    assert_eq!(
+        refused(large),
+        "test.yaml:1:1: is larger than 1048576 bytes; divide it into several domains"
+    );
+    assert_eq!(
+        refused(b"domain: \xff".to_vec()),
+        "test.yaml:1:1: holds bytes that are no UTF-8; save it as UTF-8"
+    );
+    assert!(refused("domain: d\n---\ndomain: e\n").contains("a second document begins here"));
+    assert!(refused("domain: d\0").starts_with("test.yaml:1:"));
+}
+
+#[test]
+fn control_characters_of_a_file_are_escaped_in_its_errors() {
+    let found = refused(limit("unit: \"\\e[31m\\r\\nx\""));
+    assert!(!found.contains(['\u{1b}', '\r', '\n']), "{found:?}");
+}
+
+#[test]
+fn one_domain_in_two_files_is_refused_or_merged_as_asked() {
+    let texts = [
+        RuleText::new("a.yaml", with("{key: a, rate_limit: {unit: day, requests_per_unit: 1}}")),
+        RuleText::new("b.yaml", with("{key: b, rate_limit: {unit: day, requests_per_unit: 2}}")),
+    ];
+    let apart = RuleCache::new(Settings::default());
+    let errors = apart.load(&texts).expect_err("two files");
+    assert!(
+        errors[0]
+            .to_string()
+            .starts_with("b.yaml:1:1: duplicate domain 'd' in config file, first in a.yaml")
+    );
+    let merged = RuleCache::new(Settings { merge_domains: true, ..Settings::default() });
+    let rules = merged.load(&texts).expect("merged");
+    assert_eq!(rules.rules().iter().map(|rule| rule.path()).collect::<Vec<_>>(), ["a", "b"]);
+    let twice = [texts[0].clone(), RuleText::new("c.yaml", texts[0].bytes())];
+    let errors = merged.load(&twice).expect_err("the same key");
+    assert!(
+        errors[0]
+            .to_string()
+            .contains("duplicate descriptor composite key 'd.a', first at a.yaml:3:5")
+    );
+}
+
+#[test]
+fn aliases_and_merge_keys_mean_what_they_name() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - key: a
+    rate_limit: &slow {unit: hour, requests_per_unit: 3}
+  - key: b
+    rate_limit: *slow
+  - key: c
+    rate_limit: {<<: *slow, requests_per_unit: 4}
+  - key: e
+    shadow_mode: off
+    rate_limit: {<<: [{unit: DAY}, *slow]}
+",
+    );
+    for (key, expected) in [("a", 3), ("b", 3), ("c", 4), ("e", 3)] {
+        assert_eq!(world.finds("d", &[(key, "x")]), Some(expected));
+    }
+}
+
+#[test]
+fn a_pattern_made_to_be_slow_is_not() {
+    let pattern = "a*".repeat(2_000) + "b";
+    let world =
+        World::new(&with(&format!("{{key: k, value: '{pattern}', rate_limit: {{unit: day}}}}")));
+    let value = "a".repeat(60_000);
+    assert_eq!(world.finds("d", &[("k", value.as_str())]), None);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_accepted_or_refused_with_a_place(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let cache = RuleCache::new(Settings::default());
+        if let Err(errors) = cache.load(&[RuleText::new("test.yaml", bytes)]) {
+            prop_assert!(errors[0].at.is_some());
+        }
+    }
+
+    #[test]
+    fn any_words_of_the_language_are_accepted_or_refused_with_a_place(
+        words in prop::collection::vec(
+            prop::sample::select(vec![
+                "domain", "descriptors", "key", "value", "rate_limit", "unit", "day", "{", "}", "[", "]",
+                ": ", "\n", "  ", "- ", "&a ", "*a", "<<", "'", "\"", "5", "limits", "metadata", ", ", "|",
+                "true", "~", "# ", "---", "!!str ", "? ", "replaces", "name", "window", "é",
+            ]),
+            0..60,
+        )
+    ) {
+        let cache = RuleCache::new(Settings { default_capacity: 8, ..Settings::default() });
+        if let Err(errors) = cache.load(&[RuleText::new("test.yaml", words.concat())]) {
+            prop_assert!(errors[0].at.is_some());
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What is decided, and what is charged for it.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{World, over_and_left};
+use tollgate_rules::{Code, Descriptor, Override, Request, RequestError, Settings, Unit};
+
+const SHOP: &str = "
+domain: another
+descriptors:
+  - {key: key1, rate_limit: {unit: second, requests_per_unit: 50}}
+  - {key: key2, rate_limit: {unit: minute, requests_per_unit: 20}}
+  - {key: key3, rate_limit: {unit: hour, requests_per_unit: 10}}
+";
+
+fn compat() -> Settings {
+    Settings { compat: true, ..Settings::default() }
+}
+
+#[test]
+fn an_unknown_domain_limits_nothing() {
+    let world = World::new(SHOP);
+    let answer = world.check("foo", &[&[("hello", "world")]]);
+    assert_eq!((answer.code(), over_and_left(&answer)), (Code::Ok, vec![(false, 0)]));
+    assert_eq!(answer.statuses()[0].limit, None);
+}
+
+#[test]
+fn a_window_admits_its_limit_and_turns_on_the_clock() {
+    let world = World::new(SHOP);
+    world.clock.advance(Duration::from_millis(90_500));
+    let check = || world.check("another", &[&[("key2", "x")]]);
+    for left in (0..20).rev() {
+        assert_eq!(over_and_left(&check()), [(false, left)]);
+    }
+    for _ in 0..5 {
+        let denied = check();
+        assert_eq!(over_and_left(&denied), [(true, 0)]);
+        assert_eq!(denied.retry_after(), Some(Duration::from_millis(29_500)));
+        assert_eq!(denied.statuses()[0].reset_after, Duration::from_millis(29_500));
+    }
+    world.clock.advance(Duration::from_millis(29_500));
+    assert_eq!(over_and_left(&check()), [(false, 19)]);
+    let counts = check().rule(0).expect("a rule").counts();
+    assert_eq!((counts.total(), counts.over_limit, counts.near_limit), (27, 5, 4));
+}
+
+#[test]
+fn a_denied_request_is_charged_nowhere() {
+    let world = World::new(SHOP);
+    let check = || over_and_left(&world.check("another", &[&[("key2", "x")], &[("key3", "x")]]));
+    for call in 1..=10 {
+        assert_eq!(check(), [(false, 20 - call), (false, 10 - call)]);
+    }
+    for _ in 0..5 {
+        assert_eq!(check(), [(false, 10), (true, 0)]);
+    }
+}
+
+#[test]
+fn compat_charges_each_descriptor_on_its_own() {
+    let world = World::with(SHOP, compat());
+    let check = || over_and_left(&world.check("another", &[&[("key2", "x")], &[("key3", "x")]]));
+    for call in 1..=10 {
+        assert_eq!(check(), [(false, 20 - call), (false, 10 - call)]);
+    }
+    for call in 11..=15 {
+        assert_eq!(check(), [(false, 20 - call), (true, 0)]);
+    }
+}
+
+#[test]
+fn compat_lets_a_denied_request_use_up_what_was_left() {
+    let request = |hits| {
+        let entries = &[("key3", "x")];
+        move |world: &World| {
+            let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(entries) }];
+            over_and_left(&world.ask(&Request::new("another", &descriptors)).expect("good"))
+        }
+    };
+    let (world, as_there) = (World::new(SHOP), World::with(SHOP, compat()));
+    assert_eq!((request(7)(&world), request(7)(&as_there)), (vec![(false, 3)], vec![(false, 3)]));
+    assert_eq!((request(5)(&world), request(5)(&as_there)), (vec![(true, 3)], vec![(true, 0)]));
+    assert_eq!((request(1)(&world), request(1)(&as_there)), (vec![(false, 2)], vec![(true, 0)]));
+}
+
+#[test]
+fn a_descriptor_that_is_listed_twice_is_charged_twice_or_not_at_all() {
+    let world = World::new(SHOP);
+    let entries: &[(&str, &str)] = &[("key3", "x")];
+    let check = |n: usize| over_and_left(&world.check("another", &vec![entries; n]));
+    assert_eq!(check(4), [(false, 6); 4]);
+    assert_eq!(check(1), [(false, 5)]);
+    // Either alone would fit; both would not.
+    let six = check(6);
+    assert_eq!(six.iter().filter(|(over, _)| *over).count(), 1, "{six:?}");
+    assert_eq!(check(5), [(false, 0); 5]);
+}
+
+#[test]
+fn stacked_limits_are_charged_together_and_the_tightest_one_answers() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - key: user
+    limits:
+      - {unit: second, requests_per_unit: 2, name: fast}
+      - {window: 10m, requests_per_unit: 3, name: slow}
+",
+    );
+    let check = || {
+        let answer = world.check("d", &[&[("user", "alice")]]);
+        (over_and_left(&answer)[0], answer.limit_name(0).map(str::to_owned))
+    };
+    assert_eq!(check(), ((false, 1), Some("fast".to_owned())));
+    assert_eq!(check(), ((false, 0), Some("fast".to_owned())));
+    assert_eq!(check(), ((true, 0), Some("fast".to_owned())));
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(check(), ((false, 0), Some("slow".to_owned())));
+    assert_eq!(check(), ((true, 0), Some("slow".to_owned())));
+    // The second was not charged for it.
+    world.clock.advance(Duration::from_secs(598));
+    assert_eq!(check(), ((true, 0), Some("slow".to_owned())));
+}
+
+#[test]
+fn any_algorithm_can_be_named() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - {key: gcra, rate_limit: {unit: minute, requests_per_unit: 6, algorithm: gcra, burst: 2}}
+  - {key: spaced, rate_limit: {window: 20s, requests_per_unit: 2, algorithm: spaced}}
+  - {key: ring, rate_limit: {unit: minute, requests_per_unit: 6, algorithm: segmented-window x6}}
+",
+    );
+    let policies: Vec<String> = world
+        .maker
+        .cache()
+        .rules()
+        .expect("loaded")
+        .rules()
+        .iter()
+        .map(|rule| rule.limits()[0].policy().expect("a policy").to_string())
+        .collect();
+    assert_eq!(policies, ["gcra 6/m burst 2", "gcra 2/20s burst 1", "segmented-window 6/m x6"]);
+    let check = || world.check("d", &[&[("gcra", "alice")]]);
+    assert!(check().is_allowed() && check().is_allowed());
+    assert_eq!(check().retry_after(), Some(Duration::from_secs(10)));
+}
+
+#[test]
+fn a_limit_of_nothing_lets_nothing_pass() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - {key: block, rate_limit: {unit: minute}}
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 5}}
+",
+    );
+    world.clock.advance(Duration::from_secs(45));
+    let answer = world.check("d", &[&[("user", "x")], &[("block", "x")]]);
+    assert_eq!(over_and_left(&answer), [(false, 5), (true, 0)]);
+    let status = answer.statuses()[1];
+    assert_eq!((status.reset_after, status.retry_after), (Duration::from_secs(15), None));
+    assert_eq!(answer.retry_after(), None);
+}
+
+#[test]
+fn any_number_of_hits_is_decided_without_wrapping() {
+    let world = World::new(SHOP);
+    let entries = [("key3", "x")];
+    let ask = |hits| {
+        let descriptors = [Descriptor { hits, ..Descriptor::new(&entries) }];
+        let request = Request { hits: 0, ..Request::new("another", &descriptors) };
+        over_and_left(&world.ask(&request).expect("good"))[0]
+    };
+    assert_eq!(ask(None), (false, 9), "0 in the request is 1");
+    assert_eq!(ask(Some(0)), (false, 9), "0 in a descriptor only asks");
+    assert_eq!(ask(Some(u64::from(u32::MAX))), (true, 9));
+    assert_eq!(ask(Some(u64::MAX)), (true, 9));
+    assert_eq!(ask(Some(9)), (false, 0));
+    assert_eq!(ask(Some(0)), (false, 0));
+}
+
+#[test]
+fn peek_charges_and_counts_nothing_and_reset_forgets() {
+    let world = World::new(SHOP);
+    let descriptors = [Descriptor::new(&[("key3", "x")])];
+    let request = Request { hits: 10, ..Request::new("another", &descriptors) };
+    for _ in 0..3 {
+        let peeked = world.maker.peek(&request).expect("good");
+        assert_eq!(over_and_left(&peeked), [(false, 10)]);
+        assert_eq!(peeked.rule(0).expect("a rule").counts().total(), 0);
+    }
+    assert!(world.ask(&request).expect("good").is_allowed());
+    assert!(!world.maker.peek(&request).expect("good").is_allowed());
+    assert_eq!(world.maker.reset(&request), Ok(1));
+    assert!(world.ask(&request).expect("good").is_allowed());
+}
+
+#[test]
+fn a_denied_request_gives_back_what_its_own_limit_was_charged() {
+    let world = World::new(SHOP);
+    let (own, full) = ([("own", "x")], [("key3", "x")]);
+    let limit = Some(Override { requests_per_unit: 10, unit: Unit::Hour });
+    let ask = |hits| {
+        let descriptors = [
+            Descriptor { limit, ..Descriptor::new(&own) },
+            Descriptor { hits: Some(hits), ..Descriptor::new(&full) },
+        ];
+        over_and_left(&world.ask(&Request::new("another", &descriptors)).expect("good"))
+    };
+    assert_eq!(ask(10), [(false, 9), (false, 0)]);
+    assert_eq!(ask(1), [(false, 9), (true, 0)]);
+    assert_eq!(ask(1), [(false, 9), (true, 0)]);
+}
+
+#[test]
+fn a_rule_that_is_replaced_in_the_same_request_does_not_count() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1, name: each}}
+  - key: gold
+    rate_limit: {unit: hour, requests_per_unit: 5, name: better, replaces: [{name: each}]}
+",
+    );
+    let both = || over_and_left(&world.check("d", &[&[("user", "x")], &[("gold", "x")]]));
+    assert_eq!(both(), [(false, 0), (false, 4)]);
+    assert_eq!(both(), [(false, 0), (false, 3)]);
+    assert_eq!(over_and_left(&world.check("d", &[&[("user", "x")]])), [(false, 0)]);
+    assert_eq!(over_and_left(&world.check("d", &[&[("user", "x")]])), [(true, 0)]);
+}
+
+#[test]
+fn requests_that_say_nothing_or_too_much_are_refused() {
+    let world = World::new(SHOP);
+    let one = [Descriptor::new(&[("key3", "x")])];
+    let error = |request: &Request<'_>| world.ask(request).expect_err("a bad request");
+    assert_eq!(error(&Request::new("", &one)), RequestError::EmptyDomain);
+    assert_eq!(error(&Request::new("another", &[])), RequestError::NoDescriptors);
+    let many = vec![one[0]; 10_000];
+    let expected = RequestError::TooManyDescriptors { found: 10_000, most: 100 };
+    assert_eq!(error(&Request::new("another", &many)), expected);
+    let entries = vec![("k", "v"); 10_000];
+    let descriptors = [Descriptor::new(&entries)];
+    let expected = RequestError::TooManyEntries { found: 10_000, most: 32 };
+    assert_eq!(error(&Request::new("another", &descriptors)), expected);
+    let long = "x".repeat(1 << 20);
+    let entries = [("key3", long.as_str())];
+    let descriptors = [Descriptor::new(&entries)];
+    let found = "another".len() + "key3".len() + (1 << 20);
+    let expected = RequestError::TooManyBytes { found, most: 65_536 };
+    assert_eq!(error(&Request::new("another", &descriptors)), expected);
+}
+
+#[test]
+fn values_of_any_bytes_are_values() {
+    let world = World::new(SHOP);
+    for value in ["", "\0", "\u{1b}[31m", "a\r\nb", "\u{202e}", "*"] {
+        let left = |answer| over_and_left(&answer);
+        assert_eq!(left(world.check("another", &[&[("key3", value)]])), [(false, 9)], "{value:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Which rule a descriptor finds: the way down the tree, as envoyproxy/ratelimit goes it.
+
+mod common;
+
+use common::World;
+use tollgate_rules::{Code, Descriptor, Override, Request, Unit};
+
+const NESTED: &str = "
+domain: test-domain
+descriptors:
+  - key: key1
+    value: value1
+    descriptors:
+      - key: subkey1
+        rate_limit: {unit: second, requests_per_unit: 5}
+      - key: subkey1
+        value: subvalue1
+        rate_limit: {unit: second, requests_per_unit: 10}
+  - key: key2
+    rate_limit: {unit: minute, requests_per_unit: 20}
+  - key: key2
+    value: value2
+    rate_limit: {unit: minute, requests_per_unit: 30}
+  - key: key2
+    value: value3
+  - key: key3
+    rate_limit: {unit: hour, requests_per_unit: 1}
+  - key: key4
+    rate_limit: {name: key4_rate_limit, unit: day, requests_per_unit: 1}
+  - key: key5
+    value: value5
+    rate_limit: {unit: day, requests_per_unit: 15}
+    descriptors:
+      - key: subkey5
+        value: subvalue5
+        rate_limit: {unit: day, requests_per_unit: 25}
+  - key: key6
+    rate_limit: {unlimited: true}
+  - key: key7
+    detailed_metric: true
+    rate_limit: {unit: minute, requests_per_unit: 70}
+";
+
+#[test]
+fn a_limit_counts_at_the_last_entry_and_there_is_no_way_back() {
+    let world = World::new(NESTED);
+    let finds = |entries: &[(&str, &str)]| world.finds("test-domain", entries);
+    assert_eq!(finds(&[("key1", "something")]), None);
+    assert_eq!(finds(&[("key1", "value1")]), None);
+    assert_eq!(finds(&[("key2", "value2"), ("subkey", "subvalue")]), None);
+    assert_eq!(finds(&[("key5", "value5"), ("subkey5", "subvalue")]), None);
+    assert_eq!(finds(&[("key5", "value5")]), Some(15));
+    assert_eq!(finds(&[("key5", "value5"), ("subkey5", "subvalue5")]), Some(25));
+    assert_eq!(finds(&[]), None);
+    assert_eq!(finds(&[("key1", "value1"), ("subkey1", "x")]), Some(5));
+    assert_eq!(finds(&[("key1", "value1"), ("subkey1", "subvalue1")]), Some(10));
+    assert_eq!(finds(&[("subkey1", "subvalue1"), ("key1", "value1")]), None);
+    assert_eq!(finds(&[("key2", "x")]), Some(20));
+    assert_eq!(finds(&[("key2", "")]), Some(20));
+    assert_eq!(finds(&[("key2", "value2")]), Some(30));
+    assert_eq!(finds(&[("key2", "value3")]), None);
+    assert_eq!(finds(&[("key3", "x")]), Some(1));
+    assert_eq!(finds(&[("key7", "abc")]), Some(70));
+    assert_eq!(world.finds("unknown", &[("key3", "x")]), None);
+}
+
+#[test]
+fn names_and_unlimited_rules_are_answered_as_such() {
+    let world = World::new(NESTED);
+    let answer =
+        world.check("test-domain", &[&[("key4", "x")], &[("key6", "x")], &[("key7", "abc")]]);
+    assert_eq!(answer.limit_name(0), Some("key4_rate_limit"));
+    let [day, unlimited, detailed] = answer.statuses() else { panic!("three") };
+    assert_eq!(day.limit.and_then(|limit| limit.unit), Some(Unit::Day));
+    assert_eq!((unlimited.remaining, unlimited.limit), (4_294_967_295, None));
+    assert_eq!(detailed.remaining, 69);
+    // Nothing of the request, although the rule asks for it.
+    assert_eq!(answer.rule(2).map(|rule| rule.path()), Some("key7"));
+}
+
+#[test]
+fn patterns_are_tried_in_the_order_of_the_file_after_exact_values() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - {key: wild, value: 'foo*', rate_limit: {unit: minute, requests_per_unit: 20}}
+  - {key: wild, value: 'foobar', rate_limit: {unit: minute, requests_per_unit: 21}}
+  - {key: wild, value: 'fo*', rate_limit: {unit: minute, requests_per_unit: 22}}
+  - {key: wild, rate_limit: {unit: minute, requests_per_unit: 23}}
+  - {key: noWild, value: foo, rate_limit: {unit: minute, requests_per_unit: 24}}
+  - {key: midWild, value: 'bar*b', rate_limit: {unit: minute, requests_per_unit: 25}}
+  - {key: multiWild, value: 'foo*bar*baz', rate_limit: {unit: minute, requests_per_unit: 10}}
+  - key: nestedWild
+    value: val1
+    descriptors:
+      - {key: wild, value: 'goo*', rate_limit: {unit: minute, requests_per_unit: 26}}
+  - {key: 'any*', rate_limit: {unit: minute, requests_per_unit: 27}}
+",
+    );
+    let finds = |key, value| world.finds("d", &[(key, value)]);
+    assert_eq!(finds("wild", "foo1"), Some(20));
+    assert_eq!(finds("wild", "foobar"), Some(21));
+    assert_eq!(finds("wild", "fob"), Some(22));
+    assert_eq!(finds("wild", "bar"), Some(23));
+    assert_eq!(finds("noWild", "foo1"), None);
+    assert_eq!(finds("midWild", "barxb"), Some(25));
+    assert_eq!(finds("midWild", "bar"), None);
+    assert_eq!(finds("multiWild", "foo-bar-baz"), Some(10));
+    assert_eq!(finds("multiWild", "foo-baz"), None);
+    assert_eq!(world.finds("d", &[("nestedWild", "val1"), ("wild", "goober")]), Some(26));
+    assert_eq!(finds("anything", "else"), Some(27));
+}
+
+#[test]
+fn key_and_value_are_never_joined() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - {key: a_b, value: c, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: a, value: b_c, rate_limit: {unit: minute, requests_per_unit: 2}}
+",
+    );
+    assert_eq!(world.finds("d", &[("a_b", "c")]), Some(1));
+    assert_eq!(world.finds("d", &[("a", "b_c")]), Some(2));
+}
+
+#[test]
+fn clients_are_told_apart_by_what_a_rule_leaves_open() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - key: one
+    descriptors:
+      - {key: two, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: each, value: 'p*', rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: shared, value: 'p*', share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+",
+    );
+    let allowed = |entries: &[(&str, &str)]| world.check("d", &[entries]).is_allowed();
+    assert!(allowed(&[("one", "a"), ("two", "bc")]));
+    assert!(allowed(&[("one", "ab"), ("two", "c")]), "other parts of the same text");
+    assert!(!allowed(&[("one", "a"), ("two", "bc")]));
+    assert!(allowed(&[("each", "p1")]) && allowed(&[("each", "p2")]));
+    assert!(allowed(&[("shared", "p1")]) && !allowed(&[("shared", "p2")]));
+}
+
+#[test]
+fn a_limit_that_comes_with_a_request_counts_in_place_of_any_rule() {
+    let world = World::new(NESTED);
+    let entries = [("key1", "value1"), ("subkey1", "something")];
+    let with = |domain, requests_per_unit, unit| {
+        let limit = Some(Override { requests_per_unit, unit });
+        let descriptors = [Descriptor { limit, ..Descriptor::new(&entries) }];
+        let answer = world.ask(&Request::new(domain, &descriptors)).expect("a good request");
+        let status = answer.statuses()[0];
+        (
+            answer.code(),
+            status.limit.map(|limit| (limit.requests_per_unit, limit.unit)),
+            status.remaining,
+        )
+    };
+    let day = Some((10, Some(Unit::Day)));
+    assert_eq!(with("test-domain", 10, Unit::Day), (Code::Ok, day, 9));
+    assert_eq!(with("test-domain", 42, Unit::Hour), (Code::Ok, Some((42, Some(Unit::Hour))), 41));
+    // One count, whatever limit is brought: no state per limit.
+    for requests in 11..=500 {
+        let (code, _, left) = with("test-domain", requests, Unit::Day);
+        assert_eq!((code, left), (Code::Ok, 9));
+    }
+    assert_eq!(with("test-domain", 10, Unit::Day), (Code::OverLimit, day, 0));
+    assert_eq!(with("unknown", 10, Unit::Day), (Code::Ok, None, 0));
+}
+
+#[test]
+fn the_example_rules_mean_what_their_comments_say() {
+    use tollgate_rules::{FileSource, RuleCache, RuleSource, Settings};
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
+    let texts = FileSource::new(path).read().expect("the examples are there");
+    let rules = RuleCache::new(Settings::default()).load(&texts).expect("good rules");
+    let lines: Vec<String> = rules.rules().iter().map(ToString::to_string).collect();
+    let expected = [
+        "shop.user: fixed-window 60/m named per-user",
+        "shop.user.path_/login*: gcra 5/10m burst 3 named logins",
+        "shop.remote_address: gcra 20/s burst 40 and fixed-window 10000/h",
+        "shop.path_/search: sliding-window 100/s",
+        "shop.crawler: fixed-window 10/m, shadow",
+        "shop.health: unlimited",
+    ];
+    assert_eq!(lines, expected);
+}

@@ -1,0 +1,104 @@
+//! Shadow rules, quota rules, and what several of them make of one request.
+
+mod common;
+
+use common::{World, over_and_left};
+use tollgate_rules::{Code, Settings};
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: normal, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: wide, rate_limit: {unit: hour, requests_per_unit: 100}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: large, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}}
+";
+
+fn codes(world: &World, keys: &[&str]) -> (Code, Vec<Code>) {
+    let entries: Vec<[(&str, &str); 1]> = keys.iter().map(|key| [(*key, "x")]).collect();
+    let descriptors: Vec<&[(&str, &str)]> = entries.iter().map(|entries| &entries[..]).collect();
+    let answer = world.check("d", &descriptors);
+    (answer.code(), answer.statuses().iter().map(|status| status.code).collect())
+}
+
+/// In both ways of deciding.
+fn worlds(settings: &Settings) -> [World; 2] {
+    [false, true].map(|compat| World::with(RULES, Settings { compat, ..settings.clone() }))
+}
+
+#[test]
+fn what_several_statuses_make_of_a_request() {
+    use Code::{Ok, OverLimit as Over};
+    for world in worlds(&Settings::default()) {
+        // Each key has one unit: spend it.
+        for key in ["normal", "shadow", "quota"] {
+            assert_eq!(codes(&world, &[key]), (Ok, vec![Ok]));
+        }
+        assert_eq!(codes(&world, &["normal"]), (Over, vec![Over]));
+        assert_eq!(codes(&world, &["shadow"]), (Ok, vec![Ok]));
+        assert_eq!(codes(&world, &["shadow", "normal"]), (Over, vec![Ok, Over]));
+        assert_eq!(
+            codes(&world, &["wide", "quota"]),
+            (Over, vec![Ok, Over]),
+            "all quota rules are over"
+        );
+        assert_eq!(codes(&world, &["normal", "large"]), (Over, vec![Over, Ok]));
+        assert_eq!(codes(&world, &["quota", "large"]), (Ok, vec![Over, Ok]), "one has room");
+        let counts = |path: &str| {
+            let rules = world.maker.cache().rules().expect("loaded");
+            let rule = rules.rules().iter().find(|rule| rule.path() == path).expect("a rule");
+            (rule.counts().within_limit, rule.counts().over_limit, rule.counts().shadow)
+        };
+        assert_eq!(counts("shadow"), (1, 2, 2));
+        assert_eq!(counts("normal"), (1, 3, 0));
+    }
+}
+
+#[test]
+fn a_quota_rule_that_is_over_is_left_out_of_what_is_charged() {
+    let world = World::new(RULES);
+    assert_eq!(codes(&world, &["quota"]).0, Code::Ok);
+    let check = || {
+        let entries: [&[(&str, &str)]; 3] =
+            [&[("quota", "x")], &[("large", "x")], &[("wide", "x")]];
+        over_and_left(&world.check("d", &entries))
+    };
+    assert_eq!(check(), [(true, 0), (false, 1), (false, 99)]);
+    assert_eq!(check(), [(true, 0), (false, 0), (false, 98)]);
+    assert_eq!(check(), [(true, 0), (true, 0), (false, 98)]);
+}
+
+#[test]
+fn a_shadow_is_charged_as_if_it_counted_and_denies_nobody() {
+    let world = World::new(RULES);
+    let check = || over_and_left(&world.check("d", &[&[("shadow", "x")], &[("normal", "x")]]));
+    assert_eq!(check(), [(false, 0), (false, 0)]);
+    assert_eq!(check(), [(false, 0), (true, 0)]);
+    let fresh = World::new(RULES);
+    assert_eq!(codes(&fresh, &["normal"]).0, Code::Ok);
+    let check = |keys: &[&str]| codes(&fresh, keys).0;
+    assert_eq!(check(&["shadow", "normal"]), Code::OverLimit);
+    let answer = fresh.check("d", &[&[("shadow", "x")]]);
+    assert!(!answer.statuses()[0].is_over, "what was denied by another rule is not charged to it");
+    assert!(fresh.check("d", &[&[("shadow", "x")]]).statuses()[0].is_over);
+}
+
+#[test]
+fn global_shadow_denies_nothing_and_tells_what_would_be() {
+    for world in worlds(&Settings { global_shadow_mode: true, ..Settings::default() }) {
+        assert_eq!(codes(&world, &["normal"]), (Code::Ok, vec![Code::Ok]));
+        assert_eq!(codes(&world, &["normal"]), (Code::Ok, vec![Code::OverLimit]));
+    }
+}
+
+#[test]
+fn global_quota_denies_only_if_all_are_over() {
+    use Code::{Ok, OverLimit as Over};
+    for world in worlds(&Settings { global_quota_mode: true, ..Settings::default() }) {
+        assert_eq!(codes(&world, &["normal", "wide"]), (Ok, vec![Ok, Ok]));
+        assert_eq!(codes(&world, &["normal", "wide"]), (Ok, vec![Over, Ok]));
+        assert_eq!(codes(&world, &["normal", "quota"]), (Ok, vec![Over, Ok]));
+        assert_eq!(codes(&world, &["normal", "quota"]), (Over, vec![Over, Over]));
+    }
+}
