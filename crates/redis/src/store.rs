@@ -14,8 +14,8 @@ use crate::plan::Plan;
 use crate::script::{Ask, Part, Units, Verb};
 use crate::settings::check_name;
 
-/// How long a caller waits for the store, unless told otherwise: half of what Envoy waits for a
-/// rate limit service by default, and half again.
+/// How long a caller waits for the store, unless told otherwise: a quarter of what Envoy waits for a rate
+/// limit service by default.
 const DEADLINE: Duration = Duration::from_millis(5);
 
 /// Of the key that is charged to see whether the store works: often enough for any node.
@@ -25,6 +25,9 @@ const PROBE: &str = "gcra 1000000/s burst 1000000";
 ///
 /// It connects in the background, again and again if it must, and never makes a caller wait for that.
 /// Clones are the same store. When the last clone and the last limiter are dropped, it disconnects.
+///
+/// # Panics
+/// It works on tokio: a limiter that is asked outside of a tokio runtime with timers panics.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]

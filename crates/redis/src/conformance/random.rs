@@ -187,7 +187,6 @@ fn a_hundred_thousand_random_sequences_are_decided_as_the_model_does() {
 fn a_script_that_computes_something_else_is_caught() {
     let mistakes = [
         ("gcra", "limit.fits = debt <= c", "limit.fits = debt < c"),
-        ("/7us", "return (a - fmod(a, b)) / b", "return a / b"),
         (
             "fixed-window",
             "stored[1] >= window and stored or { window, 0 }",
