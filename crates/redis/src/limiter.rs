@@ -397,9 +397,11 @@ impl Inner {
         }
         let counters = &self.store.link.counters;
         counters.add(Count::Leases, 1);
-        counters.add(Count::Leased, seen.units);
+        // More than the limit is no answer to anything; nor would it add up.
+        let units = seen.units.min(self.plan.limit);
+        counters.add(Count::Leased, units);
         let turns_ns = view.turns_us().map(until_ns);
-        let grant = Grant { units: seen.units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
+        let grant = Grant { units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
         holding.granted(terms, grant, now_ns);
     }
 }

@@ -88,9 +88,7 @@ impl View<'_> {
             (_, State::Fixed { count, .. } | State::FromFirst { count, .. }) => {
                 limit.saturating_sub(*count)
             }
-            (_, State::Segmented { counts, .. }) => {
-                limit.saturating_sub(counts.iter().fold(0, |sum, count| sum.saturating_add(*count)))
-            }
+            (_, State::Segmented { counts, .. }) => limit.saturating_sub(sum(counts)),
             _ => 0, // not reached: a state is read for its plan
         }
     }
@@ -115,7 +113,7 @@ impl View<'_> {
                 self.sliding_ready(spare, now, [ahead, previous, current, window])
             }
             (Kind::Segmented { segment, .. }, State::Segmented { ahead, counts }) => {
-                let mut used: u64 = counts.iter().sum();
+                let mut used = sum(counts);
                 let oldest_first = counts.iter().rev();
                 let passed = oldest_first.take_while(|count| {
                     let stays = used > spare;
@@ -225,4 +223,62 @@ impl View<'_> {
 /// The start of the window that lies `ahead` of the one that holds `now`.
 fn start(now: u64, window: u64, ahead: u64) -> u64 {
     (now / window).saturating_add(ahead).saturating_mul(window)
+}
+
+fn sum(counts: &[u64]) -> u64 {
+    counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use redis::Value;
+
+    use super::*;
+    use crate::script::{Ask, Part, Units, Verb, replies};
+
+    fn numbers() -> impl Strategy<Value = Vec<i64>> {
+        let number = prop_oneof![0..3_i64, 0..100_000_000_i64, any::<i64>()];
+        prop::collection::vec(number, 0..20)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever a server says, it is refused or answered: no panic, no overflow.
+        #[test]
+        fn any_reply_is_refused_or_answered(numbers in numbers(), policy in 0..6_usize) {
+            let policy = [
+                "7/s burst 20",
+                "fixed-window 5/m",
+                "fixed-window 5/m from-first",
+                "sliding-window 5/m",
+                "sliding-window 5/m round-down",
+                "segmented-window 10/m x6",
+            ][policy];
+            let plan = Plan::new(policy.parse().unwrap()).unwrap();
+            let units = Units::exactly(1);
+            let parts = vec![Part { key: Vec::new(), plan, units }];
+            let ask = Ask { verb: Verb::Check, parts };
+            // Of the right length, so that more than the length is looked at.
+            let length = 5 + match plan.kind {
+                Kind::Gcra { .. } => 1,
+                Kind::Segmented { .. } => 7,
+                Kind::Sliding { .. } => 3,
+                _ => 2,
+            };
+            let cut = numbers.iter().copied().cycle().take(if numbers.is_empty() { 0 } else { length });
+            for numbers in [numbers.clone(), cut.collect()] {
+                let value = Value::Array(numbers.into_iter().map(Value::Int).collect());
+                let Ok(replies) = replies(value, std::iter::once(&ask)) else { continue };
+                let now_us = replies[0].now_us;
+                let view = View { plan: &plan, state: &replies[0].parts[0].state, now_us };
+                for cost in [0, 1, plan.limit, plan.limit + 1] {
+                    prop_assert_eq!(view.told(false, cost).limit, plan.limit);
+                }
+                prop_assert!(view.remaining() <= plan.limit);
+                let _ = (view.stamp(), view.turns_us());
+            }
+        }
+    }
 }
