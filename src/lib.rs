@@ -31,6 +31,7 @@ mod snapshot;
 mod striped;
 mod sync;
 mod ticks;
+mod told;
 mod verb;
 mod verbs;
 pub mod which_algorithm;
@@ -57,6 +58,7 @@ pub use reservation::Reservation;
 pub use sketch::{SketchError, SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
+pub use told::Told;
 pub use word::Word;
 
 /// What the models of `loom-tests` set: planted faults, spurious failures, small shards.

@@ -1,0 +1,277 @@
+//! Several limits of one request: all are charged, or none.
+
+use tokio::time::Instant;
+use tollgate::{Decision, Denial, Told};
+
+use crate::decision::Source;
+use crate::error::Fault;
+use crate::limiter::{Inner, RedisLimiter};
+use crate::script::{Ask, Reply, Units, Verb};
+use crate::settings::OnError;
+use crate::state::View;
+
+/// The part of one limit in a request: see [`check_all`].
+#[derive(Clone, Copy, Debug)]
+pub struct RedisToll<'a> {
+    limiter: &'a RedisLimiter,
+    key: &'a [u8],
+    cost: u64,
+}
+
+impl RedisLimiter {
+    /// The part of this limit in a request under several: see [`check_all`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store, check_all};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let clients = RedisLimiter::new(&store, Settings::new("10/m".parse()?).name("clients"))?;
+    /// let pages = RedisLimiter::new(&store, Settings::new("99/m".parse()?).name("pages"))?;
+    /// let joint = check_all(&[clients.toll("203.0.113.7", 1), pages.toll("/search", 1)]).await;
+    /// assert!(joint.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn toll<'a>(&'a self, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u64) -> RedisToll<'a> {
+        RedisToll { limiter: self, key: key.as_ref(), cost }
+    }
+}
+
+impl RedisToll<'_> {
+    fn inner(&self) -> &Inner {
+        &self.limiter.inner
+    }
+
+    fn is_same_limit(&self, other: &Self) -> bool {
+        self.inner().is_same_limit(other.inner()) && self.key == other.key
+    }
+}
+
+/// The answer of several limits to one request.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use tollgate_redis::{RedisLimiter, Settings, Store, check_all};
+/// # let store = Store::open("redis://127.0.0.1:1/")?;
+/// let [wide, tight] = ["9/h", "5/h"].map(|policy| {
+///     RedisLimiter::new(&store, Settings::new(policy.parse().unwrap())).unwrap()
+/// });
+/// let joint = check_all(&[wide.toll("key", 1), tight.toll("key", 6)]).await;
+/// assert_eq!((joint.is_allowed(), joint.index()), (false, Some(1)));
+/// assert!(joint.is_degraded());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub struct RedisJointDecision {
+    answer: Option<(usize, Decision)>,
+    source: Source,
+    fault: Option<Fault>,
+}
+
+impl RedisJointDecision {
+    /// Whether the request may go. If so, every limit was charged; if not, none was.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(tollgate_redis::check_all(&[]).await.is_allowed());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.answer.is_none_or(|(_, decision)| decision.is_allowed())
+    }
+
+    /// Which of the tolls, from 0, the [`decision`](RedisJointDecision::decision) is of. `None` only if
+    /// there were no tolls: nothing denies then.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(tollgate_redis::check_all(&[]).await.index(), None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn index(&self) -> Option<usize> {
+        self.answer.map(|(index, _)| index)
+    }
+
+    /// The one decision that answers for all: of the limits that denied, the one with the longest wait; if
+    /// none did, the one with the fewest units left.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(tollgate_redis::check_all(&[]).await.decision().is_none());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn decision(&self) -> Option<Decision> {
+        self.answer.map(|(_, decision)| decision)
+    }
+
+    /// Whether the store failed, so that somebody else had to decide.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(!tollgate_redis::check_all(&[]).await.is_degraded());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.source.is_degraded()
+    }
+
+    /// Why the store did not decide, if it failed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(tollgate_redis::check_all(&[]).await.fault(), None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// The answer as a `Result`, for `?`.
+    ///
+    /// # Errors
+    /// The [`Denial`] with the longest wait, if denied.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(tollgate_redis::check_all(&[]).await.into_result().is_ok());
+    /// # }
+    /// ```
+    pub fn into_result(self) -> Result<(), Denial> {
+        match self.answer {
+            Some((_, Decision::Denied(denial))) => Err(denial),
+            _ => Ok(()),
+        }
+    }
+
+    /// The later of denials, or the scarcer of permits.
+    fn of(decisions: impl Iterator<Item = Told>, source: Source, fault: Option<Fault>) -> Self {
+        let rank = |told: &Told| match told.allowed {
+            // The least of all first: permits by what they leave, then denials by their waits, and last
+            // those for ever.
+            true => (0, u128::from(u64::MAX - told.remaining)),
+            false if told.cost > told.limit => (2, 0),
+            false => (1, told.retry_after.as_nanos()),
+        };
+        let answer = decisions.enumerate().max_by_key(|(_, told)| rank(told));
+        Self { answer: answer.map(|(index, told)| (index, told.into())), source, fault }
+    }
+}
+
+/// Decides one request under several limits of one store, in one call: all are charged, or none. Always
+/// asks the store, also for limits with leases.
+///
+/// If the store fails, the limits decide as if each stood alone without it, and again all or none; one
+/// of [`OnError::Deny`] denies. So they do if the limits are of different stores, which is
+/// [`Fault::MixedStores`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate_redis::{RedisLimiter, Settings, Store, check_all};
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let posts = RedisLimiter::new(&store, Settings::new("1/s burst 1".parse()?).name("posts"))?;
+/// let friends = RedisLimiter::new(&store, Settings::new("150/d".parse()?).name("friends"))?;
+/// let both = async || check_all(&[friends.toll("alice", 1), posts.toll("alice", 1)]).await;
+/// assert!(both().await.is_allowed());
+/// assert_eq!(both().await.index(), Some(1));
+/// # Ok(())
+/// # }
+/// ```
+pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
+    let Some(first) = tolls.first() else {
+        return RedisJointDecision::of(std::iter::empty(), Source::Store, None);
+    };
+    // One limit named twice is one limit, which is asked for the sum.
+    let mut sums: Vec<RedisToll<'_>> = Vec::with_capacity(tolls.len());
+    for toll in tolls {
+        match sums.iter_mut().find(|sum| sum.is_same_limit(toll)) {
+            Some(sum) => sum.cost = sum.cost.saturating_add(toll.cost),
+            None => sums.push(*toll),
+        }
+    }
+    let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
+    let link = &first.inner().store.link;
+    let is_one_store = tolls.iter().all(|toll| std::ptr::eq(&*toll.inner().store.link, &**link));
+    let result = if is_one_store {
+        let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
+        let ask = Ask { verb: Verb::Check, parts: sums.iter().map(part).collect() };
+        link.call(ask, link.due()).await
+    } else {
+        link.counters.fault(Fault::MixedStores);
+        Err(Fault::MixedStores)
+    };
+    let joint = match result {
+        Ok(reply) => {
+            let told: Vec<Told> =
+                sums.iter().enumerate().map(|(n, sum)| said(sum, n, &reply)).collect();
+            let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n]));
+            RedisJointDecision::of(told, Source::Store, None)
+        }
+        Err(fault) => fall_back(&sums, tolls, fault),
+    };
+    link.counters.decision(joint.source, joint.is_allowed());
+    joint
+}
+
+/// What the store says of one limit. If another denied, this one was charged nothing.
+fn said(toll: &RedisToll<'_>, index: usize, reply: &Reply) -> Told {
+    let seen = &reply.parts[index];
+    let view = View { plan: &toll.inner().plan, state: &seen.state, now_us: reply.now_us };
+    let charged = if reply.admitted || !seen.admits { toll.cost } else { 0 };
+    view.told(seen.admits, charged)
+}
+
+/// All within their shares, or none.
+fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> RedisJointDecision {
+    let degraded = |told: Vec<Told>, source| {
+        // In the order in which they were asked.
+        let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
+        let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n])).collect::<Vec<_>>();
+        RedisJointDecision::of(told.into_iter(), source, Some(fault))
+    };
+    let ruled = |sum: &RedisToll<'_>| sum.inner().ruled(sum.cost, sum.cost);
+    let isolated = |sum: &RedisToll<'_>| sum.inner().store.link.health.isolated(Instant::now());
+    let is_local = |sum: &&RedisToll<'_>| sum.inner().on_error == OnError::Local;
+    let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
+    let mut local = Vec::new();
+    for sum in sums.iter().filter(is_local) {
+        local.push(sum.inner().share.limiter().toll(sum.key, sum.cost));
+    }
+    // The isolation clocks of one store are one; of several, the least: it regains the least.
+    let now = sums.iter().map(isolated).min().unwrap_or_default();
+    let is_ruled_out = rules.iter().any(|told| !told.allowed);
+    let joint = if is_ruled_out { None } else { Some(tollgate::check_all_at(&mut local, now)) };
+    let is_allowed = joint.is_some_and(|joint| joint.is_allowed());
+    let mut told: Vec<Told> = Vec::with_capacity(sums.len());
+    for sum in sums {
+        told.push(match sum.inner().on_error {
+            OnError::Local => {
+                let peeked = sum.inner().share.peek(sum.key, sum.cost, now);
+                // Nothing was charged to any unless all were, whatever a look afterwards finds.
+                if is_allowed { Told { allowed: true, cost: sum.cost, ..peeked } } else { peeked }
+            }
+            _ => ruled(sum),
+        });
+    }
+    if !is_allowed && told.iter().all(|told| told.allowed) {
+        // Another request came between: who lost may try again at once.
+        told[0].allowed = false;
+    }
+    degraded(told, if local.is_empty() { Source::Rule } else { Source::Share })
+}

@@ -1,0 +1,80 @@
+//! How long to wait before the next attempt to connect.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// The first attempt after a loss comes within this time.
+const FIRST: Duration = Duration::from_millis(20);
+/// And no two lie further apart than this: what a recovery may take at most, besides the attempt itself.
+pub(crate) const LONGEST: Duration = Duration::from_secs(1);
+
+/// Waits that double, of which a random share is taken: nodes that lost the store together do not come
+/// back together.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    longest: Duration,
+    random: u64,
+}
+
+impl Backoff {
+    /// Random in each process.
+    pub(crate) fn new() -> Self {
+        Self::seeded(RandomState::new().hash_one(0))
+    }
+
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self { longest: FIRST, random: seed }
+    }
+
+    /// From now on as after a first loss.
+    pub(crate) fn reset(&mut self) {
+        self.longest = FIRST;
+    }
+
+    /// Between half of the longest wait and all of it: never none, so that a store that takes connections
+    /// and drops them is not asked without end.
+    pub(crate) fn next(&mut self) -> Duration {
+        let longest = self.longest;
+        self.longest = (longest * 2).min(LONGEST);
+        self.random = mixed(self.random);
+        let share = u32::try_from(self.random >> 33).unwrap_or(u32::MAX); // 31 bits
+        longest / 2 + longest.mul_f64(f64::from(share) / f64::from(u32::MAX))
+    }
+}
+
+/// The next number of a splitmix64 sequence (Steele, Lea, Flood 2014).
+pub(crate) fn mixed(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_second_and_start_anew() {
+        let mut backoff = Backoff::seeded(1);
+        let mut longest = FIRST;
+        for _ in 0..20 {
+            let wait = backoff.next();
+            assert!(wait >= longest / 2 && wait <= longest, "{wait:?} of {longest:?}");
+            longest = (longest * 2).min(LONGEST);
+        }
+        assert_eq!(longest, LONGEST);
+        backoff.reset();
+        assert!(backoff.next() <= FIRST);
+    }
+
+    #[test]
+    fn nodes_do_not_come_back_together() {
+        let mut firsts: Vec<_> = (0..100).map(|seed| Backoff::seeded(seed).next()).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 100);
+        // Spread over half of the first wait.
+        assert!(firsts[99] - firsts[0] > FIRST / 3);
+    }
+}

@@ -1,0 +1,106 @@
+//! The script against the reference model, decision by decision and answer by answer, on a real server.
+//!
+//! The script is the one that is shipped; only the two lines above it, which read the server's clock, are
+//! replaced by two that take the time from the test. Keys then outlive their use, since the test's time
+//! is not the server's; when they really expire is looked at with the server's own clock.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod expiry;
+mod random;
+mod vectors;
+
+#[path = "../../tests/common/server.rs"]
+mod server;
+
+use redis::{Connection, Value};
+use tollgate::Algorithm;
+use tollgate_oracle::{Algorithm as Model, Oracle, Rounding};
+
+use crate::plan::Plan;
+use crate::script::{Ask, Invoked, Part, Reply, Units, Verb, command, replies};
+
+const TIME_OF_THE_TEST: &str = "local now_us, grace_ms = tonumber(ARGV[#ARGV]), 1000000000\n";
+
+fn text_with_told_time() -> String {
+    let text = crate::script::text();
+    let (_, body) = text.split_once("grace_ms = time[1] * 1000000 + time[2], 0\n").unwrap();
+    [TIME_OF_THE_TEST, body].concat()
+}
+
+fn plan(policy: &str) -> Plan {
+    Plan::new(policy.parse().unwrap()).unwrap()
+}
+
+/// The reference model in time that is exact: rational for `gcra`.
+fn model(plan: &Plan) -> Oracle {
+    let quota = plan.policy().quota();
+    let (limit, window_ns) = (quota.count(), u64::try_from(quota.period().as_nanos()).unwrap());
+    let sliding = |rounding| Model::SlidingWindow { limit, window_ns, rounding };
+    Oracle::new(match plan.policy().algorithm() {
+        Algorithm::Gcra => {
+            Model::Gcra { count: limit, period_ns: window_ns, burst: quota.max_burst(), tick: None }
+        }
+        Algorithm::FixedWindow => Model::FixedWindow { limit, window_ns },
+        Algorithm::FixedWindowFromFirst => {
+            Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: 1 }
+        }
+        Algorithm::SlidingWindow => sliding(Rounding::Exact),
+        Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+        Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+        Algorithm::SegmentedWindow { segments } => {
+            Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
+        }
+        other => panic!("no model of {other:?}"),
+    })
+}
+
+/// The time that the model is told: that of the tick.
+fn tick_ns(plan: &Plan, now_us: u64) -> u64 {
+    now_us / plan.tick_us * plan.tick_us * 1_000
+}
+
+fn ask(verb: Verb, key: &str, plan: &Plan, units: Units) -> Ask {
+    let part = Part { key: key.as_bytes().to_vec(), plan: *plan, units };
+    Ask { verb, parts: vec![part] }
+}
+
+/// A script whose time the test tells.
+struct Told {
+    connection: Connection,
+    digest: String,
+}
+
+impl Told {
+    fn new(server: &server::Server) -> Self {
+        Self::with(server, text_with_told_time())
+    }
+
+    fn with(server: &server::Server, text: String) -> Self {
+        let mut connection = server.connection();
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(text);
+        let digest = load.query(&mut connection).unwrap();
+        Self { connection, digest }
+    }
+
+    /// Many calls at once, each at its own time.
+    fn calls(&mut self, calls: &[(u64, Vec<Ask>)]) -> Vec<Vec<Reply>> {
+        let mut pipeline = redis::Pipeline::with_capacity(calls.len());
+        for (now_us, asks) in calls {
+            let mut call = command(Invoked::ByDigest(&self.digest), asks.iter());
+            call.arg(*now_us);
+            pipeline.add_command(call);
+        }
+        let values: Vec<Value> = pipeline.query(&mut self.connection).unwrap();
+        values
+            .into_iter()
+            .zip(calls)
+            .map(|(value, (_, asks))| replies(value, asks.iter()).unwrap())
+            .collect()
+    }
+
+    fn call(&mut self, now_us: u64, ask: Ask) -> Reply {
+        self.calls(&[(now_us, vec![ask])]).remove(0).remove(0)
+    }
+}

@@ -1,0 +1,308 @@
+//! Random sequences: verdicts, what is left, waits, and the units of refunds and leases.
+
+use super::{Told, ask, model, plan, server::Server, text_with_told_time, tick_ns};
+use crate::backoff::mixed;
+use crate::plan::{LARGEST, Plan};
+use crate::script::{Ask, Part, Reply, Units, Verb};
+use crate::state::{State, View};
+
+/// As many as the issue asks for; each is a limit of its own and ten requests on average.
+const SEQUENCES: u64 = 100_000;
+/// Sequences that are under way at the same time, so that the server gets many requests at once.
+const TOGETHER: u64 = 2_000;
+
+const POLICIES: [&str; 20] = [
+    "gcra 100/s burst 20",
+    "gcra 10/m burst 5",
+    "gcra 7/s",
+    "gcra 1/s burst 1",
+    "gcra 999983/s burst 1000",
+    "gcra 1000003/d",
+    "gcra 3/7us burst 50",
+    "gcra 17/1001ns burst 4",
+    "fixed-window 5/s",
+    "fixed-window 100/m",
+    "fixed-window 3/7us",
+    "fixed-window 5/s from-first",
+    "fixed-window 100/m from-first",
+    "sliding-window 5/s",
+    "sliding-window 110000/d",
+    "sliding-window 7/13us round-down",
+    "sliding-window 60/m round-down",
+    "sliding-window 5/s strict",
+    "segmented-window 10/m x6",
+    "segmented-window 4/64us x16",
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = mixed(self.0);
+        self.0 % bound
+    }
+}
+
+struct Sequence {
+    key: String,
+    plan: Plan,
+    oracle: tollgate_oracle::Oracle,
+    now_us: u64,
+}
+
+impl Sequence {
+    fn new(number: u64, random: &mut Random) -> Self {
+        let plan = plan(POLICIES[usize::try_from(number).unwrap() % POLICIES.len()]);
+        let now_us = match random.below(4) {
+            0 => random.below(1_000_000),
+            // Until 2100.
+            1 => random.below(4_102_444_800_000_000),
+            _ => 1_790_000_000_000_000 + random.below(100_000_000_000),
+        };
+        Self { key: number.to_string(), plan, oracle: model(&plan), now_us }
+    }
+
+    /// Time goes on by some thousandths of the period, by a whole one, or now and then back.
+    fn go_on(&mut self, random: &mut Random) {
+        let period_us = self.plan.drain_us(self.plan.policy().quota().count()).max(1);
+        let step_us = match random.below(10) {
+            0 => 0,
+            1 => period_us,
+            2 => period_us * random.below(4) + random.below(3),
+            _ => period_us / 1_000 * random.below(400) + random.below(period_us / 1_000 + 3),
+        };
+        self.now_us = match random.below(12) {
+            0 => self.now_us.saturating_sub(step_us / 3),
+            _ => (self.now_us + step_us).min(4_102_444_800_000_000),
+        };
+    }
+
+    fn cost(&self, random: &mut Random) -> u64 {
+        let limit = self.plan.limit;
+        match random.below(8) {
+            0 => 0,
+            1 => random.below(limit + 2),
+            2 => limit + random.below(2),
+            3 => random.below(limit / 2 + 2),
+            _ => 1 + random.below(limit / 5 + 1),
+        }
+    }
+
+    /// A request, and what the model makes of it.
+    fn request(&mut self, random: &mut Random) -> (Ask, Expected) {
+        let verb = if random.below(6) == 0 { Verb::Peek } else { Verb::Check };
+        let cost = self.cost(random);
+        let now_ns = tick_ns(&self.plan, self.now_us);
+        let verdict = match verb {
+            Verb::Peek => self.oracle.peek(now_ns, cost),
+            _ => self.oracle.check(now_ns, cost),
+        };
+        let admitted = verdict == tollgate_oracle::Verdict::Allowed;
+        let remaining = self.oracle.remaining(now_ns);
+        // The model finds waits by search, which takes a while: now and then is often enough.
+        let waits = (random.below(40) == 0).then(|| {
+            let wait = |wait: tollgate_oracle::BigUint| u64::try_from(wait).unwrap();
+            let fitting = cost.min(self.plan.limit);
+            let ready = self.oracle.retry_after(now_ns, fitting).map(wait).unwrap();
+            [(fitting, ready), (self.plan.limit, wait(self.oracle.reset_after(now_ns)))]
+        });
+        let units = if verb == Verb::Check && admitted { cost } else { 0 };
+        let expected = Expected { admitted, units, remaining, waits, now_ns };
+        (ask(verb, &self.key, &self.plan, Units::exactly(cost)), expected)
+    }
+}
+
+struct Expected {
+    admitted: bool,
+    units: u64,
+    remaining: u64,
+    /// Costs and how long until they fit.
+    waits: Option<[(u64, u64); 2]>,
+    now_ns: u64,
+}
+
+impl Expected {
+    fn compare(&self, plan: &Plan, reply: &Reply, what: &str) {
+        let seen = &reply.parts[0];
+        assert_eq!((reply.admitted, seen.units), (self.admitted, self.units), "{what}");
+        assert!(!seen.broken, "{what}");
+        let view = View { plan, state: &seen.state, now_us: reply.now_us };
+        assert_eq!(view.remaining(), self.remaining, "{what}");
+        if seen.state == (State::Gcra { debt: LARGEST }) {
+            return; // time went back so far that the debt was cut: see there
+        }
+        for (cost, wait_ns) in self.waits.into_iter().flatten() {
+            // At the first tick that is not before.
+            let tick = (self.now_ns + wait_ns).div_ceil(plan.tick_us * 1_000);
+            let expected_us = if wait_ns == 0 { reply.now_us } else { tick * plan.tick_us };
+            assert_eq!(view.ready_us(cost), expected_us, "{what}, a wait for {cost}");
+        }
+    }
+}
+
+/// So many sequences, in groups that are under way at the same time. How many requests that were.
+fn compare(server: &Server, told: &mut Told, count: u64) -> u64 {
+    let mut random = Random(1);
+    let mut requests = 0_u64;
+    for first in (0..count).step_by(usize::try_from(TOGETHER).unwrap()) {
+        let mut sequences: Vec<_> =
+            (first..first + TOGETHER).map(|number| Sequence::new(number, &mut random)).collect();
+        for _ in 0..5 {
+            let mut calls = Vec::new();
+            let mut all_expected = Vec::new();
+            for sequence in &mut sequences {
+                sequence.go_on(&mut random);
+                // Up to three requests in one call, as a batch has them: at one time.
+                let (asks, expected): (Vec<_>, Vec<_>) =
+                    (0..=random.below(3)).map(|_| sequence.request(&mut random)).unzip();
+                requests += asks.len() as u64;
+                calls.push((sequence.now_us, asks));
+                all_expected.push(expected);
+            }
+            let replies = told.calls(&calls);
+            for ((sequence, call), (replies, expected)) in
+                sequences.iter().zip(&calls).zip(replies.iter().zip(&all_expected))
+            {
+                let what = format!("{} at {} us: {:?}", sequence.plan.policy(), call.0, call.1);
+                for (reply, expected) in replies.iter().zip(expected) {
+                    expected.compare(&sequence.plan, reply, &what);
+                }
+            }
+        }
+        server.run::<()>(&["FLUSHALL"]);
+    }
+    requests
+}
+
+#[test]
+fn a_hundred_thousand_random_sequences_are_decided_as_the_model_does() {
+    let server = Server::start();
+    let requests = compare(&server, &mut Told::new(&server), SEQUENCES);
+    println!("{SEQUENCES} sequences, {requests} requests");
+}
+
+/// Mistakes in the script, one for each algorithm, such that most decisions stay right: each is found, and
+/// where it was made.
+#[test]
+fn a_script_that_computes_something_else_is_caught() {
+    let mistakes = [
+        ("gcra", "limit.fits = debt <= c", "limit.fits = debt < c"),
+        (
+            "fixed-window",
+            "stored[1] >= window and stored or { window, 0 }",
+            "stored[1] == window and stored or { window, 0 }",
+        ),
+        ("from-first", "now < stored[1] + a and stored", "now <= stored[1] + a and stored"),
+        ("sliding-window", "div(held[2] * (a - into) + a - 1, a)", "div(held[2] * (a - into), a)"),
+        ("segmented-window", "age >= passed and stored", "age > passed and stored"),
+    ];
+    let server = Server::start();
+    for (place, right, wrong) in mistakes {
+        server.run::<()>(&["FLUSHALL"]);
+        let text = text_with_told_time();
+        assert_eq!(text.matches(right).count(), 1, "{right}");
+        let mut told = Told::with(&server, text.replace(right, wrong));
+        let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, TOGETHER));
+        let panic = std::panic::catch_unwind(compared).expect_err("a mistake is not found");
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(message.contains(place), "{wrong}: {message}");
+    }
+}
+
+/// Leases take what is left, by halves; several limits are charged together or not at all.
+#[test]
+fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
+    let server = Server::start();
+    let mut told = Told::new(&server);
+    let mut random = Random(2);
+    for round in 0..4_000 {
+        let mut sequences: Vec<_> =
+            (0..3).map(|n| Sequence::new(round * 7 + n * 3, &mut random)).collect();
+        for sequence in &mut sequences {
+            sequence.now_us = 1_790_000_000_000_000 + round;
+            sequence.key = format!("{round} {}", sequence.key);
+        }
+        for _ in 0..6 {
+            sequences[0].go_on(&mut random);
+            let now_us = sequences[0].now_us;
+            let wants: Vec<Units> = sequences
+                .iter()
+                .map(|sequence| {
+                    let want = sequence.cost(&mut random).max(1);
+                    let least = 1 + random.below(want);
+                    Units { want, least, share: 1 + random.below(3), stamp: 0 }
+                })
+                .collect();
+            let parts = sequences.iter().zip(&wants).map(|(sequence, units)| Part {
+                key: sequence.key.as_bytes().to_vec(),
+                plan: sequence.plan,
+                units: *units,
+            });
+            let reply = told.call(now_us, Ask { verb: Verb::Check, parts: parts.collect() });
+            let room = |s: &Sequence| s.oracle.remaining(tick_ns(&s.plan, now_us));
+            let fits: Vec<bool> =
+                sequences.iter().zip(&wants).map(|(s, units)| units.least <= room(s)).collect();
+            assert_eq!(reply.admitted, fits.iter().all(|fits| *fits));
+            for ((sequence, units), (seen, fits)) in
+                sequences.iter_mut().zip(&wants).zip(reply.parts.iter().zip(&fits))
+            {
+                let Units { want, least, share, .. } = *units;
+                assert_eq!(seen.admits, *fits);
+                let part = (room(sequence) / share).max(least).min(want);
+                let expected = if reply.admitted { part } else { 0 };
+                assert_eq!(seen.units, expected, "{} {units:?}", sequence.plan.policy());
+                sequence.oracle.check(tick_ns(&sequence.plan, now_us), expected);
+                let view = View { plan: &sequence.plan, state: &seen.state, now_us };
+                assert_eq!(view.remaining(), room(sequence), "{}", sequence.plan.policy());
+            }
+        }
+    }
+}
+
+/// As the core's: nothing that has drained comes back, and a window gives back only its own.
+#[test]
+fn a_refund_gives_back_what_the_core_gives_back() {
+    let server = Server::start();
+    let mut told = Told::new(&server);
+    let mut random = Random(3);
+    for round in 0..4_000_u64 {
+        let mut sequence = Sequence::new(round, &mut random);
+        let limiter = tollgate::Limiter::new(sequence.plan.policy());
+        // Where the core's own words are exact too: no thirds of a tick, no quanta, a few hours.
+        if sequence.plan.tick_us > 1 {
+            continue;
+        }
+        sequence.now_us = 3_600_000_000 + random.below(1_000_000);
+        let at = |now_us: u64| tollgate::Timestamp::from_nanos(now_us * 1_000);
+        let cost = 1 + random.below(sequence.plan.limit);
+        let charge = ask(Verb::Check, &sequence.key, &sequence.plan, Units::exactly(cost));
+        let reply = told.call(sequence.now_us, charge);
+        let view =
+            View { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
+        let stamp = view.stamp();
+        let permit = limiter.check_at(cost, at(sequence.now_us)).into_result().unwrap();
+        for _ in 0..2 {
+            sequence.now_us += random.below(2_000_000);
+            let units = random.below(cost + 1);
+            let refund = Units { stamp, ..Units::exactly(units) };
+            let refund = ask(Verb::Refund, &sequence.key, &sequence.plan, refund);
+            let reply = told.call(sequence.now_us, refund);
+            let expected = limiter.refund_at(permit.portion(units), at(sequence.now_us));
+            let given = reply.parts[0].units;
+            let view =
+                View { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
+            let policy = sequence.plan.policy();
+            let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
+            if !is_gcra && view.stamp() != stamp {
+                // The window has turned. (The core goes by its word, which turns with the next charge.)
+                assert_eq!(given, 0, "{policy}");
+                break;
+            }
+            // Of gcra a last fraction of a unit may count as drained by one and not by the other.
+            let apart = u64::from(is_gcra);
+            assert!(given.abs_diff(expected) <= apart, "{policy}: {given}, {expected}");
+            let left = limiter.peek_at(1, at(sequence.now_us)).remaining();
+            assert!(view.remaining().abs_diff(left) <= apart, "{policy}");
+        }
+    }
+}

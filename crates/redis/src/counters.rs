@@ -1,0 +1,163 @@
+//! What a store has done, in numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::decision::Source;
+use crate::error::Fault;
+
+/// What is counted besides decisions and faults.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    /// Calls of the script.
+    Calls,
+    /// Connections that passed the probe.
+    Connections,
+    /// Calls that had to bring the script along.
+    Reloads,
+    /// States that could not be read, and were replaced by full ones.
+    Broken,
+    /// Leases taken.
+    Leases,
+    /// Units in them.
+    Leased,
+    /// Units of leases that expired unspent.
+    Expired,
+}
+
+/// Counters that many threads add to. Each stands for itself, so all accesses are relaxed: a reader may
+/// see one of two related counts before the other.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    counts: [AtomicU64; 7],
+    allowed: [AtomicU64; 4],
+    denied: [AtomicU64; 4],
+    faults: [AtomicU64; Fault::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn add(&self, count: Count, by: u64) {
+        self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn fault(&self, fault: Fault) {
+        self.faults[fault as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn decision(&self, source: Source, allowed: bool) {
+        let counters = if allowed { &self.allowed } else { &self.denied };
+        counters[source as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A reading of a store's counters, all since it was opened.
+///
+/// No key is among them, and their number is fixed: they can be exported as they are.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+/// use tollgate_redis::{Fault, Source, Store};
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let stats = store.stats();
+/// assert!(stats.degraded);
+/// assert_eq!((stats.calls, stats.allowed(Source::Store), stats.faults(Fault::ReadOnly)), (0, 0, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Whether decisions are now made without the store.
+    pub degraded: bool,
+    /// For how long in all they were.
+    pub degraded_for: std::time::Duration,
+    /// Calls of the script. A call decides up to 16 requests.
+    pub calls: u64,
+    /// Connections that were made and passed the probe.
+    pub connections: u64,
+    /// Calls that had to bring the script along, since the server had forgotten it.
+    pub reloads: u64,
+    /// States that could not be read, and were replaced by full ones.
+    pub broken: u64,
+    /// Leases taken.
+    pub leases: u64,
+    /// Units in them.
+    pub leased: u64,
+    /// Units of leases that expired unspent.
+    pub expired: u64,
+    allowed: [u64; 4],
+    denied: [u64; 4],
+    faults: [u64; Fault::ALL.len()],
+}
+
+impl Stats {
+    pub(crate) fn read(counters: &Counters, health: &crate::health::Health) -> Self {
+        fn all<const N: usize>(counters: &[AtomicU64; N]) -> [u64; N] {
+            std::array::from_fn(|n| counters[n].load(Ordering::Relaxed))
+        }
+        let isolated = health.isolated(tokio::time::Instant::now());
+        Self {
+            degraded: !health.is_up(),
+            degraded_for: isolated - tollgate::Timestamp::default(),
+            calls: counters.get(Count::Calls),
+            connections: counters.get(Count::Connections),
+            reloads: counters.get(Count::Reloads),
+            broken: counters.get(Count::Broken),
+            leases: counters.get(Count::Leases),
+            leased: counters.get(Count::Leased),
+            expired: counters.get(Count::Expired),
+            allowed: all(&counters.allowed),
+            denied: all(&counters.denied),
+            faults: all(&counters.faults),
+        }
+    }
+
+    /// Requests that were admitted, by who decided.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// use tollgate_redis::{Source, Store};
+    /// assert_eq!(Store::open("redis://127.0.0.1:1/")?.stats().allowed(Source::Share), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn allowed(&self, source: Source) -> u64 {
+        self.allowed[source as usize]
+    }
+
+    /// Requests that were denied, by who decided.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// use tollgate_redis::{Source, Store};
+    /// assert_eq!(Store::open("redis://127.0.0.1:1/")?.stats().denied(Source::Share), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn denied(&self, source: Source) -> u64 {
+        self.denied[source as usize]
+    }
+
+    /// How often the store failed in this way: requests that it did not decide, and attempts to connect.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// use tollgate_redis::{Fault, Store};
+    /// assert_eq!(Store::open("redis://127.0.0.1:1/")?.stats().faults(Fault::Busy), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn faults(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+}

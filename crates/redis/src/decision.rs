@@ -1,0 +1,242 @@
+//! [`RedisDecision`]: the answer to one request, and who gave it.
+
+use tollgate::{Decision, Denial, Permit, Told};
+
+use crate::error::Fault;
+
+/// Who made a decision.
+///
+/// ```
+/// use tollgate_redis::Source;
+/// assert!(!Source::Lease.is_degraded() && Source::Share.is_degraded());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store itself.
+    Store,
+    /// This process, within a lease, or because the store had said when to ask again.
+    Lease,
+    /// This process, within its share of the limit, because the store failed.
+    Share,
+    /// Nobody: the store failed, and [`OnError`](crate::OnError) says what then becomes of a request.
+    Rule,
+}
+
+impl Source {
+    /// Whether the store failed.
+    ///
+    /// ```
+    /// assert!(tollgate_redis::Source::Rule.is_degraded());
+    /// ```
+    #[must_use]
+    pub fn is_degraded(self) -> bool {
+        matches!(self, Self::Share | Self::Rule)
+    }
+}
+
+/// The answer to one request: a [`Decision`], and who made it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate::Quota;
+/// use tollgate_redis::{RedisLimiter, Settings, Source, Store};
+/// // Nobody answers there: one of three nodes goes on with a third of the limit.
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let limiter = RedisLimiter::new(&store, Settings::new(Quota::per_hour(30).into()).nodes(3))?;
+/// let decision = limiter.check("203.0.113.7", 1).await;
+/// assert!(decision.is_allowed() && decision.is_degraded());
+/// assert_eq!((decision.source(), decision.decision().remaining()), (Source::Share, 9));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub struct RedisDecision {
+    decision: Decision,
+    source: Source,
+    fault: Option<Fault>,
+    stamp: u64,
+}
+
+impl RedisDecision {
+    pub(crate) fn new(told: Told, source: Source, stamp: u64) -> Self {
+        Self { decision: told.into(), source, fault: None, stamp }
+    }
+
+    pub(crate) fn degraded(told: Told, source: Source, fault: Fault) -> Self {
+        Self { decision: told.into(), source, fault: Some(fault), stamp: 0 }
+    }
+
+    /// Whether the request may go.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert!(limiter.check("203.0.113.7", 1).await.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.decision.is_allowed()
+    }
+
+    /// Whether the store failed, so that somebody else had to decide.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert!(limiter.check("203.0.113.7", 1).await.is_degraded());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.source.is_degraded()
+    }
+
+    /// Who decided.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{OnError, RedisLimiter, Settings, Source, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let settings = Settings::new("10/m".parse()?).on_error(OnError::Deny);
+    /// let decision = RedisLimiter::new(&store, settings)?.check("203.0.113.7", 1).await;
+    /// assert_eq!((decision.source(), decision.is_allowed()), (Source::Rule, false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Why the store did not decide, if it failed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert_eq!(limiter.check("203.0.113.7", 1).await.fault(), Some(Fault::Unreachable));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// The decision, for whatever takes one. Its figures are of the moment at which it was made; of a
+    /// lease's, `remaining` and `reset_after` are of when the store was last asked.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert_eq!(limiter.check("203.0.113.7", 3).await.decision().limit(), 10);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// The decision as a `Result`, for `?`.
+    ///
+    /// # Errors
+    /// The [`Denial`], if denied.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// let permit = limiter.check("203.0.113.7", 1).await.into_result()?;
+    /// assert_eq!(permit.permit().cost(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_result(self) -> Result<RedisPermit, Denial> {
+        let refundable = !self.is_degraded();
+        self.decision
+            .into_result()
+            .map(|permit| RedisPermit { permit, stamp: refundable.then_some(self.stamp) })
+    }
+}
+
+/// An admitted request, to be refunded if need be.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use tollgate_redis::{RedisLimiter, Settings, Store};
+/// # let store = Store::open("redis://127.0.0.1:1/")?;
+/// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+/// let permit = limiter.check("203.0.113.7", 3).await.into_result()?;
+/// assert_eq!(permit.portion(1).permit().cost(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RedisPermit {
+    permit: Permit,
+    /// When, or in which window, the store charged it; none if the store did not.
+    stamp: Option<u64>,
+}
+
+impl RedisPermit {
+    /// The permit, for whatever takes one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// let permit = limiter.check("203.0.113.7", 3).await.into_result()?;
+    /// assert_eq!(permit.permit().cost(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn permit(&self) -> Permit {
+        self.permit
+    }
+
+    /// This permit for at most so many of its units: to refund what was charged and not used.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// let permit = limiter.check("203.0.113.7", 3).await.into_result()?;
+    /// assert_eq!(permit.portion(9).permit().cost(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn portion(self, units: u64) -> Self {
+        Self { permit: self.permit.portion(units), ..self }
+    }
+
+    pub(crate) fn stamp(&self) -> Option<u64> {
+        self.stamp
+    }
+}

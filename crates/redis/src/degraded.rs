@@ -1,0 +1,40 @@
+//! What becomes of requests while the store fails: by [`OnError`], and at once.
+
+use tokio::time::Instant;
+use tollgate::Told;
+
+use crate::decision::{RedisDecision, Source};
+use crate::error::Fault;
+use crate::limiter::Inner;
+use crate::settings::OnError;
+use crate::share::RETRY;
+
+impl Inner {
+    /// A request that the store did not decide.
+    pub(crate) fn fall_back(&self, key: &[u8], cost: u64, fault: Fault) -> RedisDecision {
+        if self.on_error != OnError::Local {
+            let told = self.ruled(cost, cost);
+            return RedisDecision::degraded(told, Source::Rule, fault);
+        }
+        let isolated = self.store.link.health.isolated(Instant::now());
+        RedisDecision::degraded(self.share.check(key, cost, isolated), Source::Share, fault)
+    }
+
+    /// The same, only asked for.
+    pub(crate) fn peek_fallen_back(&self, key: &[u8], cost: u64, fault: Fault) -> RedisDecision {
+        if self.on_error != OnError::Local {
+            let told = self.ruled(cost, 0);
+            return RedisDecision::degraded(told, Source::Rule, fault);
+        }
+        let isolated = self.store.link.health.isolated(Instant::now());
+        RedisDecision::degraded(self.share.peek(key, cost, isolated), Source::Share, fault)
+    }
+
+    /// Allowed or denied without a look at anything, but for costs that never fit.
+    pub(crate) fn ruled(&self, cost: u64, charged: u64) -> Told {
+        let limit = self.plan.limit;
+        let allowed = self.on_error == OnError::Allow && cost <= limit;
+        let cost = if allowed { charged } else { cost };
+        Told { allowed, cost, limit, remaining: 0, retry_after: RETRY, reset_after: RETRY }
+    }
+}

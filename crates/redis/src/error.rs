@@ -1,0 +1,222 @@
+//! Typed errors: why a limit could not be built, and why the store did not decide.
+
+use std::fmt;
+use std::time::Duration;
+
+use tollgate::Policy;
+
+/// Why a store or a limit could not be built.
+///
+/// ```
+/// use tollgate_redis::{BuildError, Settings};
+/// let error = Settings::new("0/s".parse().unwrap_or("1/s".parse()?)).nodes(0).check().unwrap_err();
+/// assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The address is not one that the `redis` crate understands.
+    Address {
+        /// What it says of it. Passwords are not repeated.
+        reason: String,
+    },
+    /// A store works on tokio, and was opened outside of it.
+    NoRuntime,
+    /// A window, or a segment of one, that Redis' clock cannot tell: it counts microseconds.
+    WindowTooFine {
+        /// The length of the window or segment.
+        window: Duration,
+    },
+    /// A policy whose numbers, even at ticks of a second, exceed 2^53 - 1.
+    TooLarge {
+        /// The policy.
+        policy: Policy,
+    },
+    /// An algorithm for which there is no script.
+    Unknown {
+        /// The policy.
+        policy: Policy,
+    },
+    /// No nodes.
+    NoNodes,
+    /// A share of the limit for one node that cannot be counted.
+    Share {
+        /// The policy.
+        policy: Policy,
+        /// The number of nodes.
+        nodes: u64,
+        /// Why not.
+        reason: String,
+    },
+    /// A setting that is out of range.
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// What would be accepted.
+        accepted: &'static str,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address { reason } => write!(
+                f,
+                "the address of the store is not understood: {reason}; \
+                 write redis://host:port/database or unix:///path",
+            ),
+            Self::NoRuntime => {
+                f.write_str("a store works on tokio; open it inside of a tokio runtime")
+            }
+            Self::WindowTooFine { window } => write!(
+                f,
+                "a window or segment of {window:?} is no whole number of microseconds, which is what \
+                 the clock of the store counts; use one that is, or gcra",
+            ),
+            Self::TooLarge { policy } => write!(
+                f,
+                "{policy} cannot be computed exactly by a script, whose numbers end at 2^53; \
+                 use a smaller burst or limit, a shorter period, or a count that divides it",
+            ),
+            Self::Unknown { policy } => write!(f, "there is no script for {policy}"),
+            Self::NoNodes => f.write_str("0 nodes share nothing; use at least 1"),
+            Self::Share { policy, nodes, reason } => {
+                write!(f, "the share of {policy} for one of {nodes} nodes: {reason}")
+            }
+            Self::Setting { setting, accepted } => {
+                write!(f, "{setting} is out of range; use {accepted}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Why the store did not decide. What was asked may nevertheless have been charged.
+///
+/// ```
+/// use tollgate_redis::Fault;
+/// assert_eq!(Fault::ReadOnly.to_string(), "the server is a read-only replica");
+/// assert_eq!(Fault::ALL.len(), 18);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// There was no reply within the deadline.
+    Deadline,
+    /// There is no connection that answers in time, and another is being tried for in the background.
+    Unreachable,
+    /// The connection broke while the request was under way.
+    Disconnected,
+    /// More requests wait for the connection than it can take.
+    Overloaded,
+    /// The server is a read-only replica.
+    ReadOnly,
+    /// The server is loading its data.
+    Loading,
+    /// The server is busy with somebody's script.
+    Busy,
+    /// The server has no memory left for writes.
+    OutOfMemory,
+    /// The server does not write because it cannot save, or has too few replicas.
+    NotDurable,
+    /// The key belongs to another node of a cluster.
+    Moved,
+    /// The cluster does not serve the key, or not now.
+    ClusterDown,
+    /// The replica has lost its master.
+    MasterDown,
+    /// The server wants other credentials.
+    Unauthenticated,
+    /// The user may not do this.
+    Forbidden,
+    /// The server forgot the script twice in one request.
+    NoScript,
+    /// The script was stopped, or failed.
+    Script,
+    /// The server answered something else.
+    Unexpected,
+    /// The limits of one request are not of one store.
+    MixedStores,
+}
+
+impl Fault {
+    /// Every fault, in the order of its counter.
+    pub const ALL: [Self; 18] = [
+        Self::Deadline,
+        Self::Unreachable,
+        Self::Disconnected,
+        Self::Overloaded,
+        Self::ReadOnly,
+        Self::Loading,
+        Self::Busy,
+        Self::OutOfMemory,
+        Self::NotDurable,
+        Self::Moved,
+        Self::ClusterDown,
+        Self::MasterDown,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::NoScript,
+        Self::Script,
+        Self::Unexpected,
+        Self::MixedStores,
+    ];
+
+    /// What a server's error code means: the first word of its message.
+    pub(crate) fn of_code(code: &str) -> Self {
+        match code {
+            "NOSCRIPT" => Self::NoScript,
+            "READONLY" => Self::ReadOnly,
+            "LOADING" => Self::Loading,
+            "BUSY" | "UNKILLABLE" => Self::Busy,
+            "OOM" => Self::OutOfMemory,
+            "MISCONF" | "NOREPLICAS" => Self::NotDurable,
+            "MOVED" | "ASK" | "CROSSSLOT" => Self::Moved,
+            "CLUSTERDOWN" | "TRYAGAIN" => Self::ClusterDown,
+            "MASTERDOWN" => Self::MasterDown,
+            "NOAUTH" | "WRONGPASS" => Self::Unauthenticated,
+            "NOPERM" => Self::Forbidden,
+            "ERR" | "EXECABORT" | "NOTBUSY" => Self::Script,
+            _ => Self::Unexpected,
+        }
+    }
+
+    pub(crate) fn of(error: &redis::RedisError) -> Self {
+        match error.code() {
+            Some(code) => Self::of_code(code),
+            None if error.is_timeout() => Self::Deadline,
+            None if error.kind() == redis::ErrorKind::AuthenticationFailed => Self::Unauthenticated,
+            None if error.is_io_error() || error.is_unrecoverable_error() => Self::Disconnected,
+            None => Self::Unexpected,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deadline => "no reply within the deadline",
+            Self::Unreachable => "no connection to the store answers in time",
+            Self::Disconnected => "the connection to the store broke",
+            Self::Overloaded => "too many requests wait for the store",
+            Self::ReadOnly => "the server is a read-only replica",
+            Self::Loading => "the server is loading its data",
+            Self::Busy => "the server is busy with a script",
+            Self::OutOfMemory => "the server has no memory left",
+            Self::NotDurable => "the server refuses writes that it cannot save or replicate",
+            Self::Moved => "the key belongs to another node of the cluster",
+            Self::ClusterDown => "the cluster does not serve the key",
+            Self::MasterDown => "the replica has lost its master",
+            Self::Unauthenticated => "the server refuses the credentials",
+            Self::Forbidden => "the server's rules forbid this to the user",
+            Self::NoScript => "the server keeps forgetting the script",
+            Self::Script => "the script failed",
+            Self::Unexpected => "the server answered something else",
+            Self::MixedStores => "the limits of one request are not of one store",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,86 @@
+//! Whether the store answers, and how long in all it has not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate::Timestamp;
+
+/// The state of the connection, shared by the task that keeps it and all who ask.
+#[derive(Debug)]
+pub(crate) struct Health {
+    up: AtomicBool,
+    isolation: Mutex<Isolation>,
+}
+
+/// The time spent without a store: the clock of the local shares. It stands still while the store
+/// answers, so that a share regains nothing then: to lose the store again, however often, grants nothing.
+#[derive(Debug)]
+struct Isolation {
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl Health {
+    /// Isolated until the first connection stands.
+    pub(crate) fn new(now: Instant) -> Self {
+        let isolation = Isolation { before: Duration::ZERO, since: Some(now) };
+        Self { up: AtomicBool::new(false), isolation: Mutex::new(isolation) }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        // Relaxed: a hint. Who reads an old value asks in vain, or falls back once more; neither depends
+        // on other memory.
+        self.up.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn rise(&self, now: Instant) {
+        let mut isolation = self.isolation();
+        if let Some(since) = isolation.since.take() {
+            isolation.before += now.saturating_duration_since(since);
+        }
+        self.up.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fall(&self, now: Instant) {
+        let mut isolation = self.isolation();
+        isolation.since.get_or_insert(now);
+        self.up.store(false, Ordering::Relaxed);
+    }
+
+    /// The time spent in isolation, as the local shares' clock reads it.
+    pub(crate) fn isolated(&self, now: Instant) -> Timestamp {
+        let isolation = self.isolation();
+        let current = isolation.since.map(|since| now.saturating_duration_since(since));
+        Timestamp::default() + (isolation.before + current.unwrap_or_default())
+    }
+
+    /// Held for a few instructions, and only on the way into or out of trouble.
+    fn isolation(&self) -> MutexGuard<'_, Isolation> {
+        self.isolation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_isolation_passes() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let health = Health::new(start);
+        assert!(!health.is_up());
+        assert_eq!(health.isolated(at(2)), Timestamp::from_secs(2));
+        health.rise(at(2));
+        health.rise(at(5));
+        assert!(health.is_up());
+        assert_eq!(health.isolated(at(9)), Timestamp::from_secs(2));
+        health.fall(at(10));
+        health.fall(at(11));
+        assert_eq!(health.isolated(at(13)), Timestamp::from_secs(5));
+        health.rise(at(14));
+        assert_eq!(health.isolated(at(99)), Timestamp::from_secs(6));
+    }
+}

@@ -1,0 +1,378 @@
+//! [`Holding`]: the units of one key that this process holds, and when to take more.
+//!
+//! A *lease* is a batch of units that the store has charged and this process spends. Since every unit is
+//! charged before it is spent, nothing that happens to this process or its messages admits a unit twice:
+//! a lost reply, a crash, a late reply only leave units unspent.
+//!
+//! No clock and no connection in here: all times are given, so that the simulation runs this very code.
+//!
+//! # How many units
+//! One at first. Twice as many as before when a lease is spent within [`QUICK_NS`], half as many when it
+//! took longer than [`SLOW_NS`] or expired, and never more than a node may hold. The store gives no more
+//! than half of what is left, so that leases shrink to single units as the limit comes near.
+//!
+//! # How long
+//! A lease ends after [`LIFE_NS`], or with the window in which it was charged, by this process's clock from
+//! the moment at which it was *asked for*, which is before the store charged it. It is shortened by a
+//! thousandth, which is more than two steady clocks drift apart.
+
+use crate::error::Fault;
+
+/// Leases that are spent faster grow.
+const QUICK_NS: u64 = 50_000_000;
+/// Leases that are spent more slowly shrink.
+const SLOW_NS: u64 = 500_000_000;
+/// Units that are not spent by then are no longer.
+pub(crate) const LIFE_NS: u64 = 1_000_000_000;
+/// After a denial the store is not asked again for so long, or for an eighth of the time in which an
+/// empty limit fills up if that is shorter.
+const POLL_NS: u64 = 10_000_000;
+/// What is left of a limit after a lease is not asked for at once if it is less than this part of one.
+const DREGS: u64 = 16;
+
+/// What holds for every key of a limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The most units that a node holds of a key; at least 1.
+    pub(crate) most: u64,
+    /// How long the store is left alone after a denial.
+    pub(crate) poll_ns: u64,
+}
+
+impl Terms {
+    /// For a limit that is full again `fill_ns` after it was empty.
+    pub(crate) fn new(most: u64, fill_ns: u64) -> Self {
+        Self { most: most.max(1), poll_ns: POLL_NS.min(fill_ns / 8) }
+    }
+
+    /// Half of it, so that the next lease is there before the last is spent.
+    fn largest(&self) -> u64 {
+        (self.most / 2).max(1)
+    }
+}
+
+/// Units charged together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lease {
+    left: u64,
+    taken: u64,
+    since_ns: u64,
+    until_ns: u64,
+    stamp: u64,
+}
+
+/// What came of a lease that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) units: u64,
+    /// When it was asked for.
+    pub(crate) asked_ns: u64,
+    /// Until its window ends, by the store's clock when it charged; `None` without windows.
+    pub(crate) turns_ns: Option<u64>,
+    pub(crate) stamp: u64,
+    pub(crate) beyond: Beyond,
+}
+
+/// What the store said last of the rest: units left, and when all would be there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beyond {
+    pub(crate) remaining: u64,
+    pub(crate) reset_ns: u64,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spend {
+    /// It may go. `more` if it is time to ask for the next lease: then the holding waits for its outcome.
+    Spent { stamp: u64, more: Option<Want> },
+    /// The store has denied as much, and is not to be asked again for so long.
+    Denied { retry_ns: u64 },
+    /// The store is to be asked, by whoever gets this; the holding waits for the outcome.
+    Ask(Want),
+    /// Somebody has asked: look again when it is answered.
+    Wait,
+    /// The store failed since the request came.
+    Failed(Fault),
+}
+
+/// Units to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Want {
+    pub(crate) want: u64,
+    pub(crate) least: u64,
+}
+
+/// The units of one key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holding {
+    /// The first is spent first, and ends first.
+    leases: [Lease; 2],
+    want: u64,
+    asking: bool,
+    /// A cost that was denied, and until when not to ask for it.
+    denied: Option<(u64, u64)>,
+    failed: Option<(u64, Fault)>,
+    pub(crate) beyond: Beyond,
+    /// Units that expired unspent and are not counted yet.
+    expired: u64,
+}
+
+impl Holding {
+    /// Decides a request of `cost` units, at least one, that came at `came_ns`.
+    pub(crate) fn spend(&mut self, terms: Terms, cost: u64, [came_ns, now_ns]: [u64; 2]) -> Spend {
+        self.expire(now_ns);
+        let held = self.left();
+        if held >= cost {
+            let stamp = self.take(cost, terms, now_ns);
+            return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
+        }
+        let least = cost - held;
+        if let Some((denied, until_ns)) = self.denied
+            && (now_ns < until_ns && least >= denied)
+        {
+            return Spend::Denied { retry_ns: until_ns - now_ns };
+        }
+        if let Some((at_ns, fault)) = self.failed
+            && at_ns >= came_ns
+        {
+            return Spend::Failed(fault);
+        }
+        if self.asking {
+            return Spend::Wait;
+        }
+        self.asking = true;
+        Spend::Ask(Want { want: self.want.clamp(1, terms.largest()).max(least), least })
+    }
+
+    /// The store has granted a lease.
+    pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
+        self.asking = false;
+        // Next to nothing is left there: it is not worth a call for each unit.
+        let is_drained = grant.beyond.remaining < self.want / DREGS;
+        self.denied = is_drained.then(|| (1, now_ns.saturating_add(terms.poll_ns)));
+        self.beyond = grant.beyond;
+        let life_ns = grant.turns_ns.map_or(LIFE_NS, |turns_ns| turns_ns.min(LIFE_NS));
+        let until_ns = grant.asked_ns.saturating_add(life_ns - life_ns / 1_000);
+        self.expire(now_ns);
+        let new = Lease {
+            left: grant.units,
+            taken: grant.units,
+            since_ns: now_ns,
+            until_ns,
+            stamp: grant.stamp,
+        };
+        let [first, second] = &mut self.leases;
+        if first.left == 0 {
+            *first = new;
+        } else if second.left == 0 {
+            *second = new;
+        } else {
+            // Both hold some, but together not enough for a large request. All end with the first to end.
+            second.left += new.left;
+            second.taken += new.taken;
+            second.until_ns = second.until_ns.min(until_ns);
+            second.stamp = second.stamp.min(new.stamp);
+        }
+        if self.leases[1].left > 0 && self.leases[1].until_ns < self.leases[0].until_ns {
+            self.leases.swap(0, 1);
+        }
+    }
+
+    /// The store has denied `least` units, and has said when it would have them.
+    pub(crate) fn denied(&mut self, terms: Terms, least: u64, [retry_ns, now_ns]: [u64; 2]) {
+        self.asking = false;
+        self.denied = Some((least, now_ns.saturating_add(retry_ns.max(terms.poll_ns))));
+    }
+
+    /// The store did not answer, or the request for a lease was dropped.
+    pub(crate) fn failed(&mut self, fault: Fault, now_ns: u64) {
+        self.asking = false;
+        self.failed = Some((now_ns, fault));
+    }
+
+    /// Units that can be spent, if their time is not over.
+    pub(crate) fn left(&self) -> u64 {
+        self.leases[0].left.saturating_add(self.leases[1].left)
+    }
+
+    /// Whether nothing would be missed if the key were forgotten.
+    pub(crate) fn is_idle(&mut self, now_ns: u64) -> bool {
+        self.expire(now_ns);
+        let is_denied = self.denied.is_some_and(|(_, until_ns)| now_ns < until_ns);
+        self.left() == 0 && !self.asking && !is_denied
+    }
+
+    /// Units that expired since this was asked last.
+    pub(crate) fn take_expired(&mut self) -> u64 {
+        std::mem::take(&mut self.expired)
+    }
+
+    /// Ends all leases; what was left in each, and its stamp, to be given back.
+    pub(crate) fn end(&mut self, now_ns: u64) -> [(u64, u64); 2] {
+        self.expire(now_ns);
+        std::mem::take(&mut self.leases).map(|lease| (lease.left, lease.stamp))
+    }
+
+    fn expire(&mut self, now_ns: u64) {
+        for n in 0..2 {
+            let lease = &mut self.leases[n];
+            if lease.left > 0 && now_ns >= lease.until_ns {
+                self.expired += lease.left;
+                lease.left = 0;
+                self.want = (self.want / 2).max(1);
+            }
+        }
+        if self.leases[0].left == 0 {
+            self.leases.swap(0, 1);
+        }
+    }
+
+    /// Takes units that are there; the stamp of the oldest of them.
+    fn take(&mut self, cost: u64, terms: Terms, now_ns: u64) -> u64 {
+        let [first, second] = &mut self.leases;
+        let stamp = first.stamp;
+        let here = cost.min(first.left);
+        first.left -= here;
+        second.left -= cost - here;
+        if first.left == 0 {
+            let took_ns = now_ns.saturating_sub(first.since_ns);
+            self.want = match took_ns {
+                ..QUICK_NS => (first.taken.saturating_mul(2)).max(self.want).min(terms.largest()),
+                QUICK_NS..SLOW_NS => self.want,
+                _ => (self.want / 2).max(1),
+            };
+            self.leases.swap(0, 1);
+        }
+        stamp
+    }
+
+    /// The next lease is asked for when a quarter of one is left, and is there when that is spent.
+    fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<Want> {
+        let held = self.left();
+        let quiet = self.denied.is_some_and(|(_, until_ns)| now_ns < until_ns)
+            || self.failed.is_some_and(|(at_ns, _)| now_ns < at_ns.saturating_add(terms.poll_ns));
+        let due = self.want > 3 && held <= self.want / 4 && self.leases[1].left == 0;
+        if self.asking || quiet || !due {
+            return None;
+        }
+        self.asking = true;
+        let want = self.want.min(terms.largest());
+        Some(Want { want, least: 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: Terms = Terms { most: 64, poll_ns: 10_000_000 };
+    const MS: u64 = 1_000_000;
+
+    fn grant(units: u64, asked_ns: u64) -> Grant {
+        Grant {
+            units,
+            asked_ns,
+            turns_ns: None,
+            stamp: 7,
+            beyond: Beyond { remaining: 99, reset_ns: 0 },
+        }
+    }
+
+    fn spend(holding: &mut Holding, cost: u64, now_ns: u64) -> Spend {
+        holding.spend(TERMS, cost, [now_ns, now_ns])
+    }
+
+    fn is_spent(spend: Spend) -> bool {
+        matches!(spend, Spend::Spent { .. })
+    }
+
+    #[test]
+    fn one_asks_and_the_others_wait() {
+        let mut holding = Holding::default();
+        assert_eq!(spend(&mut holding, 3, 0), Spend::Ask(Want { want: 3, least: 3 }));
+        assert_eq!(spend(&mut holding, 1, 0), Spend::Wait);
+        holding.granted(TERMS, grant(4, 0), MS);
+        assert_eq!(spend(&mut holding, 3, MS), Spend::Spent { stamp: 7, more: None });
+        // The last unit asks for the next lease.
+        let more = Some(Want { want: 8, least: 1 });
+        assert_eq!(spend(&mut holding, 1, MS), Spend::Spent { stamp: 7, more });
+        assert_eq!(spend(&mut holding, 1, MS), Spend::Wait);
+    }
+
+    #[test]
+    fn leases_that_are_spent_at_once_double_up_to_half_of_what_a_node_may_hold() {
+        let mut holding = Holding::default();
+        let mut now_ns = 0;
+        let mut wants = Vec::new();
+        while wants.len() < 12 {
+            let want = match spend(&mut holding, 1, now_ns) {
+                Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,
+                _ => continue,
+            };
+            wants.push(want.want);
+            now_ns += MS;
+            holding.granted(TERMS, grant(want.want, now_ns), now_ns);
+        }
+        assert_eq!(wants.last(), Some(&32));
+        assert!(wants.is_sorted());
+        assert_eq!(wants[..3], [1, 2, 4]);
+    }
+
+    #[test]
+    fn what_is_not_spent_in_time_is_gone() {
+        let mut holding = Holding::default();
+        assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+        holding.granted(TERMS, grant(10, 0), 5 * MS);
+        // A thousandth short of a second after it was asked for.
+        assert!(is_spent(spend(&mut holding, 1, 998 * MS)));
+        assert!(matches!(spend(&mut holding, 1, 999 * MS), Spend::Ask(_)));
+        assert_eq!((holding.left(), holding.take_expired()), (0, 9));
+        // With its window, if that ends before.
+        holding.granted(
+            TERMS,
+            Grant { turns_ns: Some(100 * MS), ..grant(10, 1_000 * MS) },
+            1_001 * MS,
+        );
+        assert!(is_spent(spend(&mut holding, 1, 1_099 * MS)));
+        assert!(!is_spent(spend(&mut holding, 1, 1_100 * MS)));
+    }
+
+    #[test]
+    fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
+        let mut holding = Holding::default();
+        assert!(matches!(spend(&mut holding, 2, 0), Spend::Ask(_)));
+        holding.denied(TERMS, 2, [30 * MS, 0]);
+        assert_eq!(spend(&mut holding, 2, 29 * MS), Spend::Denied { retry_ns: MS });
+        assert_eq!(spend(&mut holding, 5, 20 * MS), Spend::Denied { retry_ns: 10 * MS });
+        assert!(!holding.is_idle(29 * MS));
+        // A smaller cost may fit.
+        assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(Want { want: 1, least: 1 }));
+        // Not more often than the poll, whatever the store says.
+        holding.denied(TERMS, 1, [0, MS]);
+        assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
+        assert!(matches!(spend(&mut holding, 1, 11 * MS), Spend::Ask(_)));
+    }
+
+    #[test]
+    fn a_fault_answers_those_who_came_before_it() {
+        let mut holding = Holding::default();
+        assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+        holding.failed(Fault::Deadline, 5 * MS);
+        let waited = holding.spend(TERMS, 1, [MS, 5 * MS]);
+        assert_eq!(waited, Spend::Failed(Fault::Deadline));
+        assert!(matches!(spend(&mut holding, 1, 6 * MS), Spend::Ask(_)));
+    }
+
+    #[test]
+    fn leases_end_in_the_order_in_which_they_are_spent() {
+        let mut holding = Holding::default();
+        assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+        holding.granted(TERMS, grant(3, 0), MS);
+        holding.granted(TERMS, grant(5, 500 * MS), 501 * MS);
+        assert!(is_spent(spend(&mut holding, 4, 600 * MS)));
+        assert_eq!(holding.left(), 4);
+        // The second lives on when the first would have ended.
+        assert!(is_spent(spend(&mut holding, 4, 1_400 * MS)));
+        assert_eq!(holding.end(1_400 * MS).map(|(left, _)| left), [0, 0]);
+    }
+}

@@ -1,0 +1,32 @@
+#![doc = include_str!("../README.md")]
+
+mod all;
+mod backoff;
+mod counters;
+mod decision;
+mod degraded;
+mod error;
+mod health;
+mod lease;
+mod ledger;
+mod limiter;
+mod link;
+mod plan;
+mod script;
+mod settings;
+mod share;
+mod state;
+mod store;
+
+#[cfg(all(test, feature = "redis-tests"))]
+mod conformance;
+#[cfg(test)]
+mod simulation;
+
+pub use all::{RedisJointDecision, RedisToll, check_all};
+pub use counters::Stats;
+pub use decision::{RedisDecision, RedisPermit, Source};
+pub use error::{BuildError, Fault};
+pub use limiter::RedisLimiter;
+pub use settings::{Mode, OnError, Settings};
+pub use store::Store;

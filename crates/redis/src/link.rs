@@ -1,0 +1,298 @@
+//! [`Link`]: the one connection to the store, and the task that keeps it.
+//!
+//! All requests of a process go through one task, which writes them in *batches*: whatever has gathered
+//! while earlier batches were under way becomes one pipeline of a few calls. Alone, a request waits for
+//! nobody; under load the calls grow instead of their number.
+//!
+//! The task is also the circuit breaker. When the store fails it marks the link *down*, and callers fall
+//! back at once; it then reconnects by itself, after waits that double and are random in part. The link is
+//! *up* again only when a probe, a charge like any other, was answered within the deadline: a replica, a
+//! full server and a slow one do not pass. No caller ever serves as a probe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, Pipeline, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::backoff::Backoff;
+use crate::counters::{Count, Counters};
+use crate::error::Fault;
+use crate::health::Health;
+use crate::script::{self, Ask, Invoked, Reply};
+
+/// Requests in one call of the script: at about 3 us each it keeps the server for no more than 50 us.
+const REQUESTS_IN_A_CALL: usize = 16;
+/// Calls in one pipeline.
+const CALLS_IN_A_BATCH: usize = 16;
+/// Batches under way: enough that the server is never idle, few enough that requests gather.
+const BATCHES_UNDER_WAY: usize = 3;
+/// Requests that may wait for a batch. Those beyond fall back at once.
+const WAITING: usize = 8_192;
+/// Batches in a row that miss the deadline until the link is down.
+const MISSED: u32 = 3;
+/// How many times the deadline connecting may take; it is nobody's request.
+const CONNECTING: u32 = 20;
+const CONNECTING_LEAST: Duration = Duration::from_millis(100);
+
+/// A request on its way, and where its answer goes.
+#[derive(Debug)]
+struct Job {
+    ask: Ask,
+    answer: oneshot::Sender<Result<Reply, Fault>>,
+}
+
+/// What those hold who ask. When the last is dropped, the task ends.
+#[derive(Debug)]
+pub(crate) struct Link {
+    jobs: mpsc::Sender<Job>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) deadline: Duration,
+}
+
+impl Link {
+    /// Starts the task. Must be called inside of a tokio runtime.
+    pub(crate) fn open(client: Client, deadline: Duration, probe: Ask) -> Self {
+        let (sender, jobs) = mpsc::channel(WAITING);
+        let health = Arc::new(Health::new(Instant::now()));
+        let counters = Arc::new(Counters::default());
+        let keeper = Keeper {
+            client,
+            jobs,
+            deadline,
+            probe,
+            text: script::text().into(),
+            health: Arc::clone(&health),
+            counters: Arc::clone(&counters),
+        };
+        tokio::spawn(keeper.run());
+        Self { jobs: sender, health, counters, deadline }
+    }
+
+    /// Asks the store, and waits no longer than until `due`.
+    pub(crate) async fn call(&self, ask: Ask, due: Instant) -> Result<Reply, Fault> {
+        let result = self.ask(ask, due).await;
+        if let Err(fault) = result {
+            self.counters.fault(fault);
+        }
+        result
+    }
+
+    async fn ask(&self, ask: Ask, due: Instant) -> Result<Reply, Fault> {
+        if !self.health.is_up() {
+            return Err(Fault::Unreachable);
+        }
+        let (answer, answered) = oneshot::channel();
+        match self.jobs.try_send(Job { ask, answer }) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => return Err(Fault::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Fault::Unreachable),
+        }
+        match timeout_at(due, answered).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Fault::Disconnected), // the batch was dropped with its connection
+            Err(_) => Err(Fault::Deadline),
+        }
+    }
+
+    pub(crate) fn due(&self) -> Instant {
+        Instant::now() + self.deadline
+    }
+}
+
+/// A connection that has passed the probe.
+struct Line {
+    connection: MultiplexedConnection,
+    digest: Arc<str>,
+}
+
+/// The task.
+struct Keeper {
+    client: Client,
+    jobs: mpsc::Receiver<Job>,
+    deadline: Duration,
+    probe: Ask,
+    text: Arc<str>,
+    health: Arc<Health>,
+    counters: Arc<Counters>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.connect().await {
+                Ok(line) => {
+                    self.counters.add(Count::Connections, 1);
+                    self.health.rise(Instant::now());
+                    let end = self.serve(&line).await;
+                    self.health.fall(Instant::now());
+                    match end {
+                        End::Closed => return,
+                        End::Lost { proven: true } => backoff.reset(),
+                        End::Lost { proven: false } => {}
+                    }
+                }
+                Err(fault) => self.counters.fault(fault),
+            }
+            if !self.refuse_until(Instant::now() + backoff.next()).await {
+                return;
+            }
+        }
+    }
+
+    /// Answers whoever still asks. `false` if nobody will ever again.
+    async fn refuse_until(&mut self, until: Instant) -> bool {
+        while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
+            let Some(job) = job else { return false };
+            _ = job.answer.send(Err(Fault::Unreachable)); // who no longer waits has fallen back
+        }
+        true
+    }
+
+    /// Connects, loads the script, and makes sure that a charge is answered in time.
+    async fn connect(&self) -> Result<Line, Fault> {
+        let patience = (self.deadline * CONNECTING).max(CONNECTING_LEAST);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(patience))
+            .set_response_timeout(Some(patience));
+        let connecting = async {
+            let fault = |error| Fault::of(&error);
+            let mut connection = self
+                .client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await
+                .map_err(fault)?;
+            let mut load = redis::cmd("SCRIPT");
+            load.arg("LOAD").arg(&*self.text);
+            let digest: String = load.query_async(&mut connection).await.map_err(fault)?;
+            Ok((connection, digest))
+        };
+        let (mut connection, digest) =
+            timeout(patience, connecting).await.map_err(|_| Fault::Deadline)??;
+        connection.set_response_timeout(self.deadline);
+        let probe = script::command(Invoked::ByDigest(&digest), std::iter::once(&self.probe));
+        let value = connection.req_packed_command(&probe).await.map_err(|e| Fault::of(&e))?;
+        script::replies(answered(value)?, std::iter::once(&self.probe))?;
+        Ok(Line { connection, digest: digest.into() })
+    }
+
+    /// Serves requests until the store fails.
+    async fn serve(&mut self, line: &Line) -> End {
+        let mut batches = JoinSet::new();
+        let mut missed = 0;
+        let mut proven = false;
+        loop {
+            let ended = tokio::select! {
+                Some(ended) = batches.join_next() => ended.unwrap_or(Some(Fault::Disconnected)),
+                job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
+                    let Some(first) = job else { return End::Closed };
+                    let jobs = self.gathered(first);
+                    batches.spawn(fly(line.connection.clone(), self.names(line), jobs));
+                    continue;
+                }
+            };
+            match ended {
+                None => (missed, proven) = (0, true),
+                Some(Fault::Deadline) => missed += 1,
+                // The request's own fault: others may do better.
+                Some(Fault::Script | Fault::Unexpected) => {}
+                Some(_) => return End::Lost { proven },
+            }
+            if missed >= MISSED {
+                return End::Lost { proven };
+            }
+        }
+    }
+
+    fn names(&self, line: &Line) -> Names {
+        Names {
+            digest: Arc::clone(&line.digest),
+            text: Arc::clone(&self.text),
+            counters: Arc::clone(&self.counters),
+        }
+    }
+
+    /// The first request and whatever else waits, up to what a batch holds.
+    fn gathered(&mut self, first: Job) -> Vec<Job> {
+        let mut jobs = vec![first];
+        while jobs.len() < REQUESTS_IN_A_CALL * CALLS_IN_A_BATCH {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            jobs.push(job);
+        }
+        jobs
+    }
+}
+
+/// Why a connection is no longer served.
+enum End {
+    /// Nobody holds the link any more.
+    Closed,
+    /// The store failed; `proven` if it had answered at least one batch.
+    Lost { proven: bool },
+}
+
+/// How a batch names the script, and what counts it.
+struct Names {
+    digest: Arc<str>,
+    text: Arc<str>,
+    counters: Arc<Counters>,
+}
+
+/// Sends a batch and hands out its answers. Says what went wrong, if anything did.
+async fn fly(mut connection: MultiplexedConnection, names: Names, jobs: Vec<Job>) -> Option<Fault> {
+    // Who no longer waits has fallen back: what was not sent is not charged.
+    let jobs: Vec<Job> = jobs.into_iter().filter(|job| !job.answer.is_closed()).collect();
+    if jobs.is_empty() {
+        return None;
+    }
+    let calls: Vec<&[Job]> = jobs.chunks(REQUESTS_IN_A_CALL).collect();
+    let mut pipeline = Pipeline::with_capacity(calls.len());
+    for call in &calls {
+        let asks = call.iter().map(|job| &job.ask);
+        pipeline.add_command(script::command(Invoked::ByDigest(&names.digest), asks));
+    }
+    names.counters.add(Count::Calls, calls.len() as u64);
+    let values = connection.req_packed_commands(&pipeline, 0, calls.len()).await;
+    let mut results = Vec::with_capacity(jobs.len());
+    let mut worst = None;
+    let mut values = values.map(Vec::into_iter);
+    for call in calls {
+        let asks = || call.iter().map(|job| &job.ask);
+        let mut value = match &mut values {
+            Ok(values) => values.next().ok_or(Fault::Unexpected).and_then(answered),
+            Err(error) => Err(Fault::of(error)),
+        };
+        if value == Err(Fault::NoScript) {
+            // Nothing was carried out. The text teaches the server the script, too.
+            names.counters.add(Count::Reloads, 1);
+            let command = script::command(Invoked::ByText(&names.text), asks());
+            let again = connection.req_packed_command(&command).await;
+            value = again.map_err(|error| Fault::of(&error)).and_then(answered);
+        }
+        let replies = value.and_then(|value| script::replies(value, asks()));
+        match replies {
+            Ok(replies) => results.extend(replies.into_iter().map(Ok)),
+            Err(fault) => {
+                worst = Some(fault);
+                results.extend(call.iter().map(|_| Err(fault)));
+            }
+        }
+    }
+    for (job, result) in jobs.into_iter().zip(results) {
+        _ = job.answer.send(result); // who no longer waits has fallen back
+    }
+    worst
+}
+
+/// An error of the server, in place of a reply.
+fn answered(value: Value) -> Result<Value, Fault> {
+    match value {
+        Value::ServerError(error) => Err(Fault::of_code(error.code())),
+        value => Ok(value),
+    }
+}

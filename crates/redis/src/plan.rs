@@ -1,0 +1,218 @@
+//! [`Plan`]: a policy in the numbers that the script computes with.
+//!
+//! The script's numbers are doubles, which hold whole numbers up to 2^53 - 1 exactly. So time is counted in
+//! *ticks*, powers of ten microseconds, and the finest tick is chosen at which nothing exceeds that:
+//!
+//! ```text
+//! gcra      a unit is `b` parts, a tick drains `a` of them (a / b = units per tick, in lowest terms):
+//!           burst * b must fit
+//! sliding   (limit + 1) * W must fit, W in ticks
+//! windows   must be whole ticks
+//! ```
+//!
+//! So no rate is rounded. Every time is cut to the tick before it, for charging and testing alike: `gcra`
+//! admits nothing more than one tick early, and windows, being whole ticks, nothing at all.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, Policy};
+
+use crate::error::BuildError;
+
+/// The largest number that a double tells from its neighbours.
+pub(crate) const LARGEST: u64 = (1 << 53) - 1;
+
+/// Ticks to choose from, finest first, in microseconds: Redis' clock tells no less than one.
+const TICKS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
+
+/// The algorithm in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gcra { per_tick: u64, per_unit: u64, capacity: u64 },
+    Fixed { window: u64 },
+    FromFirst { window: u64 },
+    Sliding { window: u64, rounding: Rounding },
+    Segmented { segment: u64, segments: u8 },
+}
+
+/// How the previous window's share is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    Exact,
+    Down,
+    Strict,
+}
+
+/// A policy compiled for the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    pub(crate) tick_us: u64,
+    pub(crate) limit: u64,
+    policy: Policy,
+}
+
+impl Plan {
+    /// Compiles a policy, or says why the script cannot compute it exactly.
+    pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
+        let quota = policy.quota();
+        let limit = quota.max_burst();
+        let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<Kind>| {
+            let length_ns = nanos(quota.period()) / parts;
+            if !length_ns.is_multiple_of(1_000) {
+                return Err(BuildError::WindowTooFine { window: Duration::from_nanos(length_ns) });
+            }
+            let kind = TICKS_US.into_iter().find_map(|tick_us| {
+                let whole = (length_ns / 1_000).is_multiple_of(tick_us);
+                whole
+                    .then(|| make(length_ns / 1_000 / tick_us))
+                    .flatten()
+                    .map(|kind| (kind, tick_us))
+            });
+            kind.filter(|_| limit <= LARGEST).ok_or(BuildError::TooLarge { policy })
+        };
+        let sliding = |rounding| {
+            windowed(1, &|window| {
+                let fits = (u128::from(limit) + 1) * u128::from(window) <= u128::from(LARGEST);
+                fits.then_some(Kind::Sliding { window, rounding })
+            })
+        };
+        let (kind, tick_us) = match policy.algorithm() {
+            Algorithm::Gcra => gcra(policy).ok_or(BuildError::TooLarge { policy })?,
+            Algorithm::FixedWindow => windowed(1, &|window| Some(Kind::Fixed { window }))?,
+            Algorithm::FixedWindowFromFirst => {
+                windowed(1, &|window| Some(Kind::FromFirst { window }))?
+            }
+            Algorithm::SlidingWindow => sliding(Rounding::Exact)?,
+            Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down)?,
+            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict)?,
+            Algorithm::SegmentedWindow { segments } => {
+                let make = |segment| Some(Kind::Segmented { segment, segments });
+                windowed(u64::from(segments), &make)?
+            }
+            _ => return Err(BuildError::Unknown { policy }),
+        };
+        Ok(Self { kind, tick_us, limit, policy })
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// What the script is told: kind, tick, a, b, c.
+    pub(crate) fn arguments(&self) -> [u64; 5] {
+        let (kind, a, b, c) = match self.kind {
+            Kind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
+            Kind::Fixed { window } => (2, window, self.limit, 0),
+            Kind::FromFirst { window } => (3, window, self.limit, 0),
+            Kind::Sliding { window, rounding } => {
+                let rounding = match rounding {
+                    Rounding::Exact => 0,
+                    Rounding::Down => 1,
+                    Rounding::Strict => 2,
+                };
+                (4, window, self.limit, rounding)
+            }
+            Kind::Segmented { segment, segments } => (5, segment, self.limit, u64::from(segments)),
+        };
+        [kind, self.tick_us, a, b, c]
+    }
+
+    /// The tick that a time lies in.
+    pub(crate) fn tick(&self, at_us: u64) -> u64 {
+        at_us / self.tick_us
+    }
+
+    /// When a tick begins.
+    pub(crate) fn micros(&self, tick: u64) -> u64 {
+        tick.saturating_mul(self.tick_us)
+    }
+
+    /// The time in which so many units come back, rounded up.
+    pub(crate) fn drain_us(&self, units: u64) -> u64 {
+        let quota = self.policy.quota();
+        let drain_ns = u128::from(units) * quota.period().as_nanos() / u128::from(quota.count());
+        u64::try_from(drain_ns.div_ceil(1_000)).unwrap_or(u64::MAX)
+    }
+}
+
+/// The finest tick at which the burst can be counted in parts of a unit.
+fn gcra(policy: Policy) -> Option<(Kind, u64)> {
+    let quota = policy.quota();
+    let period_ns = u128::from(nanos(quota.period()));
+    TICKS_US.into_iter().find_map(|tick_us| {
+        let per_period = u128::from(quota.count()) * u128::from(tick_us) * 1_000;
+        let divisor = common(per_period, period_ns);
+        let (per_tick, per_unit) = (per_period / divisor, period_ns / divisor);
+        let capacity = per_unit.checked_mul(u128::from(quota.max_burst()))?;
+        // What one tick drains must be a number of the script's, too.
+        let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
+        let kind = Kind::Gcra {
+            per_tick: exact(per_tick)?,
+            per_unit: exact(per_unit)?,
+            capacity: exact(capacity)?,
+        };
+        Some((kind, tick_us))
+    })
+}
+
+/// The greatest common divisor.
+fn common(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(policy: &str) -> Result<Plan, BuildError> {
+        Plan::new(policy.parse().unwrap())
+    }
+
+    #[test]
+    fn gcra_is_counted_in_microseconds_and_lowest_terms() {
+        let plan = plan("10/m burst 5").unwrap();
+        let kind = Kind::Gcra { per_tick: 1, per_unit: 6_000_000, capacity: 30_000_000 };
+        assert_eq!((plan.kind, plan.tick_us), (kind, 1));
+        // A million a day: 86.4 ms each.
+        let kind = Kind::Gcra { per_tick: 1, per_unit: 86_400, capacity: 86_400_000_000 };
+        assert_eq!(self::plan("1000000/d").unwrap().kind, kind);
+        // 7 in a second share no divisor with it.
+        let kind = Kind::Gcra { per_tick: 7, per_unit: 1_000_000, capacity: 7_000_000 };
+        assert_eq!(self::plan("7/s").unwrap().kind, kind);
+    }
+
+    #[test]
+    fn ticks_grow_until_the_burst_fits_and_no_further() {
+        // 1,000,003 * 86.4e9 is above 2^53; at 10 us it is 8.64e15, which fits.
+        let plan = plan("1000003/d").unwrap();
+        assert_eq!(plan.tick_us, 10);
+        let Kind::Gcra { capacity, .. } = plan.kind else { panic!("{plan:?}") };
+        assert_eq!(capacity, 1_000_003 * 8_640_000_000);
+        let plan = self::plan("sliding-window 100000/d").unwrap();
+        assert_eq!((plan.tick_us, plan.limit), (1, 100_000));
+        assert_eq!(self::plan("sliding-window 110000/d").unwrap().tick_us, 10);
+    }
+
+    #[test]
+    fn what_cannot_be_exact_is_refused() {
+        let error = plan("fixed-window 5/1500ns").unwrap_err();
+        assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(1_500) });
+        let error = plan("segmented-window 2/1ms x16").unwrap_err();
+        assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
+        assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn drain_times_are_rounded_up() {
+        assert_eq!(plan("3/s").unwrap().drain_us(1), 333_334);
+        assert_eq!(plan("3/s").unwrap().drain_us(3), 1_000_000);
+    }
+}

@@ -1,0 +1,241 @@
+//! [`Settings`]: one limit over many nodes, and what becomes of it without its store.
+
+use tollgate::Policy;
+
+use crate::error::BuildError;
+use crate::plan::Plan;
+use crate::share;
+
+/// Where a decision is made.
+///
+/// ```
+/// assert_eq!(tollgate_redis::Mode::default(), tollgate_redis::Mode::Leased);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Every decision by the store: in any interval the nodes together admit what one limiter would. For
+    /// small limits and low rates.
+    Exact,
+    /// Units are taken from the store in batches, and spent here. From the beginning on the nodes together
+    /// admit no more than one limiter would; in any interval, no more than that and the units which they
+    /// held when it began, at most [`Settings::most_held`] each. For hot keys.
+    #[default]
+    Leased,
+}
+
+/// What becomes of a request when the store fails.
+///
+/// ```
+/// assert_eq!(tollgate_redis::OnError::default(), tollgate_redis::OnError::Local);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnError {
+    /// Each node goes on within its share of the limit, one budget for all outages: `burst / nodes`, at
+    /// least 1, and `rate / nodes` for the time in isolation.
+    #[default]
+    Local,
+    /// It is admitted. Then there is no bound while the store is away.
+    Allow,
+    /// It is denied.
+    Deny,
+}
+
+/// What a [`RedisLimiter`](crate::RedisLimiter) is built from.
+///
+/// All nodes must use the same policy and name; a limit with another policy is another limit.
+///
+/// ```
+/// use tollgate_redis::{Mode, OnError, Settings};
+/// let settings = Settings::new("gcra 100/s burst 200".parse()?)
+///     .name("api")
+///     .mode(Mode::Exact)
+///     .nodes(3)
+///     .on_error(OnError::Deny);
+/// assert!(settings.check().is_ok());
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Settings {
+    pub(crate) policy: Policy,
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    pub(crate) on_error: OnError,
+    pub(crate) nodes: u64,
+    pub(crate) keys: usize,
+    pub(crate) most_held: Option<u64>,
+}
+
+impl Settings {
+    /// A leased limit of one node, which goes on locally without its store.
+    ///
+    /// ```
+    /// use tollgate_redis::Settings;
+    /// assert!(Settings::new("100/s".parse()?).check().is_ok());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn new(policy: Policy) -> Self {
+        let (mode, on_error) = (Mode::default(), OnError::default());
+        let name = "default".to_string();
+        Self { policy, name, mode, on_error, nodes: 1, keys: 100_000, most_held: None }
+    }
+
+    /// Tells apart limits of one policy. Becomes part of every key, as its hash tag: in a cluster all keys
+    /// of one name live on one node. Without `{`, `}` and `:`.
+    ///
+    /// ```
+    /// use tollgate_redis::Settings;
+    /// assert!(Settings::new("100/s".parse()?).name("api").check().is_ok());
+    /// assert!(Settings::new("100/s".parse()?).name("a:b").check().is_err());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Where decisions are made.
+    ///
+    /// ```
+    /// use tollgate_redis::{Mode, Settings};
+    /// assert!(Settings::new("100/s".parse()?).mode(Mode::Exact).check().is_ok());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// What becomes of a request when the store fails.
+    ///
+    /// ```
+    /// use tollgate_redis::{OnError, Settings};
+    /// assert!(Settings::new("100/s".parse()?).on_error(OnError::Deny).check().is_ok());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.on_error = on_error;
+        self
+    }
+
+    /// How many nodes share the limit, at least 1. Decides the share of each without the store, and what
+    /// it may hold. If there are more nodes than this, the bounds of those two grow with them.
+    ///
+    /// ```
+    /// use tollgate_redis::Settings;
+    /// assert!(Settings::new("100/s".parse()?).nodes(50).check().is_ok());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// For how many keys at a time there is memory here: of each the leases, and its share. 14 bytes of
+    /// share and about 300 of leases. A key without a place is decided by the store; without the store, it
+    /// is denied.
+    ///
+    /// ```
+    /// use tollgate_redis::Settings;
+    /// assert!(Settings::new("100/s".parse()?).keys(1_000).check().is_ok());
+    /// assert!(Settings::new("100/s".parse()?).keys(0).check().is_err());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn keys(mut self, keys: usize) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// The most units of one key that this node holds in leases; at least 1. By default half of the burst
+    /// divided by the nodes: so all nodes together hold at most half of the burst, or one unit each.
+    ///
+    /// ```
+    /// use tollgate_redis::Settings;
+    /// assert!(Settings::new("100/s".parse()?).most_held(10).check().is_ok());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn most_held(mut self, units: u64) -> Self {
+        self.most_held = Some(units);
+        self
+    }
+
+    /// Whether a limiter can be built of this: what `tollgate check` does with a rule.
+    ///
+    /// # Errors
+    /// Numbers that a script cannot compute exactly, and settings out of range.
+    ///
+    /// ```
+    /// use tollgate_redis::Settings;
+    /// let error = Settings::new("fixed-window 5/1500ns".parse()?).check().unwrap_err();
+    /// assert!(error.to_string().starts_with("a window or segment of 1.5µs is no whole number"));
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn check(&self) -> Result<(), BuildError> {
+        self.plan().map(|_| ())
+    }
+
+    pub(crate) fn plan(&self) -> Result<Plan, BuildError> {
+        let plan = Plan::new(self.policy)?;
+        if self.nodes == 0 {
+            return Err(BuildError::NoNodes);
+        }
+        check_name("name", &self.name)?;
+        if self.keys == 0 {
+            return Err(BuildError::Setting { setting: "keys", accepted: "at least 1" });
+        }
+        if self.most_held == Some(0) {
+            return Err(BuildError::Setting { setting: "most_held", accepted: "at least 1" });
+        }
+        share::policy(self.policy, self.nodes)?;
+        Ok(plan)
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        let burst = self.policy.quota().max_burst();
+        self.most_held.unwrap_or(burst / self.nodes / 2).clamp(1, burst)
+    }
+}
+
+/// Keys are put together from names, so that no two can give the same key.
+pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<(), BuildError> {
+    if name.is_empty() || name.contains(['{', '}', ':']) {
+        return Err(BuildError::Setting {
+            setting,
+            accepted: "at least one character, and none of { } :",
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(policy: &str) -> Settings {
+        Settings::new(policy.parse().unwrap())
+    }
+
+    #[test]
+    fn all_nodes_together_hold_half_of_a_burst_or_one_unit_each() {
+        assert_eq!(settings("100/s burst 600").nodes(3).held(), 100);
+        assert_eq!(settings("100/s burst 5").nodes(50).held(), 1);
+        assert_eq!(settings("100/s burst 600").nodes(3).most_held(1_000).held(), 600);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let refused = |settings: Settings| settings.check().unwrap_err().to_string();
+        assert_eq!(refused(settings("1/s").nodes(0)), "0 nodes share nothing; use at least 1");
+        assert_eq!(
+            refused(settings("1/s").most_held(0)),
+            "most_held is out of range; use at least 1"
+        );
+        assert_eq!(
+            refused(settings("1/s").name("")),
+            "name is out of range; use at least one character, and none of { } :"
+        );
+        assert!(refused(settings("1/d burst 200000000000")).contains("cannot be computed exactly"));
+    }
+}

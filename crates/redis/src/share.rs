@@ -1,0 +1,116 @@
+//! [`Share`]: what one node may admit while it is without the store.
+//!
+//! The limit divided by the number of nodes, always by `gcra`: `count` units in `nodes * period`, and a
+//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent in isolation, so the
+//! budget is one for all outages together: over all of them a node admits of each key at most
+//!
+//! ```text
+//! max(1, floor(burst / nodes)) + rate / nodes * (time in isolation)
+//! ```
+//!
+//! and nothing new for losing the store once more.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Denial, KeyedLimiter, ManualClock, Policy, Quota, Timestamp, Told};
+
+use crate::error::BuildError;
+
+/// What a denial says while nobody knows when the store will be back: about when to look again.
+pub(crate) const RETRY: Duration = crate::backoff::LONGEST;
+
+#[derive(Debug)]
+pub(crate) struct Share {
+    limiter: KeyedLimiter<[u8]>,
+    /// Of the whole limit.
+    limit: u64,
+}
+
+/// The policy of one node's share.
+pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
+    let quota = whole.quota();
+    let refused = |reason: String| BuildError::Share { policy: whole, nodes, reason };
+    let period_ns = quota.period().as_nanos() * u128::from(nodes);
+    let period_ns = u64::try_from(period_ns)
+        .map_err(|_| refused("its period is longer than 584 years".to_string()))?;
+    let burst = (quota.max_burst() / nodes).max(1);
+    let quota = Quota::try_per(quota.count(), Duration::from_nanos(period_ns))
+        .and_then(|quota| quota.try_burst(burst));
+    Ok(quota.map_err(|error| refused(error.to_string()))?.into())
+}
+
+impl Share {
+    pub(crate) fn new(whole: Policy, nodes: u64, keys: usize) -> Result<Self, BuildError> {
+        let limiter = KeyedLimiter::with_clock(policy(whole, nodes)?, keys, ManualClock::new());
+        let limiter = limiter.map_err(|error| BuildError::Share {
+            policy: whole,
+            nodes,
+            reason: error.to_string(),
+        })?;
+        Ok(Self { limiter, limit: whole.quota().max_burst() })
+    }
+
+    pub(crate) fn limiter(&self) -> &KeyedLimiter<[u8]> {
+        &self.limiter
+    }
+
+    /// Decides within the share. `isolated` is the time spent without the store.
+    pub(crate) fn check(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
+        self.told(self.limiter.check_at(key, cost, isolated), cost)
+    }
+
+    pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
+        self.told(self.limiter.peek_at(key, cost, isolated), cost)
+    }
+
+    /// The same figures for the whole limit: what never fits in a share may fit when the store is back.
+    pub(crate) fn told(&self, decision: Decision, cost: u64) -> Told {
+        let charged = |permit: tollgate::Permit| permit.cost();
+        let retry_after = |denial: Denial| denial.retry_after().unwrap_or(RETRY);
+        let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
+        let (allowed, cost, retry_after) = match decision {
+            Decision::Allowed(permit) => (true, charged(permit), Duration::ZERO),
+            Decision::Denied(denial) => (false, cost, retry_after(denial)),
+        };
+        Told { allowed, cost, limit: self.limit, remaining, retry_after, reset_after }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(text: &str, nodes: u64) -> Share {
+        Share::new(text.parse().unwrap(), nodes, 100).unwrap()
+    }
+
+    #[test]
+    fn a_share_is_the_limit_by_the_nodes_and_at_least_one_unit() {
+        let text = |whole: &str, nodes| policy(whole.parse().unwrap(), nodes).unwrap().to_string();
+        assert_eq!(text("100/s burst 20", 4), "gcra 100/4s burst 5");
+        assert_eq!(text("sliding-window 100/m", 3), "gcra 100/3m burst 33");
+        assert_eq!(text("2/s", 50), "gcra 2/50s burst 1");
+        let error = policy("1/d".parse().unwrap(), u64::MAX).unwrap_err();
+        assert!(error.to_string().ends_with("its period is longer than 584 years"), "{error}");
+    }
+
+    #[test]
+    fn one_budget_for_all_outages() {
+        let share = share("40/s", 4);
+        let isolated = |ms| Timestamp::from_millis(ms);
+        // Ten at once, then one in 100 ms of isolation, however often that begins.
+        let admitted = (0..20).filter(|_| share.check(b"key", 1, isolated(5)).allowed).count();
+        assert_eq!(admitted, 10);
+        assert!(!share.check(b"key", 1, isolated(104)).allowed);
+        assert!(share.check(b"key", 1, isolated(105)).allowed);
+    }
+
+    #[test]
+    fn what_never_fits_in_a_share_may_fit_when_the_store_is_back() {
+        let share = share("40/s", 4);
+        let told = share.check(b"key", 11, Timestamp::default());
+        assert_eq!((told.allowed, told.limit, told.retry_after), (false, 40, RETRY));
+        let denial = Decision::from(told).into_result().unwrap_err();
+        assert!(!denial.is_never());
+    }
+}

@@ -1,0 +1,87 @@
+//! Bound D1, looked at with every admission. In whole numbers: a unit is `period_ns * nodes` parts.
+
+use tollgate::Quota;
+
+/// What has been admitted, and what may have been.
+#[derive(Debug)]
+pub(super) struct Audit {
+    count: i128,
+    unit: i128,
+    nodes: i128,
+    burst: i128,
+    /// By the store: spent at once or in leases.
+    pub(super) by_store: u64,
+    pub(super) by_shares: u64,
+    /// Units that the store forgot.
+    pub(super) lost: u64,
+    /// The least, over all instants so far, of what was admitted by then, less what had drained, and the
+    /// units in leases.
+    floor: i128,
+    pub(super) violation: Option<String>,
+}
+
+impl Audit {
+    pub(super) fn new(quota: Quota, nodes: u64) -> Self {
+        let unit = quota.period().as_nanos() * u128::from(nodes);
+        Self {
+            count: quota.count().into(),
+            unit: i128::try_from(unit).unwrap(),
+            nodes: nodes.into(),
+            burst: quota.max_burst().into(),
+            by_store: 0,
+            by_shares: 0,
+            lost: 0,
+            floor: 0,
+            violation: None,
+        }
+    }
+
+    /// What the rate of the whole limit brings in, in parts.
+    fn drained(&self, ns: u64) -> i128 {
+        self.count * self.nodes * i128::from(ns)
+    }
+
+    /// Something may begin here: an interval in which `held` units lay in leases.
+    pub(super) fn begin(&mut self, now_ns: u64, held: u64) {
+        let here = i128::from(self.by_store + held) * self.unit - self.drained(now_ns);
+        self.floor = self.floor.min(here);
+    }
+
+    /// Looks at what has been admitted. The server's clock counts microseconds, so it may be one ahead.
+    pub(super) fn look(&mut self, now_ns: u64, is_calm: bool) {
+        let admitted = i128::from(self.by_store) * self.unit;
+        let tick = self.drained(1_000);
+        let lost = i128::from(self.lost) * self.unit;
+        let most = self.burst * self.unit + self.drained(now_ns) + tick + lost;
+        if admitted > most {
+            self.found(format!("{} units by the store at {now_ns} ns", self.by_store));
+        }
+        let rising = admitted - self.drained(now_ns) - tick;
+        if is_calm && rising > self.burst * self.unit + self.floor {
+            self.found(format!(
+                "more than burst, rate and leases in an interval up to {now_ns} ns"
+            ));
+        }
+    }
+
+    /// Looks at what one node has admitted by its share, in all its isolation.
+    pub(super) fn look_at_share(&mut self, spent: u64, lives: u64, isolated_ns: u64) {
+        let budget = (self.burst / self.nodes).max(1) * i128::from(lives);
+        // By the node's own clock; and a tick of the limiter, 1/256 of a unit at most, for each life.
+        let tick = self.unit / 256 * i128::from(lives);
+        let regained = self.count * i128::from(isolated_ns) + tick;
+        if i128::from(spent) * self.unit > budget * self.unit + regained {
+            self.found(format!("{spent} units by a share in {isolated_ns} ns of isolation"));
+        }
+    }
+
+    /// The most that the store may have admitted.
+    pub(super) fn bound(&self, now_ns: u64) -> u64 {
+        let most = self.burst + (self.drained(now_ns) / self.unit);
+        u64::try_from(most).unwrap() + self.lost
+    }
+
+    fn found(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+}

@@ -1,0 +1,110 @@
+//! A simulation of many nodes on one store, in one thread, of discrete events, the same for the same seed.
+//!
+//! The nodes run the code of the product: holdings of leases, shares, isolation clocks, backoff. What is
+//! made up is the world: a server that computes what the script does, messages that are late or lost,
+//! partitions, pauses, crashes of nodes and of the server. Every admission is looked at: does bound D1
+//! still hold?
+//!
+//! `TOLLGATE_SEEDS=10000 cargo test --release -p tollgate-redis simulation` runs as many worlds.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod audit;
+mod node;
+mod server;
+mod world;
+
+use world::{Flaw, Outcome, Setup, run};
+
+/// A few worlds in every test run, as many as asked for in others.
+fn seeds() -> u64 {
+    std::env::var("TOLLGATE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+fn all(setup: impl Fn(u64) -> Setup) -> Vec<Outcome> {
+    (0..seeds()).map(|seed| run(setup(seed))).collect()
+}
+
+fn sum(outcomes: &[Outcome], of: impl Fn(&Outcome) -> u64) -> u64 {
+    outcomes.iter().map(of).sum()
+}
+
+#[test]
+fn bound_d1_holds_in_every_world() {
+    let outcomes = all(Setup::stormy);
+    for (seed, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.violation, None, "seed {seed}");
+    }
+    // The storms happened: a bound that nothing strains shows nothing.
+    let worlds = outcomes.len();
+    println!(
+        "{worlds} worlds, {} nodes, {} requests, {} admitted ({} by shares), {} calls, \
+         {} losses of state, {} crashes of nodes, {} partitions, {} late replies",
+        sum(&outcomes, |o| o.nodes),
+        sum(&outcomes, |o| o.requests),
+        sum(&outcomes, |o| o.admitted),
+        sum(&outcomes, |o| o.by_shares),
+        sum(&outcomes, |o| o.calls),
+        sum(&outcomes, |o| o.losses),
+        sum(&outcomes, |o| o.crashes),
+        sum(&outcomes, |o| o.partitions),
+        sum(&outcomes, |o| o.late),
+    );
+    for (kind, count) in [
+        ("shares", sum(&outcomes, |o| o.by_shares)),
+        ("losses", sum(&outcomes, |o| o.losses)),
+        ("crashes", sum(&outcomes, |o| o.crashes)),
+        ("partitions", sum(&outcomes, |o| o.partitions)),
+        ("late replies", sum(&outcomes, |o| o.late)),
+    ] {
+        assert!(count >= outcomes.len() as u64 / 10, "{kind}: {count} in {worlds} worlds");
+    }
+}
+
+/// D2, and what the leases add in any interval: the units in them when it began.
+#[test]
+fn without_faults_nothing_is_added_but_the_units_in_leases() {
+    let outcomes = all(Setup::calm);
+    for (seed, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.violation, None, "seed {seed}");
+        assert_eq!((outcome.by_shares, outcome.losses), (0, 0), "seed {seed}");
+    }
+}
+
+/// D7: when four times as much is asked for as the limit admits, at least 99 % of the limit is given out.
+#[test]
+fn without_faults_the_limit_is_used_up() {
+    let outcomes = all(Setup::saturated);
+    for (seed, outcome) in outcomes.iter().enumerate() {
+        let Outcome { admitted, bound, held, nodes, .. } = outcome;
+        // Every node may have asked for a unit and not have it yet.
+        let used = admitted + held + nodes;
+        assert!(used * 100 >= bound * 99, "seed {seed}: {used} of {bound}, {nodes} nodes");
+    }
+    println!("{} of {}", sum(&outcomes, |o| o.admitted), sum(&outcomes, |o| o.bound));
+}
+
+fn is_caught(flaw: Flaw) {
+    let caught = (0..200).any(|seed| run(Setup::stormy(seed).flawed(flaw)).violation.is_some());
+    assert!(caught, "{flaw:?} breaks nothing that is looked at");
+}
+
+#[test]
+fn a_reply_that_is_entered_twice_is_caught() {
+    is_caught(Flaw::ReplyTwice);
+}
+
+#[test]
+fn a_share_that_is_full_again_in_every_outage_is_caught() {
+    is_caught(Flaw::ShareRefilled);
+}
+
+#[test]
+fn a_lease_that_is_spent_before_the_store_has_charged_it_is_caught() {
+    is_caught(Flaw::SpentBeforeCharged);
+}
+
+#[test]
+fn a_store_that_forgets_what_is_not_counted_as_a_loss_is_caught() {
+    is_caught(Flaw::SilentLoss);
+}

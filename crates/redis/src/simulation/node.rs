@@ -1,0 +1,230 @@
+//! A node: the product's own parts, with a clock that drifts and a link that fails.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate::Timestamp;
+
+use crate::backoff::Backoff;
+use crate::error::Fault;
+use crate::health::Health;
+use crate::lease::{Beyond, Grant, Holding, Spend, Terms, Want};
+use crate::share::Share;
+
+use super::server::Lent;
+
+/// A request that waits for a lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter {
+    pub(super) cost: u64,
+    pub(super) came_ns: u64,
+}
+
+/// What a node wants the world to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Send a request for a lease.
+    Lease(Want),
+    /// Try to connect again, after so long.
+    Probe(Duration),
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    holding: Holding,
+    share: Share,
+    health: Health,
+    backoff: Backoff,
+    terms: Terms,
+    pub(super) waiters: Vec<Waiter>,
+    /// The lease that is being asked for, and when it was.
+    pub(super) asking: Option<(u64, u64)>,
+    asked: u64,
+    missed: u32,
+    /// Millionths by which its clock is fast or slow.
+    drift_ppm: i64,
+    pub(super) reachable: bool,
+    pub(super) by_share: u64,
+    /// Starts of the process: each has a share of its own.
+    pub(super) lives: u64,
+    isolated_before: Duration,
+}
+
+/// The instant 0 of all clocks.
+fn origin() -> Instant {
+    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    *ORIGIN.get_or_init(Instant::now)
+}
+
+/// How the requests of one moment went.
+#[derive(Debug, Default)]
+pub(super) struct Outcomes {
+    pub(super) by_store: u64,
+    pub(super) by_share: u64,
+    pub(super) wishes: Vec<Wish>,
+}
+
+impl Node {
+    pub(super) fn new(share: Share, terms: Terms, seed: u64, drift_ppm: i64) -> Self {
+        let health = Health::new(origin());
+        health.rise(origin());
+        Self {
+            holding: Holding::default(),
+            share,
+            health,
+            backoff: Backoff::seeded(seed),
+            terms,
+            waiters: Vec::new(),
+            asking: None,
+            asked: 0,
+            missed: 0,
+            drift_ppm,
+            reachable: true,
+            by_share: 0,
+            lives: 1,
+            isolated_before: Duration::ZERO,
+        }
+    }
+
+    /// What its own clock reads.
+    fn clock(&self, now_ns: u64) -> u64 {
+        let drift = i128::from(now_ns) * i128::from(self.drift_ppm) / 1_000_000;
+        u64::try_from(i128::from(now_ns) + drift).unwrap()
+    }
+
+    fn instant(&self, now_ns: u64) -> Instant {
+        origin() + Duration::from_nanos(self.clock(now_ns))
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.health.is_up()
+    }
+
+    pub(super) fn held(&self) -> u64 {
+        self.holding.left()
+    }
+
+    /// Over all its lives.
+    pub(super) fn isolated_ns(&self, now_ns: u64) -> u64 {
+        let life = self.health.isolated(self.instant(now_ns)) - Timestamp::default();
+        u64::try_from((self.isolated_before + life).as_nanos()).unwrap()
+    }
+
+    /// A request comes.
+    pub(super) fn arrive(&mut self, cost: u64, now_ns: u64) -> Outcomes {
+        self.waiters.push(Waiter { cost, came_ns: self.clock(now_ns) });
+        self.turn(now_ns)
+    }
+
+    /// Looks at all requests that wait.
+    pub(super) fn turn(&mut self, now_ns: u64) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        let clock_ns = self.clock(now_ns);
+        for waiter in std::mem::take(&mut self.waiters) {
+            let Waiter { cost, came_ns } = waiter;
+            match self.holding.spend(self.terms, cost, [came_ns, clock_ns]) {
+                Spend::Spent { more, .. } => {
+                    outcomes.by_store += cost;
+                    outcomes.wishes.extend(more.map(Wish::Lease));
+                    self.ask(more, now_ns);
+                }
+                Spend::Denied { .. } => {}
+                Spend::Ask(want) => {
+                    outcomes.wishes.push(Wish::Lease(want));
+                    self.ask(Some(want), now_ns);
+                    self.waiters.push(waiter);
+                }
+                Spend::Wait => self.waiters.push(waiter),
+                Spend::Failed(_) => outcomes.by_share += self.fall_back(cost, now_ns),
+            }
+        }
+        outcomes
+    }
+
+    fn ask(&mut self, want: Option<Want>, now_ns: u64) {
+        if want.is_some() {
+            self.asked += 1;
+            self.asking = Some((self.asked, now_ns));
+        }
+    }
+
+    /// Within the share: the units that were admitted.
+    pub(super) fn fall_back(&mut self, cost: u64, now_ns: u64) -> u64 {
+        let isolated = self.health.isolated(self.instant(now_ns));
+        let units = if self.share.check(b"key", cost, isolated).allowed { cost } else { 0 };
+        self.by_share += units;
+        units
+    }
+
+    /// A reply, unless the node has given up on it.
+    pub(super) fn reply(
+        &mut self,
+        ask: u64,
+        want: Want,
+        lent: Lent,
+        now_ns: u64,
+    ) -> Option<Outcomes> {
+        let (_, asked_ns) = self.asking.filter(|(asking, _)| *asking == ask)?;
+        self.asking = None;
+        self.missed = 0;
+        self.enter(want, lent, asked_ns, now_ns);
+        Some(self.turn(now_ns))
+    }
+
+    pub(super) fn enter(&mut self, want: Want, lent: Lent, asked_ns: u64, now_ns: u64) {
+        let clock_ns = self.clock(now_ns);
+        let beyond =
+            Beyond { remaining: lent.remaining, reset_ns: clock_ns + lent.reset_us * 1_000 };
+        if lent.units == 0 {
+            self.holding.denied(self.terms, want.least, [lent.retry_us * 1_000, clock_ns]);
+        } else {
+            let asked_ns = self.clock(asked_ns);
+            let grant = Grant { units: lent.units, asked_ns, turns_ns: None, stamp: 0, beyond };
+            self.holding.granted(self.terms, grant, clock_ns);
+        }
+    }
+
+    /// No reply came in time, or the link broke.
+    pub(super) fn fail(&mut self, fault: Fault, now_ns: u64) -> Outcomes {
+        self.asking = None;
+        self.missed += 1;
+        self.holding.failed(fault, self.clock(now_ns));
+        let mut wish = None;
+        if self.is_up() && (self.missed >= 3 || fault != Fault::Deadline) {
+            self.health.fall(self.instant(now_ns));
+            wish = Some(Wish::Probe(self.backoff.next()));
+        }
+        let mut outcomes = self.turn(now_ns);
+        outcomes.wishes.extend(wish);
+        outcomes
+    }
+
+    /// What a probe found.
+    pub(super) fn probed(&mut self, answered: bool, now_ns: u64) -> Option<Wish> {
+        if answered {
+            self.missed = 0;
+            self.health.rise(self.instant(now_ns));
+            self.backoff.reset();
+            return None;
+        }
+        Some(Wish::Probe(self.backoff.next()))
+    }
+
+    /// The process starts anew, with nothing.
+    pub(super) fn restart(&mut self, share: Share, now_ns: u64) {
+        self.isolated_before = Duration::from_nanos(self.isolated_ns(now_ns));
+        self.health = Health::new(self.instant(now_ns));
+        self.health.rise(self.instant(now_ns));
+        self.holding = Holding::default();
+        self.share = share;
+        self.waiters.clear();
+        self.asking = None;
+        self.missed = 0;
+        self.lives += 1;
+    }
+
+    /// A fault that the product does not have.
+    pub(super) fn refill_share(&mut self, share: Share) {
+        self.share = share;
+    }
+}

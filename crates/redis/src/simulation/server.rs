@@ -1,0 +1,83 @@
+//! The store: what the script does for `gcra`, and what may befall it.
+
+use crate::plan::{Kind, Plan};
+use crate::state::{State, View};
+
+/// The server and the one key that matters.
+#[derive(Debug)]
+pub(super) struct Server {
+    plan: Plan,
+    /// When all that is owed will have drained, in parts of a unit since time 0.
+    tat: u128,
+    /// What a replica or a file has of it.
+    saved: u128,
+    /// Whether it answers at all, and until when it is held up.
+    pub(super) up: bool,
+    pub(super) paused_until_ns: u64,
+    /// Units charged in all.
+    pub(super) charged: u64,
+}
+
+/// A reply to a lease that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lent {
+    pub(super) units: u64,
+    pub(super) remaining: u64,
+    pub(super) retry_us: u64,
+    pub(super) reset_us: u64,
+}
+
+impl Server {
+    pub(super) fn new(plan: Plan) -> Self {
+        Self { plan, tat: 0, saved: 0, up: true, paused_until_ns: 0, charged: 0 }
+    }
+
+    fn numbers(&self) -> (u128, u128) {
+        match self.plan.kind {
+            Kind::Gcra { per_tick, per_unit, .. } => (per_tick.into(), per_unit.into()),
+            other => panic!("the simulation is of gcra, not {other:?}"),
+        }
+    }
+
+    fn debt(&self, now_us: u64) -> u64 {
+        let drained = u128::from(self.plan.tick(now_us)) * self.numbers().0;
+        u64::try_from(self.tat.saturating_sub(drained)).unwrap()
+    }
+
+    /// Takes up to `want`, half of what is left, at least `least`.
+    pub(super) fn lend(&mut self, want: u64, least: u64, now_us: u64) -> Lent {
+        let (per_tick, per_unit) = self.numbers();
+        let seen = |debt| State::Gcra { debt };
+        let before = seen(self.debt(now_us));
+        let room = View { plan: &self.plan, state: &before, now_us }.remaining();
+        let units = if least <= room { want.min((room / 2).max(least)) } else { 0 };
+        if units > 0 {
+            let now = u128::from(self.plan.tick(now_us)) * per_tick;
+            self.tat = self.tat.max(now) + u128::from(units) * per_unit;
+            self.charged += units;
+        }
+        let after = seen(self.debt(now_us));
+        let view = View { plan: &self.plan, state: &after, now_us };
+        Lent {
+            units,
+            remaining: view.remaining(),
+            retry_us: view.ready_us(least.min(self.plan.limit)) - now_us,
+            reset_us: view.ready_us(self.plan.limit) - now_us,
+        }
+    }
+
+    /// What is saved now is what a restart finds.
+    pub(super) fn save(&mut self) {
+        self.saved = self.tat;
+    }
+
+    /// Comes back with what was saved, or empty. Says how many units that lost, rounded up. What was saved
+    /// before an earlier loss may also be more than there is.
+    pub(super) fn lose(&mut self, empty: bool, now_us: u64) -> u64 {
+        let before = self.debt(now_us);
+        self.tat = if empty { 0 } else { self.saved };
+        let (_, per_unit) = self.numbers();
+        let lost = u128::from(before.saturating_sub(self.debt(now_us))).div_ceil(per_unit);
+        u64::try_from(lost).unwrap()
+    }
+}

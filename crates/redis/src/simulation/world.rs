@@ -1,0 +1,382 @@
+//! The world: events in the order of their times, and what befalls whom.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tollgate::{Policy, Quota};
+
+use crate::backoff::mixed;
+use crate::error::Fault;
+use crate::lease::{Terms, Want};
+use crate::plan::Plan;
+use crate::settings::Settings;
+use crate::share::Share;
+
+use super::audit::Audit;
+use super::node::{Node, Outcomes, Wish};
+use super::server::{Lent, Server};
+
+const MS: u64 = 1_000_000;
+const DEADLINE_NS: u64 = 5 * MS;
+
+/// A mistake, planted to see whether it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    ReplyTwice,
+    ShareRefilled,
+    SpentBeforeCharged,
+    SilentLoss,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    seed: u64,
+    storms: bool,
+    /// Four times as much is asked for as the limit admits.
+    saturated: bool,
+    flaw: Option<Flaw>,
+}
+
+impl Setup {
+    pub(super) fn stormy(seed: u64) -> Self {
+        Self { seed, storms: true, saturated: false, flaw: None }
+    }
+
+    pub(super) fn flawed(self, flaw: Flaw) -> Self {
+        Self { flaw: Some(flaw), ..self }
+    }
+
+    pub(super) fn calm(seed: u64) -> Self {
+        Self { seed, storms: false, saturated: false, flaw: None }
+    }
+
+    pub(super) fn saturated(seed: u64) -> Self {
+        Self { saturated: true, ..Self::calm(seed) }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) violation: Option<String>,
+    pub(super) nodes: u64,
+    pub(super) requests: u64,
+    /// Units.
+    pub(super) offered: u64,
+    pub(super) admitted: u64,
+    pub(super) by_shares: u64,
+    pub(super) bound: u64,
+    /// Units in leases at the end.
+    pub(super) held: u64,
+    pub(super) calls: u64,
+    pub(super) losses: u64,
+    pub(super) crashes: u64,
+    pub(super) partitions: u64,
+    pub(super) late: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Request {
+        node: usize,
+    },
+    /// At the server.
+    Asked {
+        node: usize,
+        ask: u64,
+        want: Want,
+    },
+    Replied {
+        node: usize,
+        ask: u64,
+        want: Want,
+        lent: Lent,
+    },
+    /// The deadline of what was asked for.
+    Due {
+        node: usize,
+        ask: u64,
+    },
+    Probe {
+        node: usize,
+    },
+    Heal {
+        node: usize,
+    },
+    Storm,
+    Restart,
+}
+
+struct World {
+    now_ns: u64,
+    setup: Setup,
+    random: u64,
+    quota: Quota,
+    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    pending: Vec<Event>,
+    nodes: Vec<Node>,
+    server: Server,
+    audit: Audit,
+    outcome: Outcome,
+    /// Between two requests of a node, on average.
+    gap_ns: u64,
+    in_flight: u64,
+}
+
+/// Runs one world for a few seconds of its time.
+pub(super) fn run(setup: Setup) -> Outcome {
+    let mut world = World::new(setup);
+    let end_ns = if setup.storms || setup.saturated { 4_000 * MS } else { 2_000 * MS };
+    while let Some(Reverse((at_ns, _, index))) = world.events.pop() {
+        if at_ns > end_ns || world.audit.violation.is_some() {
+            break;
+        }
+        world.now_ns = at_ns;
+        let event = world.pending[index];
+        world.happen(event);
+    }
+    world.finish(end_ns)
+}
+
+impl World {
+    fn new(setup: Setup) -> Self {
+        let mut random = mixed(setup.seed);
+        let mut draw = |below: u64| {
+            random = mixed(random);
+            random % below
+        };
+        let count = 3 + draw(48);
+        let rates = if setup.saturated { [100, 300, 1_000] } else { [20, 100, 1_000] };
+        let rate = rates[usize::try_from(draw(3)).unwrap()];
+        let smallest = if setup.saturated { rate / 2 } else { 1 };
+        let bursts = [smallest, rate / 10, rate, 2 * rate];
+        let burst = bursts[usize::try_from(draw(4)).unwrap()].max(smallest);
+        let quota = Quota::per_second(rate).burst(burst);
+        let policy = Policy::from(quota);
+        let plan = Plan::new(policy).unwrap();
+        let held = Settings::new(policy).nodes(count).held();
+        let terms = Terms::new(held, plan.drain_us(burst) * 1_000);
+        let nodes = (0..count)
+            .map(|_| {
+                let share = Share::new(policy, count, 1).unwrap();
+                let (seed, ppm) = (draw(u64::MAX), draw(401));
+                Node::new(share, terms, seed, i64::try_from(ppm).unwrap() - 200)
+            })
+            .collect();
+        // From a tenth of the limit to four times as much.
+        let load = if setup.saturated { 40 } else { 1 + draw(40) };
+        let gap_ns = 10_000_000_000 * count / (rate * load);
+        let outcome = Outcome { nodes: count, ..Outcome::default() };
+        let (server, audit) = (Server::new(plan), Audit::new(quota, count));
+        let (events, pending) = (BinaryHeap::new(), Vec::new());
+        let mut world = Self {
+            now_ns: 0,
+            setup,
+            random,
+            quota,
+            events,
+            pending,
+            nodes,
+            server,
+            audit,
+            outcome,
+            gap_ns,
+            in_flight: 0,
+        };
+        for node in 0..world.nodes.len() {
+            let wait_ns = world.draw(2 * world.gap_ns);
+            world.later(wait_ns, Event::Request { node });
+        }
+        if setup.storms {
+            world.later(0, Event::Storm);
+        }
+        world
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random = mixed(self.random);
+        self.random % below.max(1)
+    }
+
+    fn later(&mut self, wait_ns: u64, event: Event) {
+        let index = self.pending.len();
+        self.pending.push(event);
+        self.events.push(Reverse((self.now_ns + wait_ns, index as u64, index)));
+    }
+
+    /// How long a message takes: mostly a fraction of a millisecond, now and then long.
+    fn journey(&mut self) -> u64 {
+        let fast_ns = 20_000 + self.draw(400_000);
+        match self.draw(200) {
+            0 if self.setup.storms => fast_ns + self.draw(40 * MS),
+            _ => fast_ns,
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Request { node } => self.request(node),
+            Event::Asked { node, ask, want } => self.asked(node, ask, want),
+            Event::Replied { node, ask, want, lent } => self.replied(node, (ask, want), lent),
+            Event::Due { node, ask } => {
+                if self.nodes[node].asking.is_some_and(|(asking, _)| asking == ask) {
+                    let outcomes = self.nodes[node].fail(Fault::Deadline, self.now_ns);
+                    self.count(node, &outcomes);
+                }
+            }
+            Event::Probe { node } => self.probe(node),
+            Event::Heal { node } => self.nodes[node].reachable = true,
+            Event::Storm => self.storm(),
+            Event::Restart => self.server.up = true,
+        }
+        let held = self.nodes.iter().map(Node::held).sum::<u64>() + self.in_flight;
+        if !self.setup.storms {
+            self.audit.begin(self.now_ns, held);
+        }
+    }
+
+    fn request(&mut self, node: usize) {
+        let cost = if self.draw(10) == 0 { 2 + self.draw(3) } else { 1 };
+        let cost = cost.min(self.quota.max_burst());
+        self.outcome.requests += 1;
+        self.outcome.offered += cost;
+        let outcomes = self.nodes[node].arrive(cost, self.now_ns);
+        self.count(node, &outcomes);
+        let wait_ns = self.draw(2 * self.gap_ns);
+        self.later(wait_ns, Event::Request { node });
+    }
+
+    fn count(&mut self, node: usize, outcomes: &Outcomes) {
+        self.audit.by_store += outcomes.by_store;
+        self.audit.by_shares += outcomes.by_share;
+        self.audit.look(self.now_ns, !self.setup.storms);
+        let isolated_ns = self.nodes[node].isolated_ns(self.now_ns);
+        let (spent, lives) = (self.nodes[node].by_share, self.nodes[node].lives);
+        self.audit.look_at_share(spent, lives, isolated_ns);
+        for &wish in &outcomes.wishes {
+            self.grant(node, wish);
+        }
+    }
+
+    fn grant(&mut self, node: usize, wish: Wish) {
+        match wish {
+            Wish::Probe(wait) => {
+                let wait_ns = u64::try_from(wait.as_nanos()).unwrap();
+                self.later(wait_ns, Event::Probe { node });
+            }
+            Wish::Lease(want) => self.send(node, want),
+        }
+    }
+
+    fn send(&mut self, node: usize, want: Want) {
+        let Some((ask, asked_ns)) = self.nodes[node].asking else { return };
+        if !self.nodes[node].is_up() {
+            let outcomes = self.nodes[node].fail(Fault::Unreachable, self.now_ns);
+            self.count(node, &outcomes);
+            return;
+        }
+        self.outcome.calls += 1;
+        if self.setup.flaw == Some(Flaw::SpentBeforeCharged) && self.draw(20) == 0 {
+            let lent = Lent { units: want.want, remaining: 0, retry_us: 0, reset_us: 0 };
+            self.nodes[node].enter(want, lent, asked_ns, self.now_ns);
+        }
+        self.later(DEADLINE_NS, Event::Due { node, ask });
+        if self.nodes[node].reachable {
+            let wait_ns = self.journey();
+            self.later(wait_ns, Event::Asked { node, ask, want });
+        }
+    }
+
+    fn asked(&mut self, node: usize, ask: u64, want: Want) {
+        if !self.server.up {
+            return;
+        }
+        if self.now_ns < self.server.paused_until_ns {
+            let wait_ns = self.server.paused_until_ns - self.now_ns;
+            return self.later(wait_ns, Event::Asked { node, ask, want });
+        }
+        let lent = self.server.lend(want.want, want.least, self.now_ns / 1_000);
+        self.in_flight += lent.units;
+        let wait_ns = self.journey();
+        self.later(wait_ns, Event::Replied { node, ask, want, lent });
+    }
+
+    fn replied(&mut self, node: usize, (ask, want): (u64, Want), lent: Lent) {
+        self.in_flight -= lent.units;
+        if !self.nodes[node].reachable {
+            return;
+        }
+        let asked_ns = self.nodes[node].asking.map_or(self.now_ns, |(_, asked_ns)| asked_ns);
+        match self.nodes[node].reply(ask, want, lent, self.now_ns) {
+            Some(outcomes) => self.count(node, &outcomes),
+            None => self.outcome.late += 1,
+        }
+        if self.setup.flaw == Some(Flaw::ReplyTwice) && self.draw(5) == 0 {
+            self.nodes[node].enter(want, lent, asked_ns, self.now_ns);
+        }
+    }
+
+    fn probe(&mut self, node: usize) {
+        let answers = self.server.up
+            && self.nodes[node].reachable
+            && self.now_ns + MS >= self.server.paused_until_ns;
+        let wish = self.nodes[node].probed(answers, self.now_ns);
+        if answers && self.setup.flaw == Some(Flaw::ShareRefilled) {
+            let nodes = self.nodes.len() as u64;
+            self.nodes[node].refill_share(Share::new(self.quota.into(), nodes, 1).unwrap());
+        }
+        if let Some(wish) = wish {
+            self.grant(node, wish);
+        }
+    }
+
+    /// Something goes wrong, and the next thing will soon.
+    fn storm(&mut self) {
+        let wait_ns = 20 * MS + self.draw(200 * MS);
+        self.later(wait_ns, Event::Storm);
+        let now_us = self.now_ns / 1_000;
+        match self.draw(6) {
+            0 | 1 => {
+                self.outcome.partitions += 1;
+                let heal_ns = MS + self.draw(400 * MS);
+                for node in 0..self.nodes.len() {
+                    if self.draw(2) == 0 {
+                        self.nodes[node].reachable = false;
+                        self.later(heal_ns, Event::Heal { node });
+                    }
+                }
+            }
+            2 => self.server.paused_until_ns = self.now_ns + self.draw(200 * MS),
+            3 => {
+                self.server.up = false;
+                let (empty, down_ns) = (self.draw(2) == 0, self.draw(300 * MS));
+                let lost = self.server.lose(empty, now_us);
+                self.outcome.losses += u64::from(lost > 0);
+                if self.setup.flaw != Some(Flaw::SilentLoss) {
+                    self.audit.lost += lost.min(self.quota.max_burst());
+                }
+                self.later(down_ns, Event::Restart);
+            }
+            4 => self.server.save(),
+            _ => {
+                self.outcome.crashes += 1;
+                let node = usize::try_from(self.draw(self.nodes.len() as u64)).unwrap();
+                let nodes = self.nodes.len() as u64;
+                let share = Share::new(self.quota.into(), nodes, 1).unwrap();
+                self.nodes[node].restart(share, self.now_ns);
+            }
+        }
+    }
+
+    fn finish(mut self, end_ns: u64) -> Outcome {
+        self.audit.look(end_ns, false);
+        let Audit { by_store, by_shares, .. } = self.audit;
+        Outcome {
+            bound: self.audit.bound(end_ns),
+            violation: self.audit.violation,
+            admitted: by_store + by_shares,
+            by_shares,
+            held: self.nodes.iter().map(Node::held).sum(),
+            ..self.outcome
+        }
+    }
+}

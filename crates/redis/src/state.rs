@@ -1,0 +1,284 @@
+//! [`State`]: what a limit holds, as the script tells it, and every answer that follows from it.
+
+use std::time::Duration;
+
+use tollgate::Told;
+
+use crate::error::Fault;
+use crate::plan::{Kind, Plan, Rounding};
+
+/// What a limit holds at the time of a reply. Windows are told by how far they lie ahead of the one that
+/// the time is in: 0, unless the server's clock has been set back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In parts of a unit. Cut at 2^53 - 1, where only a clock that was set back leads: then nothing is
+    /// admitted, and waits come out too short.
+    Gcra {
+        debt: u64,
+    },
+    Fixed {
+        ahead: u64,
+        count: u64,
+    },
+    /// The start in ticks.
+    FromFirst {
+        start: u64,
+        count: u64,
+    },
+    Sliding {
+        ahead: u64,
+        previous: u64,
+        current: u64,
+    },
+    /// The newest count first.
+    Segmented {
+        ahead: u64,
+        counts: Vec<u64>,
+    },
+}
+
+impl State {
+    /// Reads as many numbers as the policy has.
+    pub(crate) fn read(
+        plan: &Plan,
+        mut next: impl FnMut() -> Result<u64, Fault>,
+    ) -> Result<Self, Fault> {
+        Ok(match plan.kind {
+            Kind::Gcra { .. } => Self::Gcra { debt: next()? },
+            Kind::Fixed { .. } => Self::Fixed { ahead: next()?, count: next()? },
+            Kind::FromFirst { .. } => Self::FromFirst { start: next()?, count: next()? },
+            Kind::Sliding { .. } => {
+                Self::Sliding { ahead: next()?, previous: next()?, current: next()? }
+            }
+            Kind::Segmented { segments, .. } => {
+                let ahead = next()?;
+                let counts = (0..segments).map(|_| next()).collect::<Result<_, _>>()?;
+                Self::Segmented { ahead, counts }
+            }
+        })
+    }
+}
+
+/// A state, its policy and the time that it is seen at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) state: &'a State,
+    pub(crate) now_us: u64,
+}
+
+impl View<'_> {
+    /// The largest cost that would be admitted.
+    pub(crate) fn remaining(&self) -> u64 {
+        let limit = self.plan.limit;
+        match (self.plan.kind, self.state) {
+            (Kind::Gcra { per_unit, capacity, .. }, State::Gcra { debt }) => {
+                capacity.saturating_sub(*debt) / per_unit
+            }
+            (Kind::Sliding { window, rounding }, &State::Sliding { previous, current, .. }) => {
+                let share = u128::from(previous) * u128::from(window - self.elapsed());
+                let weighed = match rounding {
+                    Rounding::Exact => share.div_ceil(u128::from(window)),
+                    Rounding::Down => share / u128::from(window),
+                    Rounding::Strict => u128::from(previous),
+                };
+                let used = u64::try_from(weighed).unwrap_or(u64::MAX).saturating_add(current);
+                limit.saturating_sub(used)
+            }
+            (_, State::Fixed { count, .. } | State::FromFirst { count, .. }) => {
+                limit.saturating_sub(*count)
+            }
+            (_, State::Segmented { counts, .. }) => limit.saturating_sub(sum(counts)),
+            _ => 0, // not reached: a state is read for its plan
+        }
+    }
+
+    /// The first instant, from now on, at which `cost` is admitted; in microseconds of the server's clock.
+    /// `cost` is at most the limit.
+    pub(crate) fn ready_us(&self, cost: u64) -> u64 {
+        let now = self.plan.tick(self.now_us);
+        let spare = self.plan.limit - cost;
+        let tick = match (self.plan.kind, self.state) {
+            (Kind::Gcra { per_tick, per_unit, capacity }, State::Gcra { debt }) => {
+                let over = debt.saturating_sub(capacity - cost * per_unit);
+                now.saturating_add(over.div_ceil(per_tick))
+            }
+            (Kind::Fixed { window }, &State::Fixed { ahead, count }) if count > spare => {
+                start(now, window, ahead.saturating_add(1))
+            }
+            (Kind::FromFirst { window }, State::FromFirst { start, count }) if *count > spare => {
+                start.saturating_add(window)
+            }
+            (Kind::Sliding { window, .. }, &State::Sliding { ahead, previous, current }) => {
+                self.sliding_ready(spare, now, [ahead, previous, current, window])
+            }
+            (Kind::Segmented { segment, .. }, State::Segmented { ahead, counts }) => {
+                let mut used = sum(counts);
+                let oldest_first = counts.iter().rev();
+                let passed = oldest_first.take_while(|count| {
+                    let stays = used > spare;
+                    used = used.saturating_sub(**count);
+                    stays
+                });
+                match passed.count() {
+                    0 => now,
+                    passed => start(now, segment, ahead.saturating_add(passed as u64)),
+                }
+            }
+            _ => now,
+        };
+        if tick <= now { self.now_us } else { self.plan.micros(tick) }
+    }
+
+    fn sliding_ready(
+        &self,
+        spare: u64,
+        now: u64,
+        [ahead, previous, current, window]: [u64; 4],
+    ) -> u64 {
+        // In this window, if the previous count alone stands in the way; in the next, where the current
+        // count has become the previous one; or after that.
+        let here = spare.checked_sub(current).and_then(|spare| self.shrinks_in(previous, spare));
+        match (here, self.shrinks_in(current, spare)) {
+            (Some(0), _) => now,
+            (Some(into), _) => start(now, window, ahead).saturating_add(into),
+            (None, Some(into)) => start(now, window, ahead.saturating_add(1)).saturating_add(into),
+            (None, None) => start(now, window, ahead.saturating_add(2)),
+        }
+    }
+
+    /// How far into its successor a window's count weighs no more than `spare`; `None` if it does to the
+    /// end.
+    fn shrinks_in(&self, count: u64, spare: u64) -> Option<u64> {
+        let Kind::Sliding { window, rounding } = self.plan.kind else { return None };
+        if count <= spare {
+            return Some(0);
+        }
+        let allowed = match rounding {
+            Rounding::Exact => u128::from(spare) * u128::from(window),
+            Rounding::Down => (u128::from(spare) + 1) * u128::from(window) - 1,
+            Rounding::Strict => return None,
+        };
+        let covered = u64::try_from(allowed / u128::from(count)).unwrap_or(u64::MAX).min(window);
+        Some(window - covered)
+    }
+
+    /// Ticks into the window in force.
+    fn elapsed(&self) -> u64 {
+        match (self.plan.kind, self.state) {
+            (Kind::Sliding { window, .. }, State::Sliding { ahead: 0, .. }) => {
+                self.plan.tick(self.now_us) % window
+            }
+            _ => 0,
+        }
+    }
+
+    /// What a later refund of a charge has to name: when, or in which window, it was charged.
+    pub(crate) fn stamp(&self) -> u64 {
+        let now = self.plan.tick(self.now_us);
+        match (self.plan.kind, self.state) {
+            (
+                Kind::Fixed { window } | Kind::Sliding { window, .. },
+                State::Fixed { ahead, .. } | State::Sliding { ahead, .. },
+            )
+            | (Kind::Segmented { segment: window, .. }, State::Segmented { ahead, .. }) => {
+                now / window + ahead
+            }
+            (_, State::FromFirst { start, .. }) => *start,
+            _ => now,
+        }
+    }
+
+    /// When the window in force ends, from which on its units are no longer those that were charged.
+    /// `None` for `gcra`, which has no windows.
+    pub(crate) fn turns_us(&self) -> Option<u64> {
+        let now = self.plan.tick(self.now_us);
+        let tick = match (self.plan.kind, self.state) {
+            (Kind::Gcra { .. }, _) => return None,
+            (Kind::FromFirst { window }, State::FromFirst { start, .. }) => start + window,
+            (Kind::Fixed { window } | Kind::Sliding { window, .. }, _)
+            | (Kind::Segmented { segment: window, .. }, _)
+            | (Kind::FromFirst { window }, _) => start(now, window, 1),
+        };
+        Some(self.plan.micros(tick))
+    }
+
+    /// The decision's answers: `cost` is what was charged, or asked for and denied.
+    pub(crate) fn told(&self, allowed: bool, cost: u64) -> Told {
+        let until = |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.now_us));
+        let limit = self.plan.limit;
+        let retry_after =
+            if allowed || cost > limit { Duration::ZERO } else { until(self.ready_us(cost)) };
+        Told {
+            allowed,
+            cost,
+            limit,
+            remaining: self.remaining(),
+            retry_after,
+            reset_after: until(self.ready_us(limit)),
+        }
+    }
+}
+
+/// The start of the window that lies `ahead` of the one that holds `now`.
+fn start(now: u64, window: u64, ahead: u64) -> u64 {
+    (now / window).saturating_add(ahead).saturating_mul(window)
+}
+
+fn sum(counts: &[u64]) -> u64 {
+    counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use redis::Value;
+
+    use super::*;
+    use crate::script::{Ask, Part, Units, Verb, replies};
+
+    fn numbers() -> impl Strategy<Value = Vec<i64>> {
+        let number = prop_oneof![0..3_i64, 0..100_000_000_i64, any::<i64>()];
+        prop::collection::vec(number, 0..20)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever a server says, it is refused or answered: no panic, no overflow.
+        #[test]
+        fn any_reply_is_refused_or_answered(numbers in numbers(), policy in 0..6_usize) {
+            let policy = [
+                "7/s burst 20",
+                "fixed-window 5/m",
+                "fixed-window 5/m from-first",
+                "sliding-window 5/m",
+                "sliding-window 5/m round-down",
+                "segmented-window 10/m x6",
+            ][policy];
+            let plan = Plan::new(policy.parse().unwrap()).unwrap();
+            let units = Units::exactly(1);
+            let parts = vec![Part { key: Vec::new(), plan, units }];
+            let ask = Ask { verb: Verb::Check, parts };
+            // Of the right length, so that more than the length is looked at.
+            let length = 5 + match plan.kind {
+                Kind::Gcra { .. } => 1,
+                Kind::Segmented { .. } => 7,
+                Kind::Sliding { .. } => 3,
+                _ => 2,
+            };
+            let cut = numbers.iter().copied().cycle().take(if numbers.is_empty() { 0 } else { length });
+            for numbers in [numbers.clone(), cut.collect()] {
+                let value = Value::Array(numbers.into_iter().map(Value::Int).collect());
+                let Ok(replies) = replies(value, std::iter::once(&ask)) else { continue };
+                let now_us = replies[0].now_us;
+                let view = View { plan: &plan, state: &replies[0].parts[0].state, now_us };
+                for cost in [0, 1, plan.limit, plan.limit + 1] {
+                    prop_assert_eq!(view.told(false, cost).limit, plan.limit);
+                }
+                prop_assert!(view.remaining() <= plan.limit);
+                let _ = (view.stamp(), view.turns_us());
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the tests against a real server share.
+#![allow(unreachable_pub, reason = "each test file includes this module for itself")]
+#![allow(dead_code, reason = "and uses only a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
+
+pub mod proxy;
+pub mod server;
+
+use std::time::Duration;
+
+use server::Server;
+use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
+
+/// Long enough for a machine that is busy with other tests.
+pub const PATIENT: Duration = Duration::from_secs(10);
+
+/// A connection that stands.
+pub async fn store(server: &Server) -> Store {
+    let store = Store::with(&server.address(), PATIENT, "test").unwrap();
+    store.ready().await;
+    store
+}
+
+pub fn limiter(store: &Store, policy: &str, mode: Mode, nodes: u64) -> RedisLimiter {
+    let settings = Settings::new(policy.parse().unwrap()).mode(mode).nodes(nodes).keys(100);
+    RedisLimiter::new(store, settings).unwrap()
+}
+
+/// As many nodes, each with a connection of its own.
+pub async fn nodes(server: &Server, policy: &str, mode: Mode, count: u64) -> Vec<RedisLimiter> {
+    let mut nodes = Vec::new();
+    for _ in 0..count {
+        nodes.push(limiter(&store(server).await, policy, mode, count));
+    }
+    nodes
+}

@@ -1,0 +1,113 @@
+//! A redis-server of the test's own, on a free port, with nothing on disk, gone with the test.
+#![allow(unreachable_pub, reason = "each test file includes this module for itself")]
+#![allow(dead_code, reason = "and uses only a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server, its arguments kept for the next start.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    arguments: Vec<String>,
+}
+
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn launch(port: u16, arguments: &[String]) -> Child {
+    Command::new("redis-server")
+        .args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ])
+        .args(["--dir", std::env::temp_dir().to_str().unwrap()])
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| {
+            panic!("these tests need redis-server (apt-get install redis-server): {error}")
+        })
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let port = free_port();
+        let server = Self { child: launch(port, &arguments), port, arguments };
+        server.wait();
+        server
+    }
+
+    pub fn address(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// A plain connection of the test's own.
+    pub fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.address()).unwrap().get_connection().unwrap()
+    }
+
+    /// Runs a command given as words.
+    pub fn run<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query(&mut self.connection()).unwrap()
+    }
+
+    /// Until it answers.
+    pub fn wait(&self) {
+        let start = Instant::now();
+        loop {
+            let client = redis::Client::open(self.address()).unwrap();
+            let connection = client.get_connection_with_timeout(Duration::from_secs(1));
+            let answers =
+                |mut connection| redis::cmd("PING").query::<String>(&mut connection).is_ok();
+            if connection.is_ok_and(answers) {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts again what was killed: on the same port, empty.
+    pub fn restart(&mut self) {
+        self.child = launch(self.port, &self.arguments);
+        self.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}

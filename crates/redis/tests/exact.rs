@@ -1,0 +1,194 @@
+//! Mode `exact` on a real server: every decision is the store's, whichever node asks.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::server::Server;
+use common::{limiter, nodes, store};
+use tollgate_redis::{Fault, Mode, RedisLimiter, Settings, Source, check_all};
+
+async fn admitted(limiter: &RedisLimiter, key: &str, requests: usize) -> usize {
+    let mut count = 0;
+    for _ in 0..requests {
+        count += usize::from(limiter.check(key, 1).await.is_allowed());
+    }
+    count
+}
+
+#[tokio::test]
+async fn three_nodes_admit_what_one_would() {
+    let server = Server::start();
+    let nodes = nodes(&server, "10/h", Mode::Exact, 3).await;
+    let [a, b, c] = &nodes[..] else { panic!() };
+    let counts = tokio::join!(admitted(a, "key", 9), admitted(b, "key", 9), admitted(c, "key", 9));
+    assert_eq!(counts.0 + counts.1 + counts.2, 10);
+    assert_eq!(admitted(a, "other", 11).await, 10);
+}
+
+#[tokio::test]
+async fn a_decision_tells_what_is_left_and_when_to_return() {
+    let server = Server::start();
+    let limiter = limiter(&store(&server).await, "6/m", Mode::Exact, 1);
+    let first = limiter.check("key", 2).await;
+    assert_eq!((first.source(), first.fault()), (Source::Store, None));
+    assert_eq!((first.decision().limit(), first.decision().remaining()), (6, 4));
+    assert_eq!(first.decision().reset_after(), Duration::from_secs(20));
+    let denial = limiter.check("key", 5).await.into_result().unwrap_err();
+    let wait = denial.retry_after().unwrap();
+    assert!(wait <= Duration::from_secs(10) && wait > Duration::from_secs(1), "{wait:?}");
+    let never = limiter.check("key", 7).await.into_result().unwrap_err();
+    assert!(never.is_never() && never.retry_after().is_none());
+    // Neither a denial nor a peek has charged anything.
+    assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 4);
+    assert!(limiter.check("key", 0).await.is_allowed());
+    assert!(limiter.check("key", 4).await.is_allowed());
+}
+
+#[tokio::test]
+async fn a_refund_gives_back_what_was_charged() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for policy in
+        ["10/h", "fixed-window 10/d from-first", "sliding-window 10/d", "segmented-window 10/d x4"]
+    {
+        let limiter = limiter(&store, policy, Mode::Exact, 1);
+        let permit = limiter.check("key", 8).await.into_result().unwrap();
+        // Whole units: of the fifth a moment has drained, under gcra.
+        let whole = if policy == "10/h" { 4 } else { 5 };
+        assert_eq!(limiter.refund("key", permit.portion(5)).await, Ok(whole), "{policy}");
+        assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 7, "{policy}");
+        let peeked = limiter.peek("key", 1).await.into_result().unwrap();
+        assert_eq!(limiter.refund("key", peeked).await, Ok(0), "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn several_limits_are_charged_together_or_not_at_all() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let named = |name: &str, policy: &str| {
+        let settings = Settings::new(policy.parse().unwrap()).name(name);
+        RedisLimiter::new(&store, settings).unwrap()
+    };
+    let posts = named("posts", "fixed-window 2/d");
+    let friends = named("friends", "150/d");
+    let both = async || check_all(&[friends.toll("alice", 1), posts.toll("alice", 1)]).await;
+    assert!(both().await.is_allowed());
+    let second = both().await;
+    // The scarcer of two permits answers.
+    assert_eq!((second.index(), second.decision().unwrap().remaining()), (Some(1), 0));
+    let third = both().await;
+    assert_eq!((third.is_allowed(), third.index(), third.fault()), (false, Some(1), None));
+    assert!(third.into_result().unwrap_err().retry_after().is_some());
+    assert_eq!(friends.peek("alice", 1).await.decision().remaining(), 148);
+    // One limit that is named twice is asked for the sum.
+    let twice = check_all(&[posts.toll("bob", 1), posts.toll("bob", 2)]).await;
+    assert!(!twice.is_allowed());
+    let twice = check_all(&[posts.toll("bob", 1), posts.toll("bob", 1)]).await;
+    assert!(twice.is_allowed());
+    assert_eq!(posts.peek("bob", 1).await.decision().remaining(), 0);
+}
+
+#[tokio::test]
+async fn limits_of_two_stores_are_no_request() {
+    let server = Server::start();
+    let (one, other) = (store(&server).await, store(&server).await);
+    let limits = [&one, &other].map(|store| limiter(store, "9/h", Mode::Exact, 1));
+    let joint = check_all(&[limits[0].toll("key", 1), limits[1].toll("key", 1)]).await;
+    assert_eq!(joint.fault(), Some(Fault::MixedStores));
+    assert_eq!(limits[0].peek("key", 1).await.decision().remaining(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let limiter = limiter(&store, "10/h burst 500", Mode::Exact, 1);
+    let before = store.stats().calls;
+    let tasks: Vec<_> = (0..2_000)
+        .map(|n| {
+            let limiter = limiter.clone();
+            // Every other request is of a key of its own, and admitted.
+            let key = if n % 2 == 0 { "hot".to_string() } else { n.to_string() };
+            tokio::spawn(async move { (n % 2, limiter.check(key, 1).await) })
+        })
+        .collect();
+    let mut counts = [0; 2];
+    for task in tasks {
+        let (kind, decision) = task.await.unwrap();
+        assert_eq!(decision.source(), Source::Store);
+        counts[kind] += usize::from(decision.is_allowed());
+    }
+    assert_eq!(counts, [500, 1_000]);
+    let calls = store.stats().calls - before;
+    assert!(calls < 1_000, "{calls} calls for 2,000 requests");
+}
+
+#[tokio::test]
+async fn names_and_keys_never_meet() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let named = |name: &str, policy: &str| {
+        let settings = Settings::new(policy.parse().unwrap()).mode(Mode::Exact).name(name);
+        RedisLimiter::new(&store, settings).unwrap()
+    };
+    let limits = [named("a", "1/h"), named("ab", "1/h"), named("a", "1/d"), named("b", "1/h")];
+    for limiter in &limits {
+        for key in ["", "b", "b:", "}:", "gcra 1/h:", "\u{0}", "a b"] {
+            assert!(limiter.check(key, 1).await.is_allowed(), "{key:?}");
+            assert!(!limiter.check(key, 1).await.is_allowed(), "{key:?}");
+        }
+    }
+}
+
+/// Bad input 114, one of its faults: the server has forgotten the script.
+#[tokio::test]
+async fn bad_input_114_a_forgotten_script_is_brought_along_once() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let limiter = limiter(&store, "10/h", Mode::Exact, 1);
+    for n in 0..3 {
+        assert_eq!(limiter.check("key", 1).await.decision().remaining(), 9 - n);
+        server.run::<()>(&["SCRIPT", "FLUSH"]);
+    }
+    assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+    assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+    let stats = store.stats();
+    assert_eq!((stats.reloads, stats.connections), (3, 1));
+}
+
+/// Bad input 115: see also the conformance tests.
+#[tokio::test]
+async fn bad_input_115_a_key_of_another_type_counts_as_full_and_is_counted() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let limiter = limiter(&store, "10/h", Mode::Exact, 1);
+    server.run::<u64>(&["LPUSH", "test:{default}:gcra 10/h:key", "1"]);
+    let decision = limiter.check("key", 1).await;
+    assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
+    assert_eq!(store.stats().broken, 1);
+}
+
+/// Bad input 123: a user who may run this script on these keys, and nothing else.
+#[tokio::test]
+async fn bad_input_123_a_user_with_few_rights_is_enough() {
+    let server = Server::start();
+    let rules = "ACL SETUSER limiter on >secret ~test:* -@all +script|load +evalsha +eval +time +get +set +hello +client";
+    server.run::<()>(&rules.split(' ').collect::<Vec<_>>());
+    let address = format!("redis://limiter:secret@127.0.0.1:{}/", server.port);
+    let store = tollgate_redis::Store::with(&address, common::PATIENT, "test").unwrap();
+    store.ready().await;
+    let limiter = limiter(&store, "10/h", Mode::Exact, 1);
+    assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+    // Other keys are beyond it: here those of another prefix.
+    let foreign = tollgate_redis::Store::with(&address, common::PATIENT, "other").unwrap();
+    let refused = async {
+        while foreign.stats().faults(Fault::Forbidden) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(common::PATIENT, refused).await.expect("nothing was forbidden");
+    assert!(foreign.is_degraded());
+}

@@ -1,0 +1,118 @@
+//! Mode `leased` on a real server: units are charged by the store before they are spent here.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::server::Server;
+use common::{limiter, nodes, store};
+use tollgate_redis::{Mode, RedisLimiter, Settings, Source};
+
+/// A unit comes back in six minutes: none does while a test runs.
+const POLICY: &str = "10/h burst 1000";
+
+/// Asks until the store itself has nothing left: then the wait is longer than the store is left alone.
+async fn exhaust(limiter: &RedisLimiter) -> u64 {
+    let mut admitted = 0;
+    loop {
+        match limiter.check("key", 1).await.into_result() {
+            Ok(_) => admitted += 1,
+            Err(denial) => {
+                let wait = denial.retry_after().unwrap();
+                if wait > Duration::from_secs(1) {
+                    return admitted;
+                }
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn three_nodes_admit_exactly_the_limit_from_the_start() {
+    let server = Server::start();
+    let nodes = nodes(&server, POLICY, Mode::Leased, 3).await;
+    let [a, b, c] = &nodes[..] else { panic!() };
+    let (a, b, c) = tokio::join!(exhaust(a), exhaust(b), exhaust(c));
+    assert_eq!(a + b + c, 1_000);
+}
+
+#[tokio::test]
+async fn a_hot_key_costs_few_calls() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let limiter = limiter(&store, POLICY, Mode::Leased, 1);
+    assert_eq!(exhaust(&limiter).await, 1_000);
+    let stats = store.stats();
+    assert!(stats.calls < 100, "{} calls for 1,000 units", stats.calls);
+    assert_eq!((stats.leased, stats.allowed(Source::Lease)), (1_000, 1_000));
+    // Denied from memory: the store is left alone.
+    let before = store.stats().calls;
+    for _ in 0..1_000 {
+        assert!(!limiter.check("key", 1).await.is_allowed());
+    }
+    assert!(store.stats().calls - before < 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_callers_of_a_cold_key_wait_for_one_lease() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let limiter = limiter(&store, POLICY, Mode::Leased, 1);
+    let tasks: Vec<_> = (0..600)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check("key", 1).await.is_allowed() })
+        })
+        .collect();
+    let mut admitted = 0;
+    for task in tasks {
+        admitted += usize::from(task.await.unwrap());
+    }
+    assert_eq!(admitted, 600);
+    let calls = store.stats().calls;
+    assert!(calls < 60, "{calls} calls");
+}
+
+#[tokio::test]
+async fn units_that_are_returned_can_be_had_by_others() {
+    let server = Server::start();
+    let nodes = nodes(&server, "fixed-window 1000/d from-first", Mode::Leased, 2).await;
+    for _ in 0..40 {
+        assert!(nodes[0].check("key", 1).await.is_allowed());
+    }
+    assert!(nodes[1].peek("key", 1).await.decision().remaining() < 960);
+    // A lease that is under way arrives, and is returned with the next call.
+    let all_back = async {
+        while nodes[1].peek("key", 1).await.decision().remaining() < 960 {
+            nodes[0].return_leases().await;
+        }
+    };
+    tokio::time::timeout(common::PATIENT, all_back).await.expect("units are missing");
+    assert_eq!(nodes[1].peek("key", 1).await.decision().remaining(), 960);
+}
+
+#[tokio::test]
+async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
+    let server = Server::start();
+    let limiter = limiter(&store(&server).await, POLICY, Mode::Leased, 4);
+    assert!(limiter.check("key", 900).await.is_allowed());
+    let denial = limiter.check("key", 200).await.into_result().unwrap_err();
+    assert!(!denial.is_never());
+    assert!(limiter.check("key", 100).await.is_allowed());
+    let never = limiter.check("key", 1_001).await.into_result().unwrap_err();
+    assert!(never.is_never());
+}
+
+#[tokio::test]
+async fn a_refund_of_leased_units_goes_to_the_store() {
+    let server = Server::start();
+    let policy = "fixed-window 1000/d from-first".parse().unwrap();
+    // No more than a request asks for is leased.
+    let settings = Settings::new(policy).most_held(1);
+    let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
+    let permit = limiter.check("key", 700).await.into_result().unwrap();
+    assert_eq!(limiter.refund("key", permit.portion(600)).await, Ok(600));
+    assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 900);
+}
