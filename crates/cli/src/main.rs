@@ -6,6 +6,8 @@
 mod check;
 mod failure;
 mod replay;
+#[cfg(unix)]
+mod serve;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -26,12 +28,16 @@ struct Cli {
 enum Command {
     Replay(replay::Args),
     Check(check::Args),
+    #[cfg(unix)]
+    Serve(serve::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
         Command::Check(args) => check::run(&args),
+        #[cfg(unix)]
+        Command::Serve(args) => serve::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
