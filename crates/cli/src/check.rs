@@ -30,11 +30,24 @@ pub(crate) struct Args {
     /// Allow several files to hold parts of one domain
     #[arg(long)]
     merge_domains: bool,
+
+    /// Clients at a time that a rule is built for where its file does not say: 14 bytes each
+    #[arg(long, value_name = "CLIENTS", default_value_t = 65_536)]
+    capacity: usize,
+
+    /// The most bytes that all tables may take
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    table_bytes: u64,
 }
 
 /// Reads, compiles, prints.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let settings = Settings { merge_domains: args.merge_domains, ..Settings::default() };
+    let settings = Settings {
+        merge_domains: args.merge_domains,
+        default_capacity: args.capacity,
+        most_table_bytes: args.table_bytes,
+        ..Settings::default()
+    };
     let texts = FileSource::new(&args.path).read().map_err(|error| Failure::Rules(vec![error]))?;
     if texts.is_empty() {
         return Err(Failure::NoRules { path: args.path.display().to_string() });

@@ -46,6 +46,8 @@ pub(crate) enum Failure {
         /// The directory as it was named on the command line.
         path: String,
     },
+    /// The service could not start.
+    Serve(String),
     /// The answer could not be written.
     Output(io::Error),
 }
@@ -83,6 +85,7 @@ impl fmt::Display for Failure {
             Self::NoRules { path } => {
                 write!(f, "no rules in {path}: there is no file whose name ends in .yaml or .yml")
             }
+            Self::Serve(reason) => f.write_str(reason),
             Self::Output(error) => write!(f, "cannot write the report: {error}"),
         }
     }

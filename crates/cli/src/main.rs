@@ -8,6 +8,8 @@ mod failure;
 mod output;
 mod plot;
 mod replay;
+#[cfg(unix)]
+mod serve;
 mod simulate;
 mod spans;
 mod tables;
@@ -32,6 +34,8 @@ enum Command {
     Replay(replay::Args),
     Simulate(simulate::Args),
     Check(check::Args),
+    #[cfg(unix)]
+    Serve(serve::Args),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Check(args) => check::run(&args),
+        #[cfg(unix)]
+        Command::Serve(args) => serve::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -49,6 +49,22 @@ shop.closed_page: nothing passes, shadow, one for all
 }
 
 #[test]
+fn tables_that_would_be_too_large_are_refused_before_they_are_built() {
+    let scratch = Scratch::new("tables_that_would_be_too_large");
+    scratch.file("shop.yaml", GOOD);
+    let run = |args: &[&str]| {
+        let output = scratch.command(args).output().expect("the run ends");
+        (output.status.code(), String::from_utf8(output.stderr).expect("messages are text"))
+    };
+    let args = ["check", "shop.yaml", "--capacity", "1000", "--table-bytes"];
+    let (code, err) = run(&[&args[..], &["40000"]].concat());
+    assert_eq!(code, Some(2));
+    let expected = "tollgate: shop.yaml:11:13: with this rule the tables need 45768 bytes and 40000 are allowed";
+    assert!(err.starts_with(expected), "{err}");
+    assert_eq!(run(&[&args[..], &["45768"]].concat()), (Some(0), String::new()));
+}
+
+#[test]
 fn each_bad_file_is_named_with_its_place() {
     let scratch = Scratch::new("each_bad_file_is_named_with_its_place");
     let bad = GOOD.replace("second", "fortnight");

@@ -250,18 +250,18 @@ fn write_name(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleCounts {
-    /// Admitted.
+    /// That fitted its limit. (If another rule denied the request, they were not charged.)
     pub within_limit: u64,
     /// Over the limit.
     pub over_limit: u64,
-    /// Of those admitted: those above the near-limit share of the limit.
+    /// Of those that fitted: those above the near-limit share of the limit.
     pub near_limit: u64,
     /// Of those over the limit: those that passed all the same, since the rule is a shadow.
     pub shadow: u64,
 }
 
 impl RuleCounts {
-    /// Admitted and over the limit together.
+    /// Within and over the limit together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.within_limit.saturating_add(self.over_limit)

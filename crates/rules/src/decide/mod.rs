@@ -92,6 +92,22 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// The request is empty or too large, or there are no rules yet. Nothing was charged.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ManualClock, Timestamp};
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")])];
+    /// let request = Request::new("shop", &descriptors);
+    /// assert!(maker.check(&request)?.is_allowed());
+    /// assert!(!maker.check(&request)?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
         self.answer(request, Moment::Now, Act::Charge)
     }
@@ -101,6 +117,22 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ManualClock, Timestamp};
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")])];
+    /// let request = Request::new("shop", &descriptors);
+    /// let at = |second| maker.check_at(&request, Timestamp::from_secs(second));
+    /// assert_eq!([at(0)?, at(59)?, at(60)?].map(|answer| answer.is_allowed()), [true, false, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
         self.answer(request, Moment::At(now), Act::Charge)
     }
@@ -109,6 +141,21 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ManualClock, Timestamp};
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")])];
+    /// let request = Request::new("shop", &descriptors);
+    /// assert!(maker.peek(&request)?.is_allowed() && maker.peek(&request)?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn peek(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
         self.answer(request, Moment::Now, Act::Ask)
     }
@@ -117,6 +164,22 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ManualClock, Timestamp};
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")])];
+    /// let request = Request::new("shop", &descriptors);
+    /// let now = Timestamp::from_secs(7);
+    /// assert_eq!(maker.peek_at(&request, now)?.statuses()[0].remaining, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
         self.answer(request, Moment::At(now), Act::Ask)
     }
@@ -125,6 +188,23 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ManualClock, Timestamp};
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let maker = DecisionMaker::new(cache)?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")])];
+    /// let request = Request::new("shop", &descriptors);
+    /// assert!(maker.check(&request)?.is_allowed());
+    /// assert_eq!(maker.reset(&request)?, 1);
+    /// assert!(maker.check(&request)?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reset(&self, request: &Request<'_>) -> Result<usize, RequestError> {
         request.check(self.cache.settings())?;
         let rules = self.cache.current();

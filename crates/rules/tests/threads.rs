@@ -1,0 +1,54 @@
+//! Real threads that want the same units: counted to the unit.
+
+mod common;
+
+use common::World;
+use tollgate_rules::{Descriptor, Override, Request, Settings, Unit};
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: wide, rate_limit: {unit: hour, requests_per_unit: 5000}}
+  - {key: tight, rate_limit: {unit: hour, requests_per_unit: 1000}}
+";
+
+/// How many of 4 x 1,000 requests are admitted.
+fn admitted_by_four(world: &World, request: &Request<'_>) -> usize {
+    std::thread::scope(|scope| {
+        let ask = || (0..1_000).filter(|_| world.ask(request).expect("good").is_allowed()).count();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+    })
+}
+
+#[test]
+fn a_limit_that_comes_with_requests_is_admitted_to_the_unit() {
+    for compat in [false, true] {
+        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+        let limit = Some(Override { requests_per_unit: 1_000, unit: Unit::Day });
+        let descriptors = [Descriptor { limit, ..Descriptor::new(&[("own", "x")]) }];
+        let request = Request::new("d", &descriptors);
+        let together = admitted_by_four(&world, &request);
+        // Requests that met may both have been denied, and have left nothing behind.
+        let alone = (0..1_000).filter(|_| world.ask(&request).expect("good").is_allowed()).count();
+        assert!(together <= 1_000, "{together}");
+        assert!(compat || together + alone == 1_000, "{together} and then {alone}");
+    }
+}
+
+#[test]
+fn no_limit_of_a_request_under_several_is_exceeded() {
+    let world = World::new(RULES);
+    let descriptors = [Descriptor::new(&[("wide", "x")]), Descriptor::new(&[("tight", "x")])];
+    let admitted = admitted_by_four(&world, &Request::new("d", &descriptors));
+    let left = |key| {
+        let entries = [(key, "x")];
+        let peeked = [Descriptor { hits: Some(0), ..Descriptor::new(&entries) }];
+        let answer = world.maker.peek(&Request::new("d", &peeked)).expect("good");
+        usize::try_from(answer.statuses()[0].remaining).expect("small")
+    };
+    // A charge that others have built on stays: no limit has more left than was not admitted.
+    assert!(admitted <= 1_000 && left("tight") <= 1_000 - admitted, "{admitted}");
+    assert!(left("wide") <= 5_000 - admitted);
+    assert!(admitted > 0);
+}

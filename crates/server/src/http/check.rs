@@ -1,0 +1,201 @@
+//! `/v1/check`, `/v1/peek` and `/v1/reset`: the same questions for whoever does not speak Envoy's protocol.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use tollgate_rules::{Answer, Code, Descriptor, Entry, Request, RequestError};
+
+use crate::service::Service;
+use crate::wire::whole_seconds;
+
+/// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Question {
+    domain: String,
+    descriptors: Vec<Pairs>,
+    #[serde(default = "one")]
+    cost: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// An object's members in their order, which is that of a rule's levels.
+#[derive(Debug, PartialEq)]
+struct Pairs(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of texts, as in {\"user\": \"alice\"}")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// The answer for the request; times in seconds, rounded up.
+#[derive(Debug, Serialize)]
+struct Reply<'a> {
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    statuses: Vec<StatusReply<'a>>,
+}
+
+/// The answer for one descriptor. No limit, no figures.
+#[derive(Debug, Default, Serialize)]
+struct StatusReply<'a> {
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reset_after: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+}
+
+type Asked = Result<Json<Question>, JsonRejection>;
+
+pub(crate) async fn check(State(service): State<Arc<Service>>, asked: Asked) -> Response {
+    let begun = Instant::now();
+    let response = answer(asked, |request| service.maker.check(request));
+    let is_answer = matches!(response.status(), StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
+    service.metrics.answered(begun.elapsed(), !is_answer);
+    response
+}
+
+/// `/v1/peek?domain=shop&user=alice&cost=5`: one descriptor, its entries in their order.
+pub(crate) async fn peek(
+    State(service): State<Arc<Service>>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
+    let mut question = Question { domain: String::new(), descriptors: Vec::new(), cost: 1 };
+    let mut pairs = Vec::new();
+    for (key, value) in query {
+        match key.as_str() {
+            "domain" => question.domain = value,
+            "cost" => match value.parse() {
+                Ok(cost) => question.cost = cost,
+                Err(_) => {
+                    return refused("cost is no whole number; write it in digits, as in cost=5");
+                }
+            },
+            _ => pairs.push((key, value)),
+        }
+    }
+    question.descriptors.push(Pairs(pairs));
+    answer(Ok(Json(question)), |request| service.maker.peek(request))
+}
+
+pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: Asked) -> Response {
+    let question = match asked {
+        Ok(Json(question)) => question,
+        Err(rejection) => return rejection.into_response(),
+    };
+    match ask(&question, |request| service.maker.reset(request)) {
+        Ok(limits) => Json(serde_json::json!({ "reset": limits })).into_response(),
+        Err(error) => error_response(error),
+    }
+}
+
+fn answer(
+    asked: Asked,
+    decide: impl FnOnce(&Request<'_>) -> Result<Answer, RequestError>,
+) -> Response {
+    let question = match asked {
+        Ok(Json(question)) => question,
+        Err(rejection) => return rejection.into_response(),
+    };
+    match ask(&question, decide) {
+        Ok(answer) => reply(&answer),
+        Err(error) => error_response(error),
+    }
+}
+
+/// The question as rules understand it.
+fn ask<T>(
+    question: &Question,
+    act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
+    let entries: Vec<Vec<Entry<'_>>> = question
+        .descriptors
+        .iter()
+        .map(|Pairs(pairs)| pairs.iter().map(|(key, value)| (&**key, &**value)).collect())
+        .collect();
+    let descriptors: Vec<Descriptor<'_>> = entries
+        .iter()
+        .map(|entries| Descriptor { hits: Some(question.cost), ..Descriptor::new(entries) })
+        .collect();
+    act(&Request::new(&question.domain, &descriptors))
+}
+
+fn reply(answer: &Answer) -> Response {
+    let statuses = answer.statuses().iter().enumerate().map(|(n, status)| {
+        let allowed = status.code == Code::Ok;
+        let Some(limit) = status.limit else {
+            return StatusReply { allowed, name: answer.limit_name(n), ..StatusReply::default() };
+        };
+        StatusReply {
+            allowed,
+            name: answer.limit_name(n),
+            limit: Some(limit.requests_per_unit),
+            window: Some(whole_seconds(limit.window)),
+            remaining: Some(status.remaining),
+            reset_after: Some(whole_seconds(status.reset_after)),
+            retry_after: status.retry_after.map(|wait| whole_seconds(wait).max(1)),
+        }
+    });
+    let retry_after = answer.retry_after().map(|wait| whole_seconds(wait).max(1));
+    let allowed = answer.is_allowed();
+    let reply = Json(Reply { allowed, retry_after, statuses: statuses.collect() });
+    match (allowed, retry_after) {
+        (true, _) => reply.into_response(),
+        (false, None) => (StatusCode::TOO_MANY_REQUESTS, reply).into_response(),
+        (false, Some(seconds)) => {
+            let wait = [(header::RETRY_AFTER, seconds.to_string())];
+            (StatusCode::TOO_MANY_REQUESTS, wait, reply).into_response()
+        }
+    }
+}
+
+fn error_response(error: RequestError) -> Response {
+    match error {
+        RequestError::NotLoaded => {
+            (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
+        }
+        _ => refused(error.to_string()),
+    }
+}
+
+fn refused(reason: impl Into<String>) -> Response {
+    (StatusCode::BAD_REQUEST, reason.into()).into_response()
+}

@@ -1,0 +1,226 @@
+//! `/json`: Envoy's protocol in protobuf's JSON, as envoyproxy/ratelimit has it.
+//!
+//! Names in camel case, also read as they stand in the `.proto`; enumerations as names or numbers; what
+//! has its default value is left out of answers.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor};
+use crate::protocol::rls::rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit};
+use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::service::Service;
+
+pub(crate) async fn should_rate_limit(
+    State(service): State<Arc<Service>>,
+    body: Bytes,
+) -> Response {
+    // Whatever the content type: curl sends that of a form.
+    let Some(request) = read(&body) else {
+        return (StatusCode::BAD_REQUEST, "Bad Request").into_response();
+    };
+    match service.decide(&request) {
+        Ok(response) => {
+            let is_over = response.overall_code() == Code::OverLimit;
+            let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+            (status, Json(JsonResponse::new(&response))).into_response()
+        }
+        Err(refusal) => (StatusCode::BAD_REQUEST, refusal.to_string()).into_response(),
+    }
+}
+
+fn read(body: &[u8]) -> Option<RateLimitRequest> {
+    // A struct is also read from a list of its fields' values, which is nobody's protocol.
+    let is_object = body.trim_ascii_start().starts_with(b"{");
+    serde_json::from_slice::<JsonRequest>(body).ok().filter(|_| is_object)?.read()
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct JsonRequest {
+    domain: String,
+    descriptors: Vec<JsonDescriptor>,
+    #[serde(alias = "hits_addend")]
+    hits_addend: Option<Number>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct JsonDescriptor {
+    entries: Vec<JsonEntry>,
+    limit: Option<JsonLimit>,
+    #[serde(alias = "hits_addend")]
+    hits_addend: Option<Number>,
+    #[serde(alias = "is_negative_hits")]
+    is_negative_hits: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct JsonEntry {
+    key: String,
+    value: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct JsonLimit {
+    #[serde(alias = "requests_per_unit")]
+    requests_per_unit: Option<Number>,
+    unit: Option<Name>,
+}
+
+/// Numbers of 64 bits are texts in protobuf's JSON, and all may be.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Plain(u64),
+    Text(String),
+}
+
+/// A value of an enumeration.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Number(i32),
+    Text(String),
+}
+
+impl Number {
+    fn read(&self) -> Option<u64> {
+        match self {
+            Self::Plain(number) => Some(*number),
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+}
+
+/// An absent number is 0; one that is too large is no request.
+fn narrow(number: Option<&Number>) -> Option<u32> {
+    number.map_or(Some(0), |number| u32::try_from(number.read()?).ok())
+}
+
+impl JsonRequest {
+    fn read(self) -> Option<RateLimitRequest> {
+        Some(RateLimitRequest {
+            hits_addend: narrow(self.hits_addend.as_ref())?,
+            domain: self.domain,
+            descriptors: self
+                .descriptors
+                .into_iter()
+                .map(JsonDescriptor::read)
+                .collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl JsonDescriptor {
+    fn read(self) -> Option<RateLimitDescriptor> {
+        let hits_addend = match &self.hits_addend {
+            None => None,
+            Some(number) => Some(number.read()?),
+        };
+        let entry = |JsonEntry { key, value }| rate_limit_descriptor::Entry { key, value };
+        Some(RateLimitDescriptor {
+            entries: self.entries.into_iter().map(entry).collect(),
+            limit: match self.limit {
+                None => None,
+                Some(limit) => Some(limit.read()?),
+            },
+            hits_addend,
+            is_negative_hits: self.is_negative_hits,
+        })
+    }
+}
+
+impl JsonLimit {
+    fn read(&self) -> Option<rate_limit_descriptor::RateLimitOverride> {
+        let unit = match &self.unit {
+            None => 0,
+            Some(Name::Number(number)) => *number,
+            Some(Name::Text(name)) => rate_limit::Unit::from_str_name(name)?.into(),
+        };
+        let requests_per_unit = narrow(self.requests_per_unit.as_ref())?;
+        Some(rate_limit_descriptor::RateLimitOverride { requests_per_unit, unit })
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonResponse<'a> {
+    overall_code: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    statuses: Vec<JsonStatus<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    response_headers_to_add: Vec<JsonHeader<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonStatus<'a> {
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_limit: Option<JsonCurrentLimit<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    limit_remaining: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_until_reset: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonCurrentLimit<'a> {
+    #[serde(skip_serializing_if = "is_zero")]
+    requests_per_unit: u32,
+    unit: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonHeader<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl<'a> JsonResponse<'a> {
+    fn new(response: &'a RateLimitResponse) -> Self {
+        let headers = response.response_headers_to_add.iter();
+        Self {
+            overall_code: response.overall_code().as_str_name(),
+            statuses: response.statuses.iter().map(JsonStatus::new).collect(),
+            response_headers_to_add: headers
+                .map(|header| JsonHeader { key: &header.key, value: &header.value })
+                .collect(),
+        }
+    }
+}
+
+impl<'a> JsonStatus<'a> {
+    fn new(status: &'a DescriptorStatus) -> Self {
+        let limit = |limit: &'a RateLimit| JsonCurrentLimit {
+            requests_per_unit: limit.requests_per_unit,
+            unit: limit.unit().as_str_name(),
+            name: &limit.name,
+        };
+        Self {
+            code: status.code().as_str_name(),
+            current_limit: status.current_limit.as_ref().map(limit),
+            limit_remaining: status.limit_remaining,
+            duration_until_reset: status
+                .duration_until_reset
+                .map(|wait| format!("{}s", wait.seconds)),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The routes: those for everybody, and those for the loopback address.
+
+mod check;
+mod json;
+mod listen;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use crate::service::Service;
+
+pub(crate) use listen::listen;
+
+/// Of a body: the largest request that rules may be asked about has 64 KiB of keys and values.
+const MOST_BODY_BYTES: usize = 256 << 10;
+
+/// What is served to everybody.
+pub(crate) fn routes(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/json", post(json::should_rate_limit))
+        .route("/v1/check", post(check::check))
+        .route("/v1/peek", get(check::peek))
+        .route("/healthcheck", get(health))
+        .route("/metrics", get(metrics))
+        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .with_state(service)
+}
+
+/// What is served where only the operator is.
+pub(crate) fn admin_routes(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/v1/reset", post(check::reset))
+        .route("/rlconfig", get(config))
+        .route("/metrics", get(metrics))
+        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .with_state(service)
+}
+
+async fn health(State(service): State<Arc<Service>>) -> Response {
+    if service.is_healthy() {
+        "OK".into_response()
+    } else {
+        (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response()
+    }
+}
+
+async fn metrics(State(service): State<Arc<Service>>) -> Response {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    match service.metrics.text() {
+        Ok(page) => ([(header::CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// One line per rule, as `tollgate check` prints it, and the errors of the last load.
+async fn config(State(service): State<Arc<Service>>) -> String {
+    let mut page = String::new();
+    if let Some(rules) = service.cache().rules() {
+        rules.rules().iter().for_each(|rule| page += &format!("{rule}\n"));
+    }
+    for error in service.cache().status().errors {
+        page += &format!("refused: {error}\n");
+    }
+    page
+}

@@ -1,0 +1,46 @@
+//! A rate limit service: the rules of [`tollgate_rules`], asked by Envoy over gRPC or by anybody over HTTP.
+//!
+//! | Where | What |
+//! |---|---|
+//! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, health (`ratelimit`), reflection |
+//! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics` |
+//! | HTTP, 6070, loopback | `POST /v1/reset`, `/rlconfig`, `/metrics` |
+//!
+//! ```
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+//! use tollgate_service::{Options, start};
+//! let any: std::net::SocketAddr = "127.0.0.1:0".parse()?;
+//! let options = Options { http: any, grpc: any, admin: any, ..Options::new("examples/rules") };
+//! let running = start(options, |refresh| eprintln!("{refresh:?}")).await?;
+//! println!("curl {}/healthcheck", running.http);
+//! running.stop().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Answers
+//! * Requests that say nothing or too much are refused with INVALID_ARGUMENT, and 400 over HTTP; without
+//!   rules the answer is UNAVAILABLE, and 503 (400 under `/json`, as envoyproxy/ratelimit has it). Never
+//!   UNKNOWN, which Envoy lets pass.
+//! * `duration_until_reset` is in whole seconds, rounded up: Envoy reads no parts of them.
+//! * `is_negative_hits` is refused: whoever may ask may not give back what others have spent.
+//! * A window that is no unit of Envoy's is answered with the unit UNKNOWN.
+//! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`Answers`] says so;
+//!   `quota`, `raw_body` and `request_headers_to_add` are not used.
+//!
+//! # Bounds
+//! A message or body has at most 256 KiB, a connection 1,024 streams; headers must come within 5 s. What a
+//! request may hold, the rules' settings say. Labels of metrics come from rules, never from requests.
+
+mod histogram;
+mod http;
+mod metrics;
+mod options;
+pub mod protocol;
+mod rls;
+mod serve;
+mod service;
+mod wire;
+
+pub use options::{Answers, Options};
+pub use serve::{Running, StartError, start};

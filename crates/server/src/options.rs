@@ -1,0 +1,70 @@
+//! [`Options`]: what a service is started with.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_rules::{Settings, Timing};
+
+/// What a service is started with. The ports are those of envoyproxy/ratelimit.
+///
+/// ```
+/// use tollgate_service::Options;
+/// let options = Options::new("examples/rules");
+/// assert_eq!((options.http.port(), options.grpc.port(), options.admin.port()), (8080, 8081, 6070));
+/// assert!(options.admin.ip().is_loopback());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A directory of rule files, or one file.
+    pub rules: PathBuf,
+    /// How requests are decided.
+    pub settings: Settings,
+    /// When rules are read again.
+    pub timing: Timing,
+    /// Where HTTP is listened for. Port 0 takes any that is free.
+    pub http: SocketAddr,
+    /// Where gRPC is listened for.
+    pub grpc: SocketAddr,
+    /// Where `/rlconfig` and `/v1/reset` are: they show and undo what others rely on. Keep it loopback.
+    pub admin: SocketAddr,
+    /// What answers say beside the decision.
+    pub answers: Answers,
+    /// How long requests that have begun may take to end when the service stops.
+    pub grace: Duration,
+}
+
+/// What answers to Envoy say beside the decision.
+///
+/// ```
+/// assert!(!tollgate_service::Answers::default().headers);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, for Envoy to add to the response.
+    pub headers: bool,
+    /// The `metadata` of rules that let a request pass.
+    pub metadata: bool,
+}
+
+impl Options {
+    /// The rules of this path, on the usual ports.
+    ///
+    /// ```
+    /// assert_eq!(tollgate_service::Options::new("rules").grace.as_secs(), 10);
+    /// ```
+    #[must_use]
+    pub fn new(rules: impl Into<PathBuf>) -> Self {
+        let everywhere = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        Self {
+            rules: rules.into(),
+            settings: Settings::default(),
+            timing: Timing::default(),
+            http: everywhere(8080),
+            grpc: everywhere(8081),
+            admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
+            answers: Answers::default(),
+            grace: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The wire protocol, generated from `proto/`.
+
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::must_use_candidate,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    clippy::missing_errors_doc
+)] // written by the generator
+
+include!(concat!(env!("OUT_DIR"), "/protocol.rs"));
+
+pub use envoy::config::core::v3 as core;
+pub use envoy::extensions::common::ratelimit::v3 as common;
+pub use envoy::service::ratelimit::v3 as rls;
+
+/// What reflection tells.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

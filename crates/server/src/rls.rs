@@ -1,0 +1,34 @@
+//! Envoy's rate limit service over gRPC.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use crate::protocol::rls::rate_limit_service_server::RateLimitService;
+use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::service::Service;
+use crate::wire::Refusal;
+use tollgate_rules::RequestError;
+
+/// Answers `ShouldRateLimit`.
+#[derive(Clone, Debug)]
+pub(crate) struct Rls(pub(crate) Arc<Service>);
+
+#[tonic::async_trait]
+impl RateLimitService for Rls {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        // A decision waits for nothing: no task is needed for it.
+        self.0.decide(request.get_ref()).map(Response::new).map_err(|refusal| status(&refusal))
+    }
+}
+
+/// Never UNKNOWN: Envoy would take that for an answer of its own kind.
+fn status(refusal: &Refusal) -> Status {
+    match refusal {
+        Refusal::Request(RequestError::NotLoaded) => Status::unavailable(refusal.to_string()),
+        _ => Status::invalid_argument(refusal.to_string()),
+    }
+}

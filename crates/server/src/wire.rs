@@ -1,0 +1,219 @@
+//! From Envoy's request to a decision, and from the answer to Envoy's response. gRPC and `/json` share it.
+
+use std::fmt;
+use std::time::Duration;
+
+use tollgate_rules::{
+    Answer, Code, DecisionMaker, Descriptor, Entry, Metadata, Override, Request, RequestError,
+    Status, Unit,
+};
+
+use crate::options::Answers;
+use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride};
+use crate::protocol::core::HeaderValue;
+use crate::protocol::rls::rate_limit_response::{DescriptorStatus, RateLimit, rate_limit};
+use crate::protocol::rls::{RateLimitRequest, RateLimitResponse, rate_limit_response};
+
+/// Why a request gets no decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Request(RequestError),
+    /// Hits that are to be given back: whoever may ask for a decision may not thereby undo others'.
+    NegativeHits,
+    /// A limit that comes with the request in a unit that does not exist.
+    Unit(i32),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(error) => error.fmt(f),
+            Self::NegativeHits => {
+                f.write_str("is_negative_hits is refused: hits cannot be given back; leave it out")
+            }
+            Self::Unit(unit) => {
+                write!(f, "limit.unit {unit} is no unit; use SECOND 1 to YEAR 6, or WEEK 7")
+            }
+        }
+    }
+}
+
+/// Decides a request as it came over the wire.
+pub(crate) fn decide(
+    maker: &DecisionMaker,
+    request: &RateLimitRequest,
+    answers: Answers,
+) -> Result<RateLimitResponse, Refusal> {
+    // Before anything is allocated for them.
+    let settings = maker.cache().settings();
+    let too_many = |found, most| Refusal::Request(RequestError::TooManyDescriptors { found, most });
+    if request.descriptors.len() > settings.most_descriptors {
+        return Err(too_many(request.descriptors.len(), settings.most_descriptors));
+    }
+    let entries: Vec<Entry<'_>> = request
+        .descriptors
+        .iter()
+        .flat_map(|descriptor| &descriptor.entries)
+        .map(|entry| (entry.key.as_str(), entry.value.as_str()))
+        .collect();
+    let mut rest = &entries[..];
+    let mut descriptors = Vec::with_capacity(request.descriptors.len());
+    for descriptor in &request.descriptors {
+        let (own, others) = rest.split_at(descriptor.entries.len());
+        rest = others;
+        descriptors.push(read(descriptor, own)?);
+    }
+    let asked =
+        Request { hits: request.hits_addend, ..Request::new(&request.domain, &descriptors) };
+    let answer = maker.check(&asked).map_err(Refusal::Request)?;
+    Ok(response(&answer, answers))
+}
+
+fn read<'a>(
+    descriptor: &RateLimitDescriptor,
+    entries: &'a [Entry<'a>],
+) -> Result<Descriptor<'a>, Refusal> {
+    if descriptor.is_negative_hits {
+        return Err(Refusal::NegativeHits);
+    }
+    let limit = descriptor.limit.as_ref().map(read_override).transpose()?;
+    Ok(Descriptor { entries, hits: descriptor.hits_addend, limit })
+}
+
+fn read_override(limit: &RateLimitOverride) -> Result<Override, Refusal> {
+    let unit = match limit.unit {
+        1 => Unit::Second,
+        2 => Unit::Minute,
+        3 => Unit::Hour,
+        4 => Unit::Day,
+        5 => Unit::Month,
+        6 => Unit::Year,
+        // Not in the request's enumeration, but in the response's.
+        7 => Unit::Week,
+        other => return Err(Refusal::Unit(other)),
+    };
+    Ok(Override { requests_per_unit: limit.requests_per_unit, unit })
+}
+
+fn response(answer: &Answer, answers: Answers) -> RateLimitResponse {
+    let statuses = answer.statuses().iter().enumerate();
+    let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
+    let headers = if answers.headers { headers(answer) } else { Vec::new() };
+    RateLimitResponse {
+        overall_code: code(answer.code()).into(),
+        statuses,
+        response_headers_to_add: headers,
+        dynamic_metadata: if answers.metadata { metadata(answer) } else { None },
+        ..RateLimitResponse::default()
+    }
+}
+
+fn code(code: Code) -> rate_limit_response::Code {
+    match code {
+        Code::Ok => rate_limit_response::Code::Ok,
+        Code::OverLimit => rate_limit_response::Code::OverLimit,
+    }
+}
+
+fn descriptor_status(answer: &Answer, n: usize, status: &Status) -> DescriptorStatus {
+    let limit = status.limit.map(|limit| RateLimit {
+        requests_per_unit: limit.requests_per_unit,
+        unit: limit.unit.map_or(rate_limit::Unit::Unknown, unit).into(),
+        name: answer.limit_name(n).unwrap_or_default().to_owned(),
+    });
+    DescriptorStatus {
+        code: code(status.code).into(),
+        duration_until_reset: limit.is_some().then(|| prost_types::Duration {
+            // Envoy reads whole seconds: rounded up, or whoever obeys comes too early.
+            seconds: i64::try_from(whole_seconds(status.reset_after)).unwrap_or(i64::MAX),
+            nanos: 0,
+        }),
+        current_limit: limit,
+        limit_remaining: u32::try_from(status.remaining).unwrap_or(u32::MAX),
+        quota: None,
+    }
+}
+
+fn unit(unit: Unit) -> rate_limit::Unit {
+    match unit {
+        Unit::Second => rate_limit::Unit::Second,
+        Unit::Minute => rate_limit::Unit::Minute,
+        Unit::Hour => rate_limit::Unit::Hour,
+        Unit::Day => rate_limit::Unit::Day,
+        Unit::Week => rate_limit::Unit::Week,
+        Unit::Month => rate_limit::Unit::Month,
+        Unit::Year => rate_limit::Unit::Year,
+    }
+}
+
+/// Rounded up.
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+/// Of the descriptor that has least left.
+fn headers(answer: &Answer) -> Vec<HeaderValue> {
+    let limited = answer.statuses().iter().filter_map(|status| Some((status, status.limit?)));
+    let Some((status, limit)) =
+        limited.min_by_key(|(status, _)| (!status.is_over, status.remaining))
+    else {
+        return Vec::new();
+    };
+    let header = |key: &str, value: u64| HeaderValue {
+        key: key.to_owned(),
+        value: value.to_string(),
+        raw_value: Vec::new(),
+    };
+    vec![
+        header("RateLimit-Limit", u64::from(limit.requests_per_unit)),
+        header("RateLimit-Remaining", status.remaining),
+        header("RateLimit-Reset", whole_seconds(status.reset_after)),
+    ]
+}
+
+/// What the rules of the descriptors that pass have to say, under `metadata`; of one name twice, the first.
+fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
+    let mut merged = prost_types::Struct::default();
+    let passed = answer.statuses().iter().enumerate().filter(|(_, status)| status.code == Code::Ok);
+    for (n, _) in passed {
+        if let Some(Metadata::Map(pairs)) = answer.rule(n).and_then(|rule| rule.metadata()) {
+            merge(&mut merged, pairs);
+        }
+    }
+    let is_empty = merged.fields.is_empty();
+    let kind = prost_types::value::Kind::StructValue(merged);
+    let value = prost_types::Value { kind: Some(kind) };
+    (!is_empty).then(|| prost_types::Struct { fields: [("metadata".to_owned(), value)].into() })
+}
+
+fn merge(into: &mut prost_types::Struct, pairs: &[(String, Metadata)]) {
+    use prost_types::value::Kind;
+    for (name, value) in pairs {
+        match (into.fields.get_mut(name).and_then(|there| there.kind.as_mut()), value) {
+            (None, value) => {
+                into.fields.insert(name.clone(), to_value(value));
+            }
+            (Some(Kind::StructValue(there)), Metadata::Map(pairs)) => merge(there, pairs),
+            (Some(_), _) => {}
+        }
+    }
+}
+
+fn to_value(metadata: &Metadata) -> prost_types::Value {
+    use prost_types::value::Kind;
+    let kind = match metadata {
+        Metadata::Null => Kind::NullValue(0),
+        Metadata::Bool(truth) => Kind::BoolValue(*truth),
+        Metadata::Number(number) => Kind::NumberValue(*number),
+        Metadata::Text(text) => Kind::StringValue(text.clone()),
+        Metadata::List(items) => {
+            Kind::ListValue(prost_types::ListValue { values: items.iter().map(to_value).collect() })
+        }
+        Metadata::Map(pairs) => {
+            let mut map = prost_types::Struct::default();
+            merge(&mut map, pairs);
+            Kind::StructValue(map)
+        }
+    };
+    prost_types::Value { kind: Some(kind) }
+}

@@ -1,0 +1,149 @@
+//! HTTP over a real socket.
+
+mod common;
+
+use common::{RULES, World, exchange, serve};
+use serde_json::{Value, json};
+use tollgate_rules::Settings;
+
+async fn world(test: &str) -> World {
+    serve(test, RULES, Settings::default()).await
+}
+
+fn parsed(body: &str) -> Value {
+    serde_json::from_str(body).expect("JSON")
+}
+
+#[tokio::test]
+async fn json_is_envoys_protocol_in_protobufs_json() {
+    let world = world("json_is_envoys_protocol").await;
+    let body = r#"{"domain":"basic","descriptors":[{"entries":[{"key":"key3","value":"x"}],"hitsAddend":"9"}]}"#;
+    let (status, answer) = world.http("POST", "/json", body).await;
+    let answer = parsed(&answer);
+    assert_eq!((status, &answer["overallCode"]), (200, &json!("OK")));
+    let found = &answer["statuses"][0];
+    assert_eq!(found["code"], "OK");
+    assert_eq!(
+        found["currentLimit"],
+        json!({"requestsPerUnit": 10, "unit": "YEAR", "name": "ten"})
+    );
+    assert_eq!(found["limitRemaining"], 1);
+    let wait = found["durationUntilReset"].as_str().and_then(|wait| wait.strip_suffix('s'));
+    assert!(wait.is_some_and(|seconds| seconds.parse::<u64>().is_ok()), "{found}");
+    let (status, answer) = world.http("POST", "/json", body).await;
+    assert_eq!((status, &parsed(&answer)["overallCode"]), (429, &json!("OVER_LIMIT")));
+    // Names as in the .proto, numbers for enumerations, texts for numbers.
+    let own = r#"{"domain":"basic","hits_addend":"2","descriptors":[{"entries":[{"key":"own"}],
+        "limit":{"requests_per_unit":5,"unit":6}}]}"#;
+    let (status, answer) = world.http("POST", "/json", own).await;
+    assert_eq!((status, &parsed(&answer)["statuses"][0]["limitRemaining"]), (200, &json!(3)));
+}
+
+#[tokio::test]
+async fn json_that_is_no_request_is_refused() {
+    let world = world("json_that_is_no_request_is_refused").await;
+    let deep = "[".repeat(100_000);
+    for body in [
+        "",
+        "}",
+        "[]",
+        r#"{"domain": 5}"#,
+        r#"{"hitsAddend": -1}"#,
+        r#"{"hitsAddend": 4294967296}"#,
+        r#"{"unknown": 1}"#,
+        deep.as_str(),
+    ] {
+        let answer = world.http("POST", "/json", body).await;
+        assert_eq!(answer, (400, "Bad Request".to_owned()), "{}", &body[..body.len().min(40)]);
+    }
+    let (status, text) = world.http("POST", "/json", r#"{"domain":""}"#).await;
+    assert_eq!((status, text.as_str()), (400, "rate limit domain must not be empty"));
+    let (status, _) = world.http("POST", "/json", &"x".repeat(1 << 20)).await;
+    assert_eq!(status, 413);
+    assert_eq!(world.http("GET", "/json", "").await.0, 405);
+}
+
+#[tokio::test]
+async fn check_peek_and_reset_are_the_same_questions_in_plain() {
+    let world = world("check_peek_and_reset").await;
+    let body = r#"{"domain": "basic", "descriptors": [{"key3": "x"}], "cost": 10}"#;
+    let peek = "/v1/peek?domain=basic&cost=10&key3=x";
+    let (status, answer) = world.http("GET", peek, "").await;
+    assert_eq!((status, &parsed(&answer)["statuses"][0]["remaining"]), (200, &json!(10)));
+    let (status, answer) = world.http("POST", "/v1/check", body).await;
+    assert_eq!((status, &parsed(&answer)["allowed"]), (200, &json!(true)));
+    let (status, headers, answer) = exchange(world.running.http, "POST", "/v1/check", body).await;
+    let answer = parsed(&answer);
+    assert_eq!(status, 429);
+    assert_eq!(answer["statuses"][0]["window"], 31_536_000);
+    let wait = answer["retry_after"].as_u64().expect("a wait");
+    assert!(wait >= 1 && headers.contains(&format!("retry-after: {wait}")), "{headers}");
+    assert_eq!(world.http("GET", peek, "").await.0, 429);
+    // What undoes is for the admin alone.
+    assert_eq!(world.http("POST", "/v1/reset", body).await.0, 404);
+    assert_eq!(world.admin("POST", "/v1/reset", body).await, (200, r#"{"reset":1}"#.to_owned()));
+    assert_eq!(world.http("POST", "/v1/check", body).await.0, 200);
+    for (bad, expected) in [
+        ("", 400),
+        ("{}", 422),
+        (r#"{"domain": "basic", "descriptors": [{"key3": 5}]}"#, 422),
+        (r#"{"domain": "basic", "descriptors": []}"#, 400),
+    ] {
+        assert_eq!(world.http("POST", "/v1/check", bad).await.0, expected, "{bad}");
+    }
+    assert_eq!(world.http("GET", "/v1/peek?domain=basic&cost=many", "").await.0, 400);
+}
+
+#[tokio::test]
+async fn metrics_hold_rules_and_nothing_of_requests() {
+    let world = world("metrics_hold_rules").await;
+    let ask = |value: String| {
+        format!(r#"{{"domain": "basic", "descriptors": [{{"key3": "{value}"}}], "cost": 6}}"#)
+    };
+    let lines = |page: &str| page.lines().count();
+    let (_, before) = world.http("GET", "/metrics", "").await;
+    for n in 0..50 {
+        let body = ask(format!("secret-{n}"));
+        assert_eq!(world.http("POST", "/v1/check", &body).await.0, 200);
+        assert_eq!(world.http("POST", "/v1/check", &body).await.0, 429);
+    }
+    let (status, page) = world.http("GET", "/metrics", "").await;
+    assert_eq!((status, lines(&page)), (200, lines(&before)), "no series per request");
+    assert!(!page.contains("secret"), "{page}");
+    for line in [
+        r#"tollgate_rule_within_limit_total{domain="basic",rule="key3"} 300"#,
+        r#"tollgate_rule_over_limit_total{domain="basic",rule="key3"} 300"#,
+        r#"tollgate_rule_clients{domain="basic",rule="key3"} 50"#,
+        "tollgate_decision_seconds_count 100",
+        "tollgate_config_load_success_total 1",
+        "tollgate_config_refused 0",
+    ] {
+        assert!(page.contains(line), "{line}\n{page}");
+    }
+}
+
+#[tokio::test]
+async fn health_and_config_tell_what_is_in_force() {
+    let world = world("health_and_config").await;
+    assert_eq!(world.http("GET", "/healthcheck", "").await, (200, "OK".to_owned()));
+    let (status, page) = world.admin("GET", "/rlconfig", "").await;
+    assert_eq!(status, 200);
+    assert!(page.starts_with("basic.key1: fixed-window 50/s\n"), "{page}");
+    assert_eq!(world.http("GET", "/rlconfig", "").await.0, 404);
+    let none = serve("health_without_rules", "domain: [", Settings::default()).await;
+    assert_eq!(none.http("GET", "/healthcheck", "").await.0, 500);
+    let check = r#"{"domain": "basic", "descriptors": [{"key3": "x"}]}"#;
+    assert_eq!(none.http("POST", "/v1/check", check).await.0, 503);
+    let (_, page) = none.admin("GET", "/rlconfig", "").await;
+    assert!(page.starts_with("refused: ") && page.contains("error loading config file"), "{page}");
+}
+
+#[tokio::test]
+async fn a_service_that_is_stopped_takes_nothing_more() {
+    let world = world("a_service_that_is_stopped").await;
+    let (http, grpc) = (world.running.http, world.running.grpc);
+    world.running.stop().await;
+    for address in [http, grpc] {
+        assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    }
+}
