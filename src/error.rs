@@ -174,6 +174,13 @@ pub enum BuildError {
         /// The bits that would be left for the tag.
         tag_bits: u32,
     },
+    /// A table of no quotas, or of more than it may have.
+    TierCount {
+        /// The number that was asked for.
+        tiers: usize,
+        /// The most that are accepted.
+        most: usize,
+    },
     /// A number of stripes between which the burst cannot be divided.
     StripeCount {
         /// The number that was asked for.
@@ -222,6 +229,9 @@ impl fmt::Display for BuildError {
                 "one key's state needs {state_bits} of 63 bits, which leaves {tag_bits} to tell keys \
                  apart and 24 are needed; use a smaller burst or limit, or fewer segments",
             ),
+            Self::TierCount { tiers, most } => {
+                write!(f, "a table cannot have {tiers} tiers; use 1 to {most}")
+            }
             Self::StripeCount { stripes, burst } => write!(
                 f,
                 "a burst of {burst} cannot be divided between {stripes} stripes; use 1 to {burst}",

@@ -24,6 +24,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
+use super::amend::Amendment;
 use super::hash::Identity;
 use super::shard::{Header, Row};
 use super::survey::pair;
@@ -38,6 +39,7 @@ pub(crate) struct Place<'a> {
     clock: &'a Clock,
     identity: Identity,
     second: usize,
+    tier: u8,
 }
 
 /// What a charge found and left.
@@ -52,9 +54,13 @@ pub(crate) struct KeyTrace {
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
-        let identity = self.find_and_fetch(key);
+        self.place_in(key, 0)
+    }
+
+    pub(super) fn place_in(&self, key: &K, tier: u8) -> Place<'_> {
+        let identity = self.find_in(key, tier);
         let second = self.hashers.second(identity, self.table.shards());
-        Place { table: &self.table, clock: &self.clock, identity, second }
+        Place { table: &self.table, clock: &self.clock, identity, second, tier }
     }
 }
 
@@ -71,20 +77,37 @@ impl Place<'_> {
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Ask { now_ns: now.as_nanos(), cost, charge: false, verb: Verb::Check }).0
+        self.decide(Ask {
+            now_ns: now.as_nanos(),
+            cost,
+            charge: false,
+            verb: Verb::Check,
+            tier: self.tier,
+        })
+        .0
     }
 
     /// Decides and charges; says what an undo needs to know, if anything was charged.
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
-        self.decide(Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb: Verb::Check })
+        self.decide(Ask {
+            now_ns: now.as_nanos(),
+            cost,
+            charge: cost > 0,
+            verb: Verb::Check,
+            tier: self.tier,
+        })
     }
 
     fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
-        let mut fresh = Fresh { ask, clock: None };
+        let mut fresh = Fresh::new(ask, None);
         let outcome = self.table.decide_slowly(self.identity, self.second, &mut fresh);
-        let decision = self.table.decision(outcome, ask);
+        let decision = self.table.answer(outcome, &fresh);
         let trace = match decision {
+            // Undone by what the permit remembers: see `undo`.
+            Decision::Allowed(permit) if ask.charge && self.table.book.is_some() => {
+                Some(KeyTrace { before: outcome.before, at_ns: outcome.at_ns, left: 0, permit })
+            }
             Decision::Allowed(permit) if ask.charge => {
                 let (kernel, at_ns) = (self.table.kernel(), outcome.at_ns);
                 let moment = kernel.moment(at_ns);
@@ -99,6 +122,15 @@ impl Place<'_> {
     /// Undoes a charge, as far as that can be done.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
         let (table, tag) = (self.table, self.identity.tag);
+        if table.book.is_some() {
+            // Whether or not the quota has changed: if nobody has built on the charge it is taken back,
+            // and else it stays until it has drained.
+            if let Some(charge) = trace.permit.charge() {
+                let now = || undo.fresh(self.clock).unwrap_or(Timestamp::from_nanos(charge.now_ns));
+                table.amend(self.identity, self.second, &now, Amendment::Undo(charge));
+            }
+            return;
+        }
         for index in pair(self.identity.first, self.second) {
             let row = Row::whole(table.shard(index));
             loop {

@@ -12,6 +12,7 @@ use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
 
 use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::price::Settled;
 use super::shard::{Header, cells};
 use super::table::Table;
 
@@ -67,7 +68,15 @@ impl Table {
                     if stale && !planted(Fault::SweepWithStaleHeader) {
                         return None;
                     }
-                    self.kernel().is_idle(self.layout.unpack(word, self.kernel(), moment), moment)
+                    if let Some(book) = &self.book {
+                        match self.settle(book, index, cell, word)? {
+                            Settled::Idle => true,
+                            Settled::Busy => false,
+                        }
+                    } else {
+                        self.kernel()
+                            .is_idle(self.layout.unpack(word, self.kernel(), moment), moment)
+                    }
                 }
             };
             if !idle {

@@ -17,7 +17,7 @@ use crossbeam_utils::Backoff;
 use crate::algorithm::{Decides, Held};
 use crate::decision::Verdict;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
-use crate::verb::{Charged, Verbs};
+use crate::verb::{Charged, Verbs, Wish};
 
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
@@ -57,7 +57,7 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Identity { first, tag } = identity;
+        let Identity { first, .. } = identity;
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
         while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
@@ -82,9 +82,7 @@ impl Table {
                     advances += 1;
                 }
             }
-            if let Some(outcome) =
-                pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
-            {
+            if let Some(outcome) = self.look(identity, second, fresh) {
                 return outcome;
             }
         }
@@ -95,7 +93,7 @@ impl Table {
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
     fn claim(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Round {
         let Identity { first, tag } = identity;
-        if self.wish(fresh.ask).is_never(self.kernel()) {
+        if self.wish(fresh.ask).is_never(&self.quota_of(fresh.ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(first, second, fresh));
         }
         let (Some(here), Some(there)) =
@@ -183,17 +181,21 @@ impl Table {
             self.tallies.full(identity.first, 1);
             return Round::Decided(no_cell(base_ns, &fresh.ask));
         }
-        let moment = self.kernel().moment(base_ns);
-        let late = self.kernel().lateness(fresh.ask.now_ns, base_ns);
+        // Only now, after the claim: see `book`.
+        let mut lane = None;
+        let (layout, mark) = self.quota_of(fresh.ask.tier, &mut lane);
+        fresh.kernel = self.book.is_some().then_some(layout.kernel);
+        let kernel = &layout.kernel;
+        let moment = kernel.moment(base_ns);
+        let late = kernel.lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
-        let wish = self.wish(fresh.ask);
-        let Some(Charged { held, cost }) = self.kernel().apply(wish, Held::IDLE, moment, late)
-        else {
+        let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
+        let Some(Charged { held, cost }) = kernel.apply(wish, Held::IDLE, moment, late) else {
             self.give_back(mine);
             let cost = wish.denied_cost();
             return Round::Decided(Outcome::of_idle(Verdict::Denied, Held::IDLE, base_ns, cost));
         };
-        let live = self.layout.live(identity.tag, held, self.kernel(), moment);
+        let live = layout.live(identity.tag | mark, held, kernel, moment);
         let shard = self.shard(mine.shard);
         let claim =
             if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };
@@ -225,10 +227,14 @@ impl Table {
     /// The answer to a question about a key that is not there, or to a cost that never fits.
     fn newcomer(&self, first: usize, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
         let at_ns = base_ns(self.headers(first, second), fresh);
-        let late = self.kernel().lateness(fresh.ask.now_ns, at_ns);
-        let moment = self.kernel().moment(at_ns);
-        let wish = self.wish(fresh.ask);
-        let (verdict, cost) = match self.kernel().apply(wish, Held::IDLE, moment, late) {
+        let mut lane = None;
+        let (layout, _) = self.quota_of(fresh.ask.tier, &mut lane);
+        fresh.kernel = self.book.is_some().then_some(layout.kernel);
+        let kernel = &layout.kernel;
+        let late = kernel.lateness(fresh.ask.now_ns, at_ns);
+        let moment = kernel.moment(at_ns);
+        let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
+        let (verdict, cost) = match kernel.apply(wish, Held::IDLE, moment, late) {
             Some(_) => (Verdict::Allowed, 0),
             None => (Verdict::Denied, wish.denied_cost()),
         };
@@ -274,8 +280,8 @@ mod tests {
             [([7, 0], 9, true), ([0, 12], 12, true), ([5, 4], 5, false)]
         {
             let now_ns = 5 << GRANULE_BITS;
-            let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check };
-            let mut fresh = Fresh { ask, clock: Some(&clock) };
+            let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
+            let mut fresh = Fresh::new(ask, Some(&clock));
             assert_eq!(base_ns(floors.map(Header::first), &mut fresh), base << GRANULE_BITS);
             assert_eq!(fresh.clock.is_none(), read_again, "{floors:?}");
             assert_eq!(fresh.ask.now_ns, (if read_again { 9 } else { 5 }) << GRANULE_BITS);
@@ -291,8 +297,8 @@ mod tests {
         let ahead = 1 + layout.epoch + 5;
         table.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.epoch - 3) << GRANULE_BITS;
-        let mut fresh =
-            Fresh { ask: Ask { now_ns, cost: 1, charge: true, verb: Verb::Check }, clock: None };
+        let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
+        let mut fresh = Fresh::new(ask, None);
         let key = Identity { first: 0, tag: 7 << layout.state_bits() };
         let outcome = table.install(key, 1, &mut fresh);
         assert_eq!((outcome.verdict, outcome.at_ns), (Verdict::Allowed, ahead << GRANULE_BITS));

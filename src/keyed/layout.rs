@@ -18,6 +18,8 @@
 //!
 //! That is at most 3E + before + ahead wide, which fits in the field; so the low bits name one instant.
 
+mod shared;
+
 use crate::algorithm::{Decides, Held, Kernel, Moment, bits_for};
 use crate::error::BuildError;
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
@@ -51,6 +53,8 @@ const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 const SLACK: u64 = 8;
 
 const CLAIM: u64 = 1 << 63;
+
+pub(super) use shared::{Coded, Shared};
 
 /// The division of a keyed word, and the arithmetic that it holds.
 #[derive(Clone, Copy, Debug)]

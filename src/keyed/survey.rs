@@ -5,6 +5,7 @@ use crate::sync::{Fault, planted};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::price::Outlook;
 use super::shard::{cells, is_upper};
 use super::table::{Ask, Table};
 
@@ -106,6 +107,13 @@ impl Table {
                 {
                     return None;
                 }
+                Kind::Live if let Some(book) = &self.book => {
+                    match self.outlook(book, word, [floor_ns, goal_ns])? {
+                        Outlook::Idle => offer.idle = nearest(offer.idle, seen),
+                        Outlook::IdleSoon => offer.idle_soon = true,
+                        Outlook::Busy => offer.taken += 1,
+                    }
+                }
                 Kind::Live => {
                     let held = self.layout.unpack(word, self.kernel(), at_floor);
                     if self.kernel().is_idle(held, at_floor) || planted(Fault::EvictLive) {
@@ -135,6 +143,9 @@ impl Table {
             let moment = self.kernel().moment(floor_ns);
             let live = cells().map(|cell| shard.load(cell));
             live.filter(|&word| Layout::kind(word) == Kind::Live).map(move |word| {
+                if let Some(book) = &self.book {
+                    return self.idle_ns(book, word, floor_ns);
+                }
                 self.kernel().idle_ns(self.layout.unpack(word, self.kernel(), moment), floor_ns)
             })
         });
@@ -208,8 +219,13 @@ mod tests {
         for (granule, behind) in
             [(0, false), (9, false), (10 + layout.epoch, false), (11 + layout.epoch, true)]
         {
-            let ask =
-                Ask { now_ns: granule << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
+            let ask = Ask {
+                now_ns: granule << GRANULE_BITS,
+                cost: 1,
+                charge: true,
+                verb: Verb::Check,
+                tier: 0,
+            };
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let advances = matches!(offer.best(), Some(Choice::Advance(0)));
@@ -221,7 +237,8 @@ mod tests {
     fn a_new_key_takes_a_cell_of_its_home_while_there_is_one() {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
+        let ask =
+            Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         for (tag, cells) in [(1 << 61, [0, 1, 2, 3, 4, 5, 6]), (1 << 62, [6, 5, 4, 3, 2, 1, 0])] {
             let table = Table::new(layout, 1, 10).expect("a table");
             for (nth, cell) in cells.into_iter().enumerate() {
@@ -245,7 +262,8 @@ mod tests {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
         let table = Table::new(layout, 1, 10).expect("a table");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
+        let ask =
+            Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         for cell in 0..3 {
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.taken, cell);

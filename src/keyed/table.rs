@@ -11,6 +11,7 @@ use crate::error::BuildError;
 use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Verbs, Wish};
 
+use super::book::Book;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
 use super::shard::{CELLS, Header, Row, Shard};
@@ -39,6 +40,8 @@ pub(super) struct Ask {
     /// charge changes nothing, not even a floor; nor does who asks for more than ever fits.
     pub(super) charge: bool,
     pub(super) verb: Verb,
+    /// Whose quota a new key gets, in a table of several.
+    pub(super) tier: u8,
 }
 
 /// A request whose key was not found.
@@ -46,6 +49,14 @@ pub(super) struct Fresh<'a> {
     pub(super) ask: Ask,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
+    /// In a table of several quotas, the arithmetic of the one that decided.
+    pub(super) kernel: Option<Kernel>,
+}
+
+impl<'a> Fresh<'a> {
+    pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
+        Self { ask, clock, kernel: None }
+    }
 }
 
 /// How a request went: what its word holds, seen from `at_ns`.
@@ -82,6 +93,9 @@ pub(super) struct Table {
     pads: Box<[Pad]>,
     pub(super) layout: Layout,
     pub(super) tallies: Tallies,
+    /// The quotas, if there are several or they may change. Then the layout knows only what all of them
+    /// share, and no arithmetic: so the path of the plain table is closed to it, at no cost to that.
+    pub(super) book: Option<Box<Book>>,
 }
 
 impl Table {
@@ -92,7 +106,7 @@ impl Table {
         let mut pads = Vec::new();
         pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), book: None })
     }
 
     /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
@@ -116,7 +130,7 @@ impl Table {
             }
             pads.push(CachePadded::new(pad));
         }
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default() })
+        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), book: None })
     }
 
     /// The shards of a table for `capacity` keys.
@@ -185,9 +199,9 @@ impl Table {
                 }
             }
         }
-        let mut fresh = Fresh { ask, clock };
+        let mut fresh = Fresh::new(ask, clock);
         let outcome = self.decide_slowly(identity, second(), &mut fresh);
-        self.decision(outcome, fresh.ask)
+        self.answer(outcome, &fresh)
     }
 
     /// What a request asks of a word of this table.
@@ -212,11 +226,25 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Identity { first, tag } = identity;
-        match pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask)) {
+        match self.look(identity, second, fresh) {
             Some(outcome) => outcome,
             None => self.install(identity, second, fresh),
         }
+    }
+
+    /// Decides in the key's cell, if either of its shards holds it.
+    #[inline(always)]
+    pub(super) fn look(
+        &self,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Outcome> {
+        let Identity { first, tag } = identity;
+        if let Some(book) = &self.book {
+            return pair(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh));
+        }
+        pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
