@@ -129,3 +129,97 @@ impl Kernel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FixedWindow, Gcra, Rounding, SegmentedWindow, SlidingWindow};
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn gcra(count: u64, period_s: u64, burst: u64, unit_bits: u8) -> Kernel {
+        Kernel::Gcra(Gcra::new(count, period_s * SECOND, burst, unit_bits))
+    }
+
+    /// What is owed, in ticks of the new quota, `later` after a debt of so many old ticks was seen.
+    fn owed(old: &Kernel, new: &Kernel, ahead: u64, [seen, changed, later]: [u64; 3]) -> u64 {
+        let [seen_ns, at_ns, later_ns] = [seen, changed, later].map(|second| second * SECOND);
+        let change = Change { old, new, at_ns };
+        let held = change.rebased(Held { ahead, ..Held::IDLE }, seen_ns);
+        held.seen_later(new.passed(seen_ns, later_ns)).ahead
+    }
+
+    #[test]
+    fn a_debt_is_the_same_whenever_somebody_looks() {
+        let [old, new] = [gcra(1, 1, 40, 8), gcra(6, 60, 40, 12)];
+        // 30 units at 100 s: 20 at the change at 110 s, and one less in each 10 s after it.
+        for seen in [100, 104, 110, 115, 120] {
+            let ahead = (30 - (seen - 100)) << 8;
+            assert_eq!(owed(&old, &new, ahead, [seen, 110, 120]), 19 << 12, "seen at {seen} s");
+            assert_eq!(owed(&old, &new, ahead, [seen, 110, 150]), 16 << 12, "seen at {seen} s");
+        }
+    }
+
+    #[test]
+    fn a_debt_that_coarser_ticks_cannot_tell_is_rounded_up_and_one_above_the_burst_is_cut() {
+        let [fine, coarse] = [gcra(1, 1, 40, 12), gcra(1, 1, 4, 8)];
+        assert_eq!(owed(&fine, &coarse, 1, [100, 100, 100]), 1);
+        assert_eq!(owed(&fine, &coarse, (1 << 12) + 1, [100, 100, 100]), (1 << 8) + 1);
+        assert_eq!(owed(&fine, &coarse, 30 << 12, [100, 100, 100]), 4 << 8);
+        assert_eq!(owed(&coarse, &fine, 3, [100, 100, 100]), 3 << 4);
+    }
+
+    #[test]
+    fn what_was_idle_owes_nothing_and_what_had_not_drained_by_the_change_does() {
+        let [fast, slow] = [gcra(1, 1, 40, 8), gcra(1, 3_600, 40, 8)];
+        let change = |at_s: u64| Change { old: &fast, new: &slow, at_ns: at_s * SECOND };
+        assert_eq!(change(110).rebased(Held::IDLE, 100 * SECOND), Held::IDLE);
+        // Drained at 104 s by the old rate; at 102 s the new one came, and two units were owed.
+        let held = Held { behind: 6 << 8, ..Held::IDLE };
+        let owed = change(102).rebased(held, 110 * SECOND).ahead;
+        let passed = slow.passed(102 * SECOND, 110 * SECOND);
+        assert_eq!(owed, (2 << 8) - passed);
+    }
+
+    #[test]
+    fn counts_of_equal_windows_are_kept_up_to_the_new_limit() {
+        let fixed = |limit| Kernel::FixedWindow(FixedWindow::new(limit, 60 * SECOND));
+        let sliding = |limit, bits| {
+            let window = SlidingWindow::new(limit, 60 * SECOND, Rounding::Exact, bits);
+            Kernel::SlidingWindow(window)
+        };
+        let ring = |limit, ranked| {
+            Kernel::SegmentedWindow(SegmentedWindow::new(limit, 20 * SECOND, 3, 4, ranked))
+        };
+        let counts = |old: &Kernel, new: &Kernel, counts| {
+            let change = Change { old, new, at_ns: 70 * SECOND };
+            change.rebased(Held { counts, ..Held::IDLE }, 70 * SECOND).counts
+        };
+        assert_eq!(counts(&fixed(9), &fixed(12), 8), 8);
+        assert_eq!(counts(&fixed(9), &fixed(5), 8), 5);
+        // Previous 7 and current 6, four bits each; then three.
+        assert_eq!(counts(&sliding(9, 4), &sliding(5, 3), 0x76), 0o55);
+        assert_eq!(counts(&sliding(9, 4), &sliding(6, 3), 0x76), 0o66);
+        // Oldest first: 4, 3, 2. The newest are kept.
+        assert_eq!(counts(&ring(9, false), &ring(12, false), 0x432), 0x432);
+        assert_eq!(counts(&ring(9, false), &ring(6, false), 0x432), 0x132);
+        assert_eq!(counts(&ring(9, false), &ring(4, false), 0x432), 0x022);
+        let ranked = counts(&ring(9, false), &ring(6, true), 0x432);
+        assert_eq!(counts(&ring(6, true), &ring(6, false), ranked), 0x132);
+    }
+
+    #[test]
+    fn what_was_used_is_counted_anew_where_windows_differ() {
+        let [long, short] = [60, 10].map(|s| Kernel::FixedWindow(FixedWindow::new(9, s * SECOND)));
+        let bucket = gcra(1, 1, 20, 8);
+        let change = |old, new| Change { old, new, at_ns: 70 * SECOND };
+        let held = Held { counts: 8, ..Held::IDLE };
+        let used = |kernel: &Kernel, held| kernel.used(held, kernel.moment(70 * SECOND));
+        assert_eq!(used(&short, change(&long, &short).rebased(held, 70 * SECOND)), 8);
+        assert_eq!(used(&bucket, change(&long, &bucket).rebased(held, 70 * SECOND)), 8);
+        let debt = Held { ahead: (7 << 8) + 1, ..Held::IDLE };
+        assert_eq!(used(&long, change(&bucket, &long).rebased(debt, 70 * SECOND)), 8);
+        let deep = Held { ahead: 40 << 8, ..Held::IDLE };
+        assert_eq!(used(&long, change(&bucket, &long).rebased(deep, 70 * SECOND)), 9);
+    }
+}

@@ -29,9 +29,12 @@ use super::layout::{Coded, Layout, Shared};
 /// Quotas that a table may have at the same time.
 pub(super) const TIERS_MAX: usize = 16;
 
-/// As many indices as tiers again, so that a change finds a free one, and at least four.
+/// An index is taken again after so many changes at the earliest. The fewest where loom explores them.
+const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
+
+/// As many indices as tiers again, so that a change finds a free one.
 fn indices_for(tiers: usize) -> usize {
-    (2 * tiers).max(4).next_power_of_two()
+    (2 * tiers).max(INDICES_MIN).next_power_of_two()
 }
 
 /// The bits of an index in a table of so many tiers.
@@ -142,6 +145,12 @@ impl Book {
         self.index(word) == index
     }
 
+    /// Whether some tier is turned to the index of a live word. No step of a model.
+    #[cfg(loom)]
+    pub(super) fn is_in_force(&self, word: u64) -> bool {
+        self.turned_to.iter().any(|index| index_of(index.newest()) == self.index(word))
+    }
+
     fn index(&self, word: u64) -> usize {
         index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
@@ -153,7 +162,8 @@ impl Book {
     /// The numbers of an index and whose they are, or `None` while they are written.
     ///
     /// Acquire throughout: whoever loads one number of a newer version then also sees the version odd, or
-    /// newer, at the end.
+    /// newer, at the end. And he sees what came before it: the word replaced, or the tier turned, that led
+    /// him here. So he comes here once in vain for each change, and never waits for one.
     fn read(&self, index: usize) -> Option<(Layout, usize)> {
         let entry = &self.entries[index];
         let before = entry.version.load(Ordering::Acquire);
@@ -168,14 +178,18 @@ impl Book {
         let entry = &self.entries[index];
         // Relaxed: only who changes writes it, and one change comes after the other.
         let version = entry.version.load(Ordering::Relaxed);
-        entry.version.store(version + 1, Ordering::Relaxed);
+        if !planted(Fault::QuotaWrittenInPlace) {
+            // Release: who sees it sees the word gone, or the tier turned, for which it is written.
+            entry.version.store(version + 1, Ordering::Release);
+        }
         // Release: who sees one of them sees the odd version, too.
         for (number, &value) in entry.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
         }
         entry.tier.store(tier as u64, Ordering::Release);
         entry.retired.store(0, Ordering::Release);
-        entry.version.store(version + 2, Ordering::Release);
+        let step = if planted(Fault::QuotaWrittenInPlace) { 0 } else { 2 };
+        entry.version.store(version + step, Ordering::Release);
     }
 
     /// The right to change a quota, unless somebody has it.

@@ -80,6 +80,7 @@ impl Table {
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);
         self.settle_all(book, retired, at_ns);
+        drop(changing); // the retired index is free from here on, and no sooner
         Ok(())
     }
 }

@@ -52,6 +52,7 @@ impl Table {
         let shard = self.shard(index);
         let moment = self.kernel().moment(header.floor_ns());
         let mut live = false;
+        let book = self.book.as_deref();
         if planted(Fault::PublishWithoutSweep) {
             return Some(true);
         }
@@ -68,14 +69,11 @@ impl Table {
                     if stale && !planted(Fault::SweepWithStaleHeader) {
                         return None;
                     }
-                    if let Some(book) = &self.book {
-                        match self.settle(book, index, cell, word)? {
-                            Settled::Idle => true,
-                            Settled::Busy => false,
-                        }
-                    } else {
-                        self.kernel()
-                            .is_idle(self.layout.unpack(word, self.kernel(), moment), moment)
+                    match book {
+                        Some(book) => self.settle(book, index, cell, word)? == Settled::Idle,
+                        None => self
+                            .kernel()
+                            .is_idle(self.layout.unpack(word, self.kernel(), moment), moment),
                     }
                 }
             };

@@ -465,7 +465,9 @@ impl LiveLimiter {
 
     fn replace(&self, read: &Read, next: u64) -> bool {
         // Release and Acquire: see the header. Relaxed on failure: the caller reads again.
-        self.word.compare_exchange(read.word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.word
+            .compare_exchange_weak(read.word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 
     fn decide(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {

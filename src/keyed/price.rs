@@ -30,7 +30,7 @@ use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::{Header, Row, cells};
 use super::survey::pair;
-use super::table::{Ask, Fresh, Outcome, Table};
+use super::table::{Fresh, Outcome, Table};
 
 /// What a word of some other key means for a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +94,10 @@ impl Table {
     /// The decision on an outcome, with the arithmetic that it was made by.
     #[inline(always)]
     pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
-        match &self.book {
-            None => self.decision(outcome, fresh.ask),
-            Some(book) => answer_priced(book, outcome, fresh),
-        }
+        // Each way makes its own decision, as in `decide`: joined before, both would go through memory.
+        let Some(kernel) = fresh.kernel else { return self.decision(outcome, fresh.ask) };
+        let Outcome { verdict, held, at_ns, cost, .. } = outcome;
+        Decision::new(verdict, View { kernel, held, at_ns, now_ns: fresh.ask.now_ns, cost })
     }
 
     /// What a live word holds, seen from the floor of its shard; `None` if it is gone.
@@ -137,8 +137,23 @@ impl Table {
         }
     }
 
-    /// [`hit`](Self::hit) in a table of several quotas.
-    pub(super) fn hit_priced(
+    /// [`look`](Self::look) in a table of several quotas. Out of line, so that it costs others nothing.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_priced(
+        &self,
+        book: &Book,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Outcome> {
+        let Identity { first, tag } = identity;
+        // Of a key that is not there, until an install says otherwise.
+        fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
+        pair(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh))
+    }
+
+    fn hit_priced(
         &self,
         book: &Book,
         index: usize,
@@ -181,6 +196,8 @@ impl Table {
 
     /// [`amend`](Self::amend) for one shard of a table of several quotas: the outer `None` if the key is
     /// not there.
+    #[cold]
+    #[inline(never)]
     pub(super) fn amend_priced(
         &self,
         book: &Book,
@@ -229,8 +246,10 @@ impl Table {
         }
     }
 
-    /// What a word of another key means for a newcomer, by the floor and by the one that now allows; `None`
+    /// What a word of another key means for a newcomer: by the floor and by the one that now allows; `None`
     /// if it is gone.
+    #[cold]
+    #[inline(never)]
     pub(super) fn outlook(
         &self,
         book: &Book,
@@ -259,6 +278,8 @@ impl Table {
     ///
     /// Not while the change lies beyond the reach of the floor: until it has come, the old quota prices
     /// what is there, and no floor below it is too far for the old ticks.
+    #[cold]
+    #[inline(never)]
     pub(super) fn settle(
         &self,
         book: &Book,
@@ -373,11 +394,4 @@ struct Standing {
     cell: usize,
     word: u64,
     header: Header,
-}
-
-fn answer_priced(book: &Book, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
-    let Outcome { verdict, held, at_ns, cost, .. } = outcome;
-    let Ask { now_ns, tier, .. } = fresh.ask;
-    let kernel = fresh.kernel.unwrap_or_else(|| book.in_force(tier.into()).layout.kernel);
-    Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost })
 }

@@ -90,6 +90,7 @@ impl Table {
             Some(_) if !is_upper(tag) => found,
             _ => Some(seen),
         };
+        let book = self.book.as_deref(); // once: past a load that acquires it would be loaded anew
         for cell in cells() {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
@@ -107,14 +108,15 @@ impl Table {
                 {
                     return None;
                 }
-                Kind::Live if let Some(book) = &self.book => {
-                    match self.outlook(book, word, [floor_ns, goal_ns])? {
-                        Outlook::Idle => offer.idle = nearest(offer.idle, seen),
-                        Outlook::IdleSoon => offer.idle_soon = true,
-                        Outlook::Busy => offer.taken += 1,
-                    }
-                }
                 Kind::Live => {
+                    if let Some(book) = book {
+                        match self.outlook(book, word, [floor_ns, goal_ns])? {
+                            Outlook::Idle => offer.idle = nearest(offer.idle, seen),
+                            Outlook::IdleSoon => offer.idle_soon = true,
+                            Outlook::Busy => offer.taken += 1,
+                        }
+                        continue;
+                    }
                     let held = self.layout.unpack(word, self.kernel(), at_floor);
                     if self.kernel().is_idle(held, at_floor) || planted(Fault::EvictLive) {
                         offer.idle = nearest(offer.idle, seen);

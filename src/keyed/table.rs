@@ -242,7 +242,7 @@ impl Table {
     ) -> Option<Outcome> {
         let Identity { first, tag } = identity;
         if let Some(book) = &self.book {
-            return pair(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh));
+            return self.look_priced(book, identity, second, fresh);
         }
         pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
     }

@@ -7,6 +7,8 @@
 #[cfg(loom)]
 mod all;
 #[cfg(loom)]
+mod change;
+#[cfg(loom)]
 mod elastic;
 #[cfg(loom)]
 mod floor;
@@ -52,7 +54,8 @@ fn main() -> std::process::ExitCode {
         .subject("floor", floor::models())
         .subject("sketch", sketch::models())
         .subject("snapshot", snapshot::models())
-        .subject("weak", weak::models());
+        .subject("weak", weak::models())
+        .subject("change", change::models());
     let passed = suite.run(std::env::args().skip(1));
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

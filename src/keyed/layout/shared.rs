@@ -18,13 +18,13 @@
 //! taken, and more if it is not a minute then.
 
 use super::{
-    Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout, SLACK,
+    Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout, QUANTA, SLACK,
     TAG_BITS_ENOUGH, TAG_BITS_MIN,
 };
 use crate::algorithm::{Answers, CODE_WORDS, Decides, Kernel};
 use crate::clock::LATEST_NS;
 use crate::error::BuildError;
-use crate::policy::{Fineness, Policy};
+use crate::policy::{Fineness, POWERS_OF_TEN, Policy};
 
 /// Epochs in the longest time for which a key may stay live: an advance gives up after 12 steps.
 const EPOCHS_IN_HORIZON: u128 = 8;
@@ -114,24 +114,18 @@ impl Shared {
     /// Times stay in the lower quarter of the field until the latest of the clock, and what is charged ahead
     /// stays within another: so how far a time lies ahead of now, or behind, is read without doubt.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
-        let (finest, fields) = policy.compile();
-        let unit_bits = policy.quota().unit_bits().unwrap_or(0);
-        let coarser = (0..=unit_bits)
-            .rev()
-            .map(|unit_bits| policy.kernel(Fineness { unit_bits, quantum_ns: 1, ranked: false }));
-        let kernels: Vec<Kernel> = if finest.is_gcra() { coarser.collect() } else { vec![finest] };
-        let count_bits = fields.count_bits;
-        let time_bits =
-            self.index_shift().checked_sub(count_bits.into()).filter(|bits| *bits > 4)?;
+        let (mut kernels, count_bits) = alone(policy);
+        let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits > 4)?;
         let quarter = 1_u64 << (time_bits - 2);
         let fits = |kernel: &Kernel| {
             let burst = if let Kernel::Gcra(gcra) = kernel { gcra.burst_ticks() } else { 0 };
             kernel.moment(LATEST_NS).unit < quarter - SLACK && burst <= quarter / 2
         };
-        let kernel = kernels.into_iter().find(fits)?;
+        let kernel = kernels.find(fits)?;
         let bare = self.bare();
         let (time_mask, back, ahead) = ((1 << time_bits) - 1, 2 * quarter, quarter);
-        let time_bits = u8::try_from(time_bits).ok()?;
+        let (count_bits, time_bits) =
+            (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
         Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, ..bare })
     }
 
@@ -182,4 +176,118 @@ fn epoch_for(policy: &Policy) -> u64 {
         (horizon_ns / EPOCHS_IN_HORIZON) >> GRANULE_BITS
     });
     epochs.map(|granules| u64::try_from(granules).unwrap_or(u64::MAX)).min().unwrap_or(u64::MAX)
+}
+
+/// The arithmetic of a policy in a word of its own, the finest first, and the bits of its counts.
+fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
+    let (kernel, fields) = policy.compile();
+    let window_ns = policy.quota().period_ns();
+    // Ticks twice as long each time, quanta ten times: as long as one unit is a tick, a window 2^12 quanta.
+    let (ticks, quanta) = match kernel {
+        Kernel::Gcra(_) => (policy.quota().unit_bits().map_or(0, |bits| bits + 1), 0),
+        Kernel::FromFirst(_) => (0, POWERS_OF_TEN.len()),
+        _ => (0, 0),
+    };
+    let fineness =
+        |unit_bits, quantum_ns| policy.kernel(Fineness { unit_bits, quantum_ns, ranked: false });
+    let ticks = (0..ticks).rev().map(move |unit_bits| (unit_bits, 1));
+    let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
+    let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
+    let coarser: Vec<Kernel> =
+        ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns)).collect();
+    (std::iter::once(kernel).chain(coarser), fields.count_bits.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Held, Moment};
+
+    fn policies(texts: &[&str]) -> Vec<Policy> {
+        texts.iter().map(|text| text.parse().expect("a policy")).collect()
+    }
+
+    const MIXED: [&str; 5] = [
+        "gcra 10/s burst 50",
+        "gcra 100/m",
+        "fixed-window 100/m",
+        "sliding-window 100/m",
+        "fixed-window 30/10s from-first",
+    ];
+
+    #[test]
+    fn one_plan_holds_all_and_every_layout_is_read_back_from_its_numbers() {
+        let policies = policies(&MIXED);
+        let shared = Shared::plan(&policies, 3).expect("a plan");
+        for policy in &policies {
+            let layout = shared.layout(policy).expect("planned");
+            let code = Shared::code(&layout).expect("numbers");
+            assert_eq!(format!("{:?}", shared.of_code(code)), format!("{layout:?}"), "{policy}");
+            assert_eq!((layout.tag_bits, layout.state_bits()), (32, 31));
+            assert_eq!(layout.time_bits + layout.count_bits, 28);
+            assert_eq!(layout.epoch, shared.epoch);
+        }
+    }
+
+    #[test]
+    fn a_word_read_near_its_floor_names_one_instant_and_its_index() {
+        let policies = policies(&MIXED);
+        let shared = Shared::plan(&policies, 3).expect("a plan");
+        for policy in &policies {
+            let layout = shared.layout(policy).expect("planned");
+            let epoch = layout.epoch_units;
+            for unit in [3 * epoch, 1 << 40] {
+                let moment = Moment { unit, into_ns: 0 };
+                let farthest = epoch + layout.ahead.min(1 << 20);
+                for (ahead, behind) in [(0, 0), (1, 0), (farthest, 0), (0, 1), (0, 2 * epoch)] {
+                    let held = Held { ahead, behind, counts: 0 };
+                    let tag = 9 << layout.state_bits() | 5 << shared.index_shift();
+                    let word = layout.live(tag, held, &layout.kernel, moment);
+                    assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{policy}");
+                    assert_eq!(word >> shared.index_shift(), 9 << 3 | 5);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn spare_room_goes_to_slower_and_faster_quotas_alike() {
+        let now = policies(&["gcra 60/m"]);
+        let shared = Shared::plan(&now, 2).expect("a plan");
+        let fits = |text: &str| shared.layout(&text.parse().expect("a policy")).is_some();
+        for text in ["gcra 60/h", "gcra 100/s", "gcra 1/m", "gcra 60/m burst 1000"] {
+            assert!(fits(text), "{text}");
+        }
+        for text in ["gcra 1000/d", "gcra 10000/s", "gcra 60/m burst 100000"] {
+            assert!(!fits(text), "{text}");
+            let both = policies(&["gcra 60/m", text]);
+            assert!(Shared::plan(&both, 2).is_ok(), "{text} as headroom");
+        }
+    }
+
+    #[test]
+    fn a_word_of_its_own_holds_coarser_ticks_and_quanta_where_finer_do_not_fit() {
+        let shared = Shared::alone(2);
+        for text in [
+            "gcra 1/s burst 1000000",
+            "gcra 100000000/s",
+            "fixed-window 100/m",
+            "fixed-window 10/30s from-first",
+            "sliding-window 100/m",
+            "segmented-window 20/m x4",
+        ] {
+            let policy: Policy = text.parse().expect("a policy");
+            let layout = shared.layout_alone(&policy).expect("it fits");
+            for now_ns in [0, 1 << 50, LATEST_NS] {
+                let moment = layout.kernel.moment(now_ns);
+                for (ahead, behind) in [(0, 0), (layout.ahead, 0), (0, moment.unit)] {
+                    let held = Held { ahead, behind, counts: 0 };
+                    let word = layout.live(3 << 61, held, &layout.kernel, moment);
+                    assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{text}");
+                    assert_eq!(word >> 61, 3);
+                }
+            }
+        }
+        assert!(shared.layout_alone(&"gcra 1000000000/s".parse().expect("a policy")).is_none());
+    }
 }
