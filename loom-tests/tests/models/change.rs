@@ -118,6 +118,7 @@ fn a_charge_during_a_change() {
 
 /// A key that is idle by the new quota loses its cell to another, while somebody charges it by the old.
 fn a_reclaim_by_the_new_quota_during_an_old_decision() {
+    control::count_apart(true);
     let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
     let [key, stranger] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
     assert!(table.check_at(&key, 1, NOW).is_allowed());
