@@ -120,8 +120,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[must_use]
     pub fn toll(&self, key: &K, cost: u64) -> Toll<'_> {
-        let limit = Limit::Key(self.place(key));
-        Toll { limit, cost, now: Timestamp::default(), trace: None }
+        Toll::of_place(self.place(key), cost)
+    }
+}
+
+impl<'a> Toll<'a> {
+    pub(crate) fn of_place(place: Place<'a>, cost: u64) -> Self {
+        Self { limit: Limit::Key(place), cost, now: Timestamp::default(), trace: None }
     }
 }
 

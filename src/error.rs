@@ -241,6 +241,19 @@ pub enum BuildError {
         /// The bits that would be left for the tag.
         tag_bits: u32,
     },
+    /// A table of no quotas, or of more than it may have.
+    TierCount {
+        /// The number that was asked for.
+        tiers: usize,
+        /// The most that are accepted.
+        most: usize,
+    },
+    /// Policies that say what happens at their limit, in a table of several quotas or of one that may be
+    /// changed: denials that were counted under one quota would mean nothing under another.
+    TierAtLimit {
+        /// The policy.
+        policy: Policy,
+    },
     /// A number of stripes between which the burst cannot be divided.
     StripeCount {
         /// The number that was asked for.
@@ -294,6 +307,14 @@ impl fmt::Display for BuildError {
                 f,
                 "one key's state needs {state_bits} of 63 bits, which leaves {tag_bits} to tell keys \
                  apart and 24 are needed; use a smaller burst or limit, or fewer segments",
+            ),
+            Self::TierCount { tiers, most } => {
+                write!(f, "a table cannot have {tiers} tiers; use 1 to {most}")
+            }
+            Self::TierAtLimit { policy } => write!(
+                f,
+                "tiers cannot say what happens at the limit of {policy}; leave out soft, count-denied and \
+                 penalty, or use a KeyedLimiter of this policy alone",
             ),
             Self::StripeCount { stripes, burst } => write!(
                 f,

@@ -161,6 +161,20 @@ pub enum Fault {
     DenialsOutliveAdmission,
     /// A denial that counts is not written.
     DenialNotWritten,
+    /// Numbers of a quota are taken as they were read, also while they are written.
+    QuotaReadTorn,
+    /// A changed quota's numbers overwrite the old ones, which words still speak of.
+    QuotaWrittenInPlace,
+    /// A change of quota forgets what was spent.
+    RebaseForgets,
+    /// A word of the old quota is read in the new one's ticks.
+    RebaseReadsOldTicks,
+    /// Words of the old quota are left as they are.
+    OldTicksLeft,
+    /// A change of quota leaves claims standing, which may be opened with the old quota's index.
+    ChangeSparesClaims,
+    /// A key that moves is cleared in its old tier before it is charged in its new one.
+    MoveClearsFirst,
 }
 
 /// Whether a test has planted this fault: never, outside of loom.

@@ -21,6 +21,16 @@ pub(crate) struct TickScale {
 }
 
 impl TickScale {
+    /// Its two numbers: factor and shift.
+    pub(crate) const fn parts(self) -> (u64, u8) {
+        (self.factor, self.shift)
+    }
+
+    /// The scale of these two numbers.
+    pub(crate) const fn of_parts((factor, shift): (u64, u8)) -> Self {
+        Self { factor, shift }
+    }
+
     /// The scale at which `count` units per `period_ns` are `count << unit_bits` ticks per period.
     ///
     /// The caller has made sure that there are fewer than 2^63 ticks to a nanosecond.

@@ -51,9 +51,10 @@ impl From<Told> for Decision {
             remaining: told.remaining,
             ready_ns: nanos(told.retry_after),
             idle_ns: nanos(told.reset_after),
+            spilled: false,
         };
         let kernel = Kernel::Log(answers);
-        let view = View { kernel, held: Held::IDLE, at_ns: 0, now_ns: 0, cost: told.cost };
+        let view = View::plain(kernel, Held::IDLE, 0, 0, told.cost);
         let verdict = if told.allowed { Verdict::Allowed } else { Verdict::Denied };
         Self::new(verdict, view)
     }

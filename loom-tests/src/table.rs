@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use tollgate::{Full, KeyedLimiter, ManualClock, Policy, control};
+use tollgate::{Full, KeyedLimiter, ManualClock, Policy, Tiers, control};
 
 /// What [`restored`] says of a snapshot that cannot be restored.
 pub const REFUSED_FILE: &str = "the snapshot is refused";
@@ -31,6 +31,7 @@ pub struct Fixed {
 pub struct Halves {
     places_in: Option<u32>,
     halves: u64,
+    tier: u32,
 }
 
 impl Fixed {
@@ -45,7 +46,7 @@ impl BuildHasher for Fixed {
     type Hasher = Halves;
 
     fn build_hasher(&self) -> Halves {
-        Halves { places_in: self.places_in, halves: 0 }
+        Halves { places_in: self.places_in, halves: 0, tier: 0 }
     }
 }
 
@@ -57,7 +58,19 @@ impl Hasher for Halves {
                 (self.halves >> 32).wrapping_mul((1 << 32) / u64::from(shards) + 1) << 32
             }
             // Odd, so a bijection: unequal tags stay unequal in the high bits, which make the tag.
-            None => (self.halves & u64::from(u32::MAX)).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            None => {
+                let tag = self.halves & u64::from(u32::MAX) | u64::from(self.tier) << 32;
+                tag.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            }
+        }
+    }
+
+    /// The tier of a key; or the end of a text.
+    fn write_u8(&mut self, byte: u8) {
+        if byte < 16 {
+            self.tier = byte.into();
+        } else {
+            self.write(&[byte]);
         }
     }
 
@@ -109,6 +122,22 @@ fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClo
     };
     let hashers = Fixed::pair(shards);
     Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table")
+}
+
+/// [`table`] of several quotas, or of one that may change. The last policy is headroom.
+///
+/// # Panics
+/// If they do not fit.
+#[must_use]
+pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
+    control::use_cells(cells);
+    let (headroom, tiers) = policies.split_last().expect("policies");
+    let (first, others) = tiers.split_first().expect("a tier");
+    let tiers = others.iter().fold(Tiers::of(read(first)), |tiers, text| tiers.and(read(text)));
+    let tiers = tiers.headroom(read(headroom));
+    let capacity = usize::try_from(shards).expect("few");
+    let hashers = Fixed::pair(shards);
+    Arc::new(tiers.build_with_hashers(capacity, ManualClock::new(), hashers).expect("a table"))
 }
 
 /// The table of so many shards whose snapshot this is.

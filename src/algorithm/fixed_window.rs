@@ -23,6 +23,10 @@ impl FixedWindow {
         Self { window_ns, limit }
     }
 
+    pub(super) const fn window_ns(&self) -> u64 {
+        self.window_ns
+    }
+
     #[inline]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
         Moment { unit: at_ns / self.window_ns, into_ns: 0 }

@@ -28,6 +28,10 @@ impl FromFirst {
         Self { window_ns, limit, quantum_ns }
     }
 
+    pub(super) const fn window_ns(&self) -> u64 {
+        self.window_ns
+    }
+
     #[inline]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
         Moment { unit: at_ns / self.quantum_ns, into_ns: at_ns % self.quantum_ns }

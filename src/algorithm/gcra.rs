@@ -38,6 +38,16 @@ impl Gcra {
         }
     }
 
+    /// What it is made of, as [`Self::of_parts`] takes it.
+    pub(super) const fn parts(&self) -> (TickScale, u64, u64) {
+        (self.scale, self.burst_ticks, self.unit_ticks)
+    }
+
+    /// Of numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again.
+    pub(super) const fn of_parts((scale, burst_ticks, unit_ticks): (TickScale, u64, u64)) -> Self {
+        Self { scale, burst_ticks, unit_ticks }
+    }
+
     #[inline]
     pub(super) fn limit(&self) -> u64 {
         self.burst_ticks >> self.unit_ticks.ilog2()

@@ -16,20 +16,24 @@ mod adds;
 mod answers;
 mod at_limit;
 mod carry;
+mod code;
 mod fixed_window;
 mod from_first;
 mod gcra;
 mod ranked;
+mod rebase;
 mod segmented_window;
 mod sliding_window;
 
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
 pub(crate) use at_limit::{Penalty, Ruled, Rules, softened, unsoftened};
+pub(crate) use code::CODE_WORDS;
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
 pub(crate) use ranked::rings;
+pub(crate) use rebase::Change;
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
 

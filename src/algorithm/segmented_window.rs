@@ -40,6 +40,24 @@ impl SegmentedWindow {
         Self { segment_ns, limit, segments, count_bits, ranked }
     }
 
+    /// What [`Self::new`] takes beside the limit.
+    pub(super) const fn parts(&self) -> (u64, u8, u8, bool) {
+        (self.segment_ns, self.segments, self.count_bits, self.ranked)
+    }
+
+    /// What a word of another limit on the same segments holds, as this one packs it: each sum of the
+    /// newest few segments is as it was, or the limit if that is less.
+    pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
+        let ring = other.turn(Held { behind: 0, ..held });
+        let (mut own, mut left) = (0, self.limit);
+        for age in 0..self.segments {
+            let count = other.count(ring, age).min(left);
+            left -= count;
+            own |= Ring::from(count) << (u32::from(age) * u32::from(self.count_bits));
+        }
+        Held { counts: self.counts(own), ..held }
+    }
+
     #[inline]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
         Moment { unit: at_ns / self.segment_ns, into_ns: 0 }

@@ -52,6 +52,21 @@ impl SlidingWindow {
         Self { window_ns, limit, rounding, count_bits }
     }
 
+    /// What [`Self::new`] takes beside the limit.
+    pub(super) const fn parts(&self) -> (u64, Rounding, u8) {
+        (self.window_ns, self.rounding, self.count_bits)
+    }
+
+    /// Previous and current count, as they are packed.
+    pub(super) fn split(&self, counts: u64) -> (u64, u64) {
+        (counts >> self.count_bits, counts & ((1 << self.count_bits) - 1))
+    }
+
+    /// The inverse of [`Self::split`].
+    pub(super) fn joined(&self, previous: u64, current: u64) -> u64 {
+        (previous << self.count_bits) | current
+    }
+
     #[inline]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
         Moment { unit: at_ns / self.window_ns, into_ns: at_ns % self.window_ns }

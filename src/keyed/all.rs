@@ -26,6 +26,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
+use super::amend::Amendment;
 use super::hash::Identity;
 use super::shard::{Header, Row};
 use super::survey::pair;
@@ -40,6 +41,7 @@ pub(crate) struct Place<'a> {
     clock: &'a Clock,
     identity: Identity,
     second: usize,
+    tier: u8,
 }
 
 /// What a charge found and left.
@@ -54,9 +56,13 @@ pub(crate) struct KeyTrace {
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
-        let identity = self.find_and_fetch(key);
+        self.place_in(key, 0)
+    }
+
+    pub(super) fn place_in(&self, key: &K, tier: u8) -> Place<'_> {
+        let identity = self.find_in(key, tier);
         let second = self.hashers.second(identity, self.table.shards());
-        Place { table: &self.table, clock: &self.clock, identity, second }
+        Place { table: &self.table, clock: &self.clock, identity, second, tier }
     }
 }
 
@@ -73,27 +79,45 @@ impl Place<'_> {
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Ask { now_ns: now.as_nanos(), cost, charge: false, verb: Verb::Check }).0
+        self.decide(Ask {
+            now_ns: now.as_nanos(),
+            cost,
+            charge: false,
+            verb: Verb::Check,
+            tier: self.tier,
+        })
+        .0
     }
 
     /// Counts a denial that was only asked for: see [`Table::refuse`].
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge: true, verb: Verb::Refuse };
+        let (now_ns, tier) = (now.as_nanos(), self.tier);
+        let ask = Ask { now_ns, cost, charge: true, verb: Verb::Refuse, tier };
         self.table.refuse(self.identity, self.second, ask)
     }
 
     /// Decides and charges; says what an undo needs to know, if anything was charged.
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
-        self.decide(Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb: Verb::Check })
+        self.decide(Ask {
+            now_ns: now.as_nanos(),
+            cost,
+            charge: cost > 0,
+            verb: Verb::Check,
+            tier: self.tier,
+        })
     }
 
     fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
         let outcome = self.table.decide_slowly(self.identity, self.second, &mut fresh);
-        let decision = self.table.settle(outcome, &fresh);
+        let decision = self.table.answer(outcome, &fresh);
         let trace = match decision {
-            Decision::Allowed(permit) if ask.charge && fresh.spilled.is_none() => {
+            // Undone by what the permit remembers: see `undo`.
+            Decision::Allowed(permit) if ask.charge && self.table.book.is_some() => {
+                Some(KeyTrace { before: outcome.before, at_ns: outcome.at_ns, left: 0, permit })
+            }
+            Decision::Allowed(permit) if ask.charge && !permit.is_spilled() => {
                 let (ruled, at_ns) = (self.table.ruled(), outcome.at_ns);
                 let (held, moment) = (ruled.join(outcome.held, 0), ruled.moment(at_ns));
                 let left = self.table.layout.live(self.identity.tag, held, &ruled, moment);
@@ -107,6 +131,15 @@ impl Place<'_> {
     /// Undoes a charge, as far as that can be done.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
         let (table, tag) = (self.table, self.identity.tag);
+        if table.book.is_some() {
+            // Whether or not the quota has changed: if nobody has built on the charge it is taken back,
+            // and else it stays until it has drained.
+            if let Some(charge) = trace.permit.charge() {
+                let now = || undo.fresh(self.clock).unwrap_or(Timestamp::from_nanos(charge.now_ns));
+                table.amend(self.identity, self.second, &now, Amendment::Undo(charge));
+            }
+            return;
+        }
         for index in pair(self.identity.first, self.second) {
             let row = Row::whole(table.shard(index));
             loop {

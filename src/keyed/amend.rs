@@ -41,6 +41,11 @@ impl Table {
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {
+        if let Some(book) = &self.book {
+            return pair(identity.first, second)
+                .find_map(|index| self.amend_priced(book, index, identity.tag, now, amendment))
+                .flatten();
+        }
         pair(identity.first, second)
             .find_map(|index| self.amend_in(index, identity.tag, now, amendment))
             .flatten()

@@ -12,6 +12,7 @@ use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
 
 use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::price::Settled;
 use super::shard::{Header, cells};
 use super::table::Table;
 
@@ -52,6 +53,7 @@ impl Table {
         let ruled = self.ruled();
         let moment = ruled.moment(header.floor_ns());
         let mut live = false;
+        let book = self.book.as_deref();
         if planted(Fault::PublishWithoutSweep) {
             return Some(true);
         }
@@ -68,7 +70,10 @@ impl Table {
                     if stale && !planted(Fault::SweepWithStaleHeader) {
                         return None;
                     }
-                    ruled.is_idle(self.layout.unpack(word, &ruled, moment), moment)
+                    match book {
+                        Some(book) => self.settle(book, index, cell, word)? == Settled::Idle,
+                        None => ruled.is_idle(self.layout.unpack(word, &ruled, moment), moment),
+                    }
                 }
             };
             if !idle {

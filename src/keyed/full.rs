@@ -53,7 +53,8 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// what a spill holds is gone with it.
     ///
     /// # Errors
-    /// A spill for a policy that a sketch cannot keep; memory that cannot be allocated.
+    /// A spill for a policy that a sketch cannot keep, or for several quotas or one that may change
+    /// ([`Tiers`](crate::Tiers)); memory that cannot be allocated.
     ///
     /// ```
     /// use tollgate::{BuildError, Full, KeyedLimiter, Policy, Quota};
@@ -68,6 +69,10 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
         self.table.spill = match (full, self.table.spill.take()) {
             (Full::Deny, _) => None,
             (Full::Spill, Some(spill)) => Some(spill),
+            // The words of a sketch do not say which quota they are counted in.
+            (Full::Spill, None) if self.table.book.is_some() => {
+                return Err(BuildError::CannotSpill { policy: self.policy });
+            }
             (Full::Spill, None) => {
                 let spill = Spill::new(self.policy, &self.table.layout, self.table.shards())?;
                 Some(spill.ok_or(BuildError::CannotSpill { policy: self.policy })?)

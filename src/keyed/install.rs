@@ -19,7 +19,7 @@ use crossbeam_utils::Backoff;
 use crate::algorithm::{Decides, Held};
 use crate::decision::{Mark, Verdict};
 use crate::sync::{Fault, Ordering, fence, planted, scale};
-use crate::verb::{Charged, Verbs};
+use crate::verb::{Charged, Verbs, Wish};
 
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
@@ -59,7 +59,7 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Identity { first, tag } = identity;
+        let Identity { first, .. } = identity;
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
         while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
@@ -86,9 +86,7 @@ impl Table {
                     advances += 1;
                 }
             }
-            if let Some(outcome) =
-                pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
-            {
+            if let Some(outcome) = self.look(identity, second, fresh) {
                 return outcome;
             }
         }
@@ -101,7 +99,7 @@ impl Table {
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
     fn claim(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Round {
         let Identity { first, tag } = identity;
-        if self.wish(fresh.ask).is_never(self.kernel()) {
+        if self.wish(fresh.ask).is_never(&self.quota_of(fresh.ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(identity, second, fresh));
         }
         let (Some(here), Some(there)) =
@@ -194,18 +192,22 @@ impl Table {
             self.tallies.full(identity.first, 1);
             return Round::Decided(no_cell(base_ns, &fresh.ask));
         }
-        let ruled = self.ruled();
+        // Only now, after the claim: see `book`.
+        let mut lane = None;
+        let (layout, index) = self.quota_of(fresh.ask.tier, &mut lane);
+        fresh.kernel = self.book.is_some().then_some(layout.kernel);
+        let ruled = layout.ruled();
         let moment = ruled.moment(base_ns);
-        let late = self.kernel().lateness(fresh.ask.now_ns, base_ns);
+        let late = layout.kernel.lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
-        let wish = self.wish(fresh.ask);
+        let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
         // Only now, as the floors: whoever was decided without a cell looks for this claim after his charge.
         let owed = early_owed.unwrap_or_else(|| self.owed(identity, second, base_ns));
         let outcome = |verdict, held, at_ns, cost| Outcome {
             before: owed,
             ..Outcome::of_idle(verdict, held, at_ns, cost)
         };
-        if owed.ahead > self.layout.ahead {
+        if owed.ahead > layout.ahead {
             // Somebody came with a time far ahead. A word has no room for it; the spill has.
             self.give_back(mine);
             return Round::Decided(self.without_cell(identity, second, fresh));
@@ -219,7 +221,7 @@ impl Table {
             self.give_back(mine); // nothing charged, nothing written
             return Round::Decided(outcome(Verdict::Allowed, owed, base_ns, 0));
         }
-        let live = self.layout.live(identity.tag, held, &ruled, moment);
+        let live = layout.live(identity.tag | index, held, &ruled, moment);
         let shard = self.shard(mine.shard);
         let claim =
             if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };
@@ -253,10 +255,13 @@ impl Table {
     /// The answer to a question about a key that is not there, or to a cost that never fits.
     fn newcomer(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
         let at_ns = base_ns(self.headers(identity.first, second), fresh);
-        let late = self.kernel().lateness(fresh.ask.now_ns, at_ns);
-        let ruled = self.ruled();
+        let mut lane = None;
+        let (layout, _) = self.quota_of(fresh.ask.tier, &mut lane);
+        fresh.kernel = self.book.is_some().then_some(layout.kernel);
+        let ruled = layout.ruled();
+        let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
         let moment = ruled.moment(at_ns);
-        let wish = self.wish(fresh.ask);
+        let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
         let owed = self.owed(identity, second, at_ns);
         let (verdict, cost) = match ruled.apply(wish, owed, moment, late) {
             Some(_) => (Verdict::Allowed, 0),
@@ -307,7 +312,7 @@ mod tests {
             [([7, 0], 9, true), ([0, 12], 12, true), ([5, 4], 5, false)]
         {
             let now_ns = 5 << GRANULE_BITS;
-            let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check };
+            let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
             let mut fresh = Fresh::new(ask, Some(&clock));
             assert_eq!(base_ns(floors.map(Header::first), &mut fresh), base << GRANULE_BITS);
             assert_eq!(fresh.clock.is_none(), read_again, "{floors:?}");
@@ -324,7 +329,7 @@ mod tests {
         let ahead = 1 + layout.epoch + 5;
         table.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.epoch - 3) << GRANULE_BITS;
-        let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check };
+        let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         let mut fresh = Fresh::new(ask, None);
         let key = Identity { first: 0, tag: 7 << layout.state_bits() };
         let outcome = table.install(key, 1, &mut fresh);

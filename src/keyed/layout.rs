@@ -21,7 +21,9 @@
 //!
 //! That is at most 3E + before + ahead wide, which fits in the field; so the low bits name one instant.
 
-use crate::algorithm::{Decides, Held, Kernel, Moment, Rules};
+mod shared;
+
+use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled, Rules};
 use crate::error::BuildError;
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
@@ -58,6 +60,8 @@ const END_QUANTA: u64 = 1 << 12;
 const SLACK: u64 = 8;
 
 const CLAIM: u64 = 1 << 63;
+
+pub(super) use shared::{Coded, Shared};
 
 /// The division of a keyed word, and the arithmetic that it holds.
 #[derive(Clone, Copy, Debug)]
@@ -211,6 +215,11 @@ impl Layout {
 
     pub(super) fn claim(&self, tag: u64, nonce: u64) -> u64 {
         CLAIM | tag | (nonce & (self.words_per_tag - 1))
+    }
+
+    /// The algorithm with what happens at its limit, which may be nothing.
+    pub(super) fn ruled(&self) -> Ruled<'_> {
+        Ruled { kernel: &self.kernel, rules: &self.rules }
     }
 
     /// The live word of `tag` that holds `held`, seen from `moment`. The algorithm is this layout's.

@@ -74,7 +74,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 *identity = self.find_and_fetch(key.borrow());
             }
             let (now, clock) = self.time(now);
-            let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb: Verb::Check };
+            let (now_ns, verb) = (now.as_nanos(), Verb::Check);
+            let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
             for (key, &identity) in batch.iter().zip(&identities) {
                 each(key, self.answer(identity, self.table.shard(identity.first), ask, clock));
             }

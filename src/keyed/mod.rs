@@ -2,14 +2,19 @@
 
 mod all;
 mod amend;
+mod book;
+mod change;
 mod floor;
 mod full;
 mod hash;
 mod install;
 mod layout;
+mod live;
 mod log;
 mod many;
+mod move_key;
 pub(crate) mod prefetch;
+mod price;
 mod restore;
 mod seeds;
 mod shard;
@@ -19,6 +24,8 @@ mod stats;
 mod survey;
 mod table;
 mod tally;
+mod tier;
+mod tiers;
 mod verbs;
 #[cfg(loom)]
 mod witness;
@@ -46,8 +53,11 @@ use table::{Ask, Table};
 
 pub(crate) use all::{KeyTrace, Place};
 pub use full::Full;
+pub use live::LiveLimiter;
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
+pub use tier::Tier;
+pub use tiers::Tiers;
 
 /// One limit per key, in memory fixed at construction.
 ///
@@ -210,7 +220,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        self.decide(key, cost, None, cost > 0)
+        self.decide((key, 0), cost, None, cost > 0)
     }
 
     /// [`check`](KeyedLimiter::check) at a time of the caller's: the arrival of the request, or a
@@ -226,7 +236,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        self.decide(key, cost, Some(now), cost > 0)
+        self.decide((key, 0), cost, Some(now), cost > 0)
     }
 
     /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
@@ -240,7 +250,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        self.decide(key, cost, None, false)
+        self.decide((key, 0), cost, None, false)
     }
 
     /// [`peek`](KeyedLimiter::peek) at a time of the caller's.
@@ -253,25 +263,49 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        self.decide(key, cost, Some(now), false)
+        self.decide((key, 0), cost, Some(now), false)
     }
 
     /// Hash, fetch the line, and only then read the clock: see [`prefetch`](mod@prefetch).
     #[inline(always)]
-    fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
-        let identity = self.find_and_fetch(key);
+    fn decide(
+        &self,
+        (key, tier): (&K, u8),
+        cost: u64,
+        now: Option<Timestamp>,
+        charge: bool,
+    ) -> Decision {
+        let identity = self.find_in(key, tier);
         let first = self.table.shard(identity.first);
         let (now, clock) = self.time(now);
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check };
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier };
         self.answer(identity, first, ask, clock)
     }
 
     /// Where a key may live; its first shard's line is on its way.
     #[inline(always)]
     fn find_and_fetch(&self, key: &K) -> Identity {
-        let first = self.hashers.first(key, self.table.shards());
+        self.find_in(key, 0)
+    }
+
+    /// The same for a key of a tier. The tier is part of what is hashed: keys of two tiers whose tags were
+    /// equal would have each other's words re-based otherwise. Tier 0 is hashed as in a table without.
+    #[inline(always)]
+    fn find_in(&self, key: &K, tier: u8) -> Identity {
+        let (shards, words_per_tag) = (self.table.shards(), self.table.layout.words_per_tag);
+        let hashers = &self.hashers;
+        let first = if tier == 0 {
+            hashers.first(key, shards)
+        } else {
+            hashers.first(&(tier, key), shards)
+        };
         prefetch(self.table.shard(first));
-        Identity { first, tag: self.hashers.tag(key, self.table.layout.words_per_tag) }
+        let tag = if tier == 0 {
+            hashers.tag(key, words_per_tag)
+        } else {
+            hashers.tag(&(tier, key), words_per_tag)
+        };
+        Identity { first, tag }
     }
 
     /// The caller's time, or that of the limiter's clock and the clock itself.

@@ -222,6 +222,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         writer: impl Write,
         wall: Option<SystemTime>,
     ) -> Result<SnapshotSummary, SnapshotError> {
+        if self.table.book.is_some() {
+            return Err(SnapshotError::Tiers);
+        }
         let shards = self.table.shards();
         let copies = self.table.copy_all(|identity| self.hashers.second(identity, shards))?;
         let spill = self.table.copy_spill()?;

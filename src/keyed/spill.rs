@@ -377,7 +377,7 @@ impl Table {
             idle_ns: kernel.idle_ns(held, at_ns),
             spilled: true,
         };
-        fresh.spilled = Some(Kernel::Log(answers));
+        fresh.kernel = Some(Kernel::Log(answers));
         self.tallies.spilled(identity.first, u64::from(ask.charge));
         Outcome::of_idle(verdict, held, ask.now_ns, cost)
     }

@@ -82,6 +82,9 @@ impl Table {
         let is_live = |&cell: &usize| {
             let word = shard.load(cell);
             Layout::kind(word) == Kind::Live && {
+                if let Some(book) = &self.book {
+                    return self.idle_ns(book, word, floor_ns) > now_ns.max(floor_ns);
+                }
                 let held = self.layout.unpack(word, &ruled, moment);
                 ruled.idle_ns(held, floor_ns) > now_ns.max(floor_ns)
             }

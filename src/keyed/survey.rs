@@ -5,6 +5,7 @@ use crate::sync::{Fault, planted};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::price::Outlook;
 use super::shard::{cells, is_upper};
 use super::table::{Ask, Table};
 
@@ -90,6 +91,7 @@ impl Table {
             Some(_) if !is_upper(tag) => found,
             _ => Some(seen),
         };
+        let book = self.book.as_deref(); // once: past a load that acquires it would be loaded anew
         for cell in cells() {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
@@ -108,6 +110,14 @@ impl Table {
                     return None;
                 }
                 Kind::Live => {
+                    if let Some(book) = book {
+                        match self.outlook(book, word, [floor_ns, goal_ns])? {
+                            Outlook::Idle => offer.idle = nearest(offer.idle, seen),
+                            Outlook::IdleSoon => offer.idle_soon = true,
+                            Outlook::Busy => offer.taken += 1,
+                        }
+                        continue;
+                    }
                     let held = self.layout.unpack(word, &ruled, at_floor);
                     if ruled.is_idle(held, at_floor) || planted(Fault::EvictLive) {
                         offer.idle = nearest(offer.idle, seen);
@@ -136,6 +146,9 @@ impl Table {
             let moment = self.ruled().moment(floor_ns);
             let live = cells().map(|cell| shard.load(cell));
             live.filter(|&word| Layout::kind(word) == Kind::Live).map(move |word| {
+                if let Some(book) = &self.book {
+                    return self.idle_ns(book, word, floor_ns);
+                }
                 let ruled = self.ruled();
                 ruled.idle_ns(self.layout.unpack(word, &ruled, moment), floor_ns)
             })
@@ -210,8 +223,13 @@ mod tests {
         for (granule, behind) in
             [(0, false), (9, false), (10 + layout.epoch, false), (11 + layout.epoch, true)]
         {
-            let ask =
-                Ask { now_ns: granule << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
+            let ask = Ask {
+                now_ns: granule << GRANULE_BITS,
+                cost: 1,
+                charge: true,
+                verb: Verb::Check,
+                tier: 0,
+            };
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let advances = matches!(offer.best(), Some(Choice::Advance(0)));
@@ -223,7 +241,8 @@ mod tests {
     fn a_new_key_takes_a_cell_of_its_home_while_there_is_one() {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
+        let ask =
+            Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         for (tag, cells) in [(1 << 61, [0, 1, 2, 3, 4, 5, 6]), (1 << 62, [6, 5, 4, 3, 2, 1, 0])] {
             let table = Table::new(layout, 1, 10).expect("a table");
             for (nth, cell) in cells.into_iter().enumerate() {
@@ -247,7 +266,8 @@ mod tests {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
         let table = Table::new(layout, 1, 10).expect("a table");
-        let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check };
+        let ask =
+            Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         for cell in 0..3 {
             let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
             assert_eq!(offer.taken, cell);

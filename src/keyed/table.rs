@@ -11,6 +11,7 @@ use crate::error::BuildError;
 use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Verbs, Wish};
 
+use super::book::Book;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
 use super::shard::{CELLS, Header, Row, Shard};
@@ -40,6 +41,8 @@ pub(super) struct Ask {
     /// charge changes nothing, not even a floor; nor does who asks for more than ever fits.
     pub(super) charge: bool,
     pub(super) verb: Verb,
+    /// Whose quota a new key gets, in a table of several.
+    pub(super) tier: u8,
 }
 
 /// A request whose key was not found.
@@ -47,13 +50,14 @@ pub(super) struct Fresh<'a> {
     pub(super) ask: Ask,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
-    /// What the spill answers ([`Kernel::Log`]), if it was the spill that decided.
-    pub(super) spilled: Option<Kernel>,
+    /// The arithmetic that decided, if it is not the table's own: that of one of several quotas, or what the
+    /// spill answers ([`Kernel::Log`]).
+    pub(super) kernel: Option<Kernel>,
 }
 
 impl<'a> Fresh<'a> {
     pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
-        Self { ask, clock, spilled: None }
+        Self { ask, clock, kernel: None }
     }
 }
 
@@ -94,6 +98,9 @@ pub(super) struct Table {
     pub(super) tallies: Tallies,
     /// Where keys are decided that find no cell; `None` if they are denied.
     pub(super) spill: Option<Spill>,
+    /// The quotas, if there are several or they may change. Then the layout knows only what all of them
+    /// share, and no arithmetic: so the path of the plain table is closed to it, at no cost to that.
+    pub(super) book: Option<Box<Book>>,
 }
 
 impl Table {
@@ -104,7 +111,8 @@ impl Table {
         let mut pads = Vec::new();
         pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), spill: None })
+        let (pads, tallies) = (pads.into_boxed_slice(), Tallies::default());
+        Ok(Self { pads, layout, tallies, spill: None, book: None })
     }
 
     /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
@@ -128,7 +136,8 @@ impl Table {
             }
             pads.push(CachePadded::new(pad));
         }
-        Ok(Self { pads: pads.into_boxed_slice(), layout, tallies: Tallies::default(), spill: None })
+        let (pads, tallies) = (pads.into_boxed_slice(), Tallies::default());
+        Ok(Self { pads, layout, tallies, spill: None, book: None })
     }
 
     /// The shards of a table for `capacity` keys.
@@ -173,7 +182,7 @@ impl Table {
 
     /// The algorithm with what happens at its limit, which may be nothing.
     pub(super) fn ruled(&self) -> Ruled<'_> {
-        Ruled { kernel: &self.layout.kernel, rules: &self.layout.rules }
+        self.layout.ruled()
     }
 
     /// Decides one request: in the key's cell if it has one, else by an install.
@@ -204,14 +213,17 @@ impl Table {
         }
         let mut fresh = Fresh::new(ask, clock);
         let outcome = self.decide_slowly(identity, second(), &mut fresh);
-        self.settle(outcome, &fresh)
+        self.answer(outcome, &fresh)
     }
 
-    /// The decision on a request whose key may have been new.
+    /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
     #[inline(always)]
-    pub(super) fn settle(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
-        let kernel = fresh.spilled.as_ref().unwrap_or(self.kernel());
-        Self::decision_by(*kernel, outcome, fresh.ask, self.layout.rules.soft_bp)
+    pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
+        // Each way makes its own decision, as above: joined before, both would go through memory.
+        match fresh.kernel {
+            None => self.decision(outcome, fresh.ask, self.layout.rules.soft_bp),
+            Some(kernel) => Self::decision_by(kernel, outcome, fresh.ask, 0),
+        }
     }
 
     /// What a request asks of a word of this table.
@@ -241,8 +253,7 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Identity { first, tag } = identity;
-        match pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask)) {
+        match self.look(identity, second, fresh) {
             Some(outcome) => outcome,
             None => self.install(identity, second, fresh),
         }
@@ -260,6 +271,21 @@ impl Table {
             pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
+    }
+
+    /// Decides in the key's cell, if either of its shards holds it.
+    #[inline(always)]
+    pub(super) fn look(
+        &self,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Outcome> {
+        let Identity { first, tag } = identity;
+        if let Some(book) = &self.book {
+            return self.look_priced(book, identity, second, fresh);
+        }
+        pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.

@@ -237,7 +237,17 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     fn amend(&self, key: &K, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> Option<u64> {
-        let identity = self.find_and_fetch(key);
+        self.amend_in((key, 0), now, amendment)
+    }
+
+    /// Amends the word of a key of a tier.
+    pub(super) fn amend_in(
+        &self,
+        (key, tier): (&K, u8),
+        now: impl Fn() -> Timestamp,
+        amendment: Amendment<'_>,
+    ) -> Option<u64> {
+        let identity = self.find_in(key, tier);
         let second = self.hashers.second(identity, self.table.shards());
         self.table.amend(identity, second, &now, amendment)
     }
@@ -263,16 +273,27 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     pub(crate) fn wish(&self, key: &K, verb: Verb, cost: u64, now: Option<Timestamp>) -> Decision {
-        let identity = self.find_and_fetch(key);
+        self.wish_in((key, 0), verb, cost, now)
+    }
+
+    /// What comes of a wish for a key of a tier.
+    pub(super) fn wish_in(
+        &self,
+        (key, tier): (&K, u8),
+        verb: Verb,
+        cost: u64,
+        now: Option<Timestamp>,
+    ) -> Decision {
+        let identity = self.find_in(key, tier);
         let first = self.table.shard(identity.first);
         let (now, clock) = self.time(now);
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb };
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge: cost > 0, verb, tier };
         self.answer(identity, first, ask, clock)
     }
 }
 
 /// What of a cost was not charged.
-fn uncharged(cost: u64, decision: Decision) -> u64 {
+pub(super) fn uncharged(cost: u64, decision: Decision) -> u64 {
     match decision {
         Decision::Allowed(permit) => cost - permit.cost(),
         Decision::Denied(_) => cost,

@@ -45,4 +45,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             .filter(|&word| Layout::kind(word) == Kind::Claim)
             .count()
     }
+
+    /// The words that are counted in a quota which has been replaced.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn retired_words(&self) -> usize {
+        let Some(book) = &self.table.book else { return 0 };
+        (0..self.table.shards())
+            .flat_map(|index| self.table.newest(index))
+            .filter(|&word| Layout::kind(word) == Kind::Live && !book.is_in_force(word))
+            .count()
+    }
 }

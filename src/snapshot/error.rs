@@ -26,6 +26,8 @@ pub enum SnapshotError {
         /// The bytes that were asked for.
         bytes: usize,
     },
+    /// The table has several quotas, or one that may change: the format has a place for one policy.
+    Tiers,
 }
 
 impl fmt::Display for SnapshotError {
@@ -35,6 +37,9 @@ impl fmt::Display for SnapshotError {
             Self::OutOfMemory { bytes } => {
                 write!(f, "the {bytes} bytes of a copy of the table could not be allocated")
             }
+            Self::Tiers => f.write_str(
+                "a table of tiers cannot be written; a snapshot is of a table with one policy for good",
+            ),
         }
     }
 }
@@ -43,7 +48,7 @@ impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Write(error) => Some(error),
-            Self::OutOfMemory { .. } => None,
+            Self::OutOfMemory { .. } | Self::Tiers => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | Rows | Where |
 //! |---|---|
-//! | 1-26 arithmetic and configuration | `arithmetic.rs` |
+//! | 1-26 arithmetic and configuration | `arithmetic.rs`; of a quota that is changed, `live_quota.rs` |
 //! | 27-39 time | `time.rs` |
 //! | 40-53 concurrency | `concurrency.rs`, and the models of `loom-tests` |
 //! | 54-72 keys, memory, hashing | `keys.rs` |
@@ -15,9 +15,8 @@
 //! |---|---|
 //! | 11 | a wire: the service |
 //! | 16, 17, 37, 38 | Redis |
-//! | 22, 23, 25, 26 | changing a live quota |
 //! | 55-60, 70 | the HTTP middleware |
-//! | 51, 69, 71 | rules |
+//! | 69, 71 | rules (51, a change during traffic, is in `tests/live_change.rs`) |
 //!
 //! Without a test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and
 //! u128), 33 (leap seconds: clocks are monotonic, and the wall clock is read once), 35 (a wall clock
@@ -32,4 +31,5 @@ mod arithmetic;
 mod at_limit;
 mod concurrency;
 mod keys;
+mod live_quota;
 mod time;

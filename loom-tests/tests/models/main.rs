@@ -8,6 +8,7 @@
 mod all;
 #[cfg(loom)]
 mod at_limit;
+mod change;
 #[cfg(loom)]
 mod elastic;
 #[cfg(loom)]
@@ -58,7 +59,8 @@ fn main() -> std::process::ExitCode {
         .subject("sketch", sketch::models())
         .subject("spill", spill::models())
         .subject("snapshot", snapshot::models())
-        .subject("weak", weak::models());
+        .subject("weak", weak::models())
+        .subject("change", change::models());
     let passed = suite.run(std::env::args().skip(1));
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

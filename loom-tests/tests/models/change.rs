@@ -1,0 +1,201 @@
+//! A quota that changes while others decide.
+//!
+//! Properties: every decision is of one quota, whole: its limit and what it says of what is left and of how
+//! long that takes belong together. All that is admitted at one instant is at most the larger burst, since
+//! what was spent stays spent. When the change has returned, no word is counted in the old quota, no
+//! install brings one back, and new decisions are of the new one. A key that moves is charged somewhere at
+//! every moment.
+//!
+//! The fewest indices there are: a second change takes the first quota's again, so who stalls with an old word in
+//! hand reads numbers in the making, and numbers of a third quota.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, Table, key_in, tiers};
+use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
+use tollgate::control::{self, Fault};
+use tollgate::{Decision, LiveLimiter, ManualClock, Policy, Timestamp};
+
+/// What a model says of a decision whose numbers are of several quotas.
+const TORN: &str = "a decision of no quota";
+/// What a model says of a word that the change has left.
+const LEFT_BEHIND: &str = "a word is counted in the old quota";
+/// What a model says of a decision after the change.
+const OLD_QUOTA: &str = "the old quota decides after the change";
+
+const NOW: Timestamp = Timestamp::from_secs(5);
+
+/// Of unequal limits, rates and ticks. The middle one's ticks are 2^8 and more times as long.
+const FIRST: &str = "gcra 1/s burst 2";
+const SECOND: &str = "gcra 1/h burst 7";
+const THIRD: &str = "gcra 1/m burst 4";
+
+fn policy(text: &str) -> Policy {
+    text.parse().expect("a policy")
+}
+
+fn live(text: &str) -> Arc<LiveLimiter> {
+    Arc::new(LiveLimiter::with_clock(policy(text), ManualClock::new()).expect("it fits"))
+}
+
+/// With `spent` units spent at one instant, what each of these quotas says at that instant.
+fn is_of_one(decision: Decision, spent: u64) -> bool {
+    let quotas = [(2, 1), (7, 3_600), (4, 60)];
+    // To the second: a reading is rounded down to a tick.
+    let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
+    let found = (decision.limit(), decision.remaining(), reset_s);
+    quotas.into_iter().any(|(limit, each_s)| found == (limit, limit - spent, each_s * spent))
+}
+
+/// Two changes, of which the second takes the index that the first retired, and somebody who looks.
+fn a_look_during_two_changes() {
+    let limiter = live(FIRST);
+    assert!(limiter.check_at(1, NOW).is_allowed());
+    let other = Arc::clone(&limiter);
+    let looking = thread::spawn(move || {
+        let decision = other.peek_at(1, NOW);
+        assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
+    });
+    limiter.set_quota_at(policy(SECOND), NOW).expect("the first change");
+    limiter.set_quota_at(policy(THIRD), NOW).expect("the second change");
+    looking.join().expect("the other thread");
+    control::plant(None);
+    assert_eq!(limiter.peek_at(1, NOW).remaining(), 3, "{LOST_CHARGE}");
+}
+
+/// A burst of 2, raised to 4, while somebody asks for single units.
+fn charges_while_a_burst_is_raised() {
+    let limiter = live(FIRST);
+    let other = Arc::clone(&limiter);
+    let asking = thread::spawn(move || {
+        (0..2).filter(|_| other.check_at(2, NOW).is_allowed()).count() as u64
+    });
+    limiter.set_quota_at(policy(THIRD), NOW).expect("a change");
+    let after = limiter.check_at(2, NOW);
+    assert_eq!(after.limit(), 4, "{OLD_QUOTA}");
+    let admitted = 2 * (asking.join().expect("the other thread") + u64::from(after.is_allowed()));
+    control::plant(None);
+    let left = limiter.peek_at(0, NOW).remaining();
+    assert!(admitted + left <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
+    assert!(admitted + left >= 4, "{LOST_CHARGE}: {admitted} admitted, {left} left");
+}
+
+/// Somebody installs a key while the quota changes.
+fn an_install_during_a_change() {
+    let table = tiers(&[FIRST, SECOND], 1, 2);
+    let key = key_in(&table, [0, 0], 1);
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || {
+        let decision = other.check_at(&key, 1, NOW);
+        assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
+    });
+    table.set_quota_at(policy(THIRD), NOW).expect("a change");
+    asking.join().expect("the other thread");
+    assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
+    let after = table.peek_at(&key, 1, NOW);
+    assert_eq!((after.limit(), after.remaining()), (4, 3), "{LOST_CHARGE}");
+}
+
+/// Somebody charges a key while the quota changes, and is late: with a floor that has gone on meanwhile.
+fn a_charge_during_a_change() {
+    let table = tiers(&[FIRST, SECOND], 1, 2);
+    let key = key_in(&table, [0, 0], 1);
+    assert!(table.check_at(&key, 1, NOW).is_allowed());
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || other.check_at(&key, 1, NOW).is_allowed());
+    table.set_quota_at(policy(THIRD), NOW).expect("a change");
+    let admitted = asking.join().expect("the other thread");
+    assert!(admitted, "{REFUSED}");
+    assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
+    let after = table.peek_at(&key, 1, NOW);
+    assert_eq!(after.limit(), 4, "{OLD_QUOTA}");
+    assert!(after.remaining() <= 2, "{ABOVE_BOUND}: {after:?}");
+    assert!(after.remaining() >= 2, "{LOST_CHARGE}: {after:?}");
+}
+
+/// A key that is idle by the new quota loses its cell to another, while somebody charges it by the old.
+fn a_reclaim_by_the_new_quota_during_an_old_decision() {
+    control::count_apart(true);
+    let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
+    let [key, stranger] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
+    assert!(table.check_at(&key, 1, NOW).is_allowed());
+    let later = NOW + Duration::from_secs(20);
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || other.check_at(&key, 2, later).is_allowed());
+    table.set_quota_at(policy("gcra 1/s burst 2"), NOW).expect("a change");
+    let _ = table.check_at(&stranger, 1, later);
+    let admitted = asking.join().expect("the other thread");
+    control::plant(None);
+    // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is. Then its cell is
+    // busy, and nobody's to take.
+    let left = table.peek_at(&key, 0, later).remaining();
+    assert!(!admitted || left == 0, "{ABOVE_BOUND}: {left} left");
+    assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
+}
+
+/// Who finds a key cleared in its old tier finds its debt in the new one.
+fn a_key_that_moves() {
+    let table: Arc<Table> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
+    let key: Key = key_in(&table, [0, 0], 1);
+    assert!(table.check_at(&key, 1, NOW).is_allowed());
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || {
+        let cleared = other.peek_at(&key, 1, NOW).is_allowed();
+        let tier = other.tier(1).expect("a tier");
+        cleared && tier.check_at(&key, 1, NOW).is_allowed()
+    });
+    let moved = table.move_key_at(&key, 0, 1, NOW);
+    let found_nowhere = asking.join().expect("the other thread");
+    assert!(!found_nowhere, "{ABOVE_BOUND}");
+    assert_eq!(moved, Ok(1), "{LOST_CHARGE}");
+    control::plant(None);
+    assert_eq!(
+        table.tier(1).expect("a tier").peek_at(&key, 0, NOW).remaining(),
+        0,
+        "{LOST_CHARGE}"
+    );
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    vec![
+        Model::new("a_look_during_two_changes", Bound::Preemptions(2), a_look_during_two_changes)
+            .control("a_torn_reading_is_caught", Fault::QuotaReadTorn, TORN)
+            .control("a_quota_overwritten_in_use_is_caught", Fault::QuotaWrittenInPlace, TORN),
+        Model::new(
+            "charges_while_a_burst_is_raised",
+            Bound::Preemptions(3),
+            charges_while_a_burst_is_raised,
+        )
+        .control("a_change_that_forgets_is_caught", Fault::RebaseForgets, ABOVE_BOUND)
+        .control("a_word_in_foreign_ticks_is_caught", Fault::RebaseReadsOldTicks, ABOVE_BOUND)
+        .control(
+            "a_charge_over_the_change_is_caught",
+            Fault::PlainStoreForCas,
+            ABOVE_BOUND,
+        ),
+        Model::new("an_install_during_a_change", Bound::Preemptions(3), an_install_during_a_change)
+            .control("a_claim_that_is_spared_is_caught", Fault::ChangeSparesClaims, LEFT_BEHIND)
+            .control("an_install_without_a_fence_is_caught", Fault::NoFence, LEFT_BEHIND),
+        Model::new("a_charge_during_a_change", Bound::Preemptions(3), a_charge_during_a_change)
+            .control("a_word_left_in_old_ticks_is_caught", Fault::OldTicksLeft, LEFT_BEHIND)
+            .control("a_keyed_change_that_forgets_is_caught", Fault::RebaseForgets, ABOVE_BOUND),
+        Model::new(
+            "a_reclaim_by_the_new_quota_during_an_old_decision",
+            Bound::Preemptions(2),
+            a_reclaim_by_the_new_quota_during_an_old_decision,
+        )
+        .control(
+            "a_reclaim_of_what_changed_is_caught",
+            Fault::ReclaimWithoutExactWord,
+            ABOVE_BOUND,
+        ),
+        Model::new("a_key_that_moves", Bound::Preemptions(3), a_key_that_moves).control(
+            "a_key_cleared_first_is_caught",
+            Fault::MoveClearsFirst,
+            ABOVE_BOUND,
+        ),
+    ]
+}

@@ -1,0 +1,225 @@
+//! What a word holds after its quota has changed: what was spent, priced at the old rate up to the change
+//! and at the new one after it.
+//!
+//! The word is carried to the instant of the change, where the old quota's debt becomes the new one's,
+//! unit for unit, rounded up, and at most the new quota's limit. So what comes of it does not depend on
+//! when somebody looks.
+//!
+//! ```text
+//! GCRA to GCRA         debt' = min(burst', ceil(debt))            in units, with their fractions
+//! same windows         each count is kept, all together at most limit'
+//! anything else        what the old quota had used of its limit then, at most limit', counts as charged
+//!                      at the change
+//! ```
+//!
+//! # The bound
+//! Let T be the change, D by how much the latest decision under the old quota lies after T, and E by how
+//! much the earliest under the new one lies before it: no more than decisions that were under way then, or than
+//! clocks disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is admitted at
+//! most
+//!
+//! ```text
+//! max(burst', burst + rate * D) + rate * (T - x) + rate' * (y - T + E)
+//! ```
+//!
+//! and the tick of each quota. Proof: a key's word is re-based once, by one compare-and-swap, so all
+//! charges under the old quota come before all under the new one. Let d be the debt at T that the old
+//! ones leave. Each of them moved the TAT up by its cost from x or later, so they sum to at most
+//! `d + rate * (T - x)`. The last of the new ones was admitted, so they sum to at most the burst' and what
+//! has drained since their TAT began, less the debt that it began with: if d = 0 it began no earlier than the
+//! first of them, and they sum to at most `burst' + rate' * (y - T + E)`; else it began at T with the debt
+//! d' = min(d, burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. If d' = d the sum of
+//! old and new is `burst'` and the two terms; if not, it is d and the two terms, and d is at most
+//! `burst + rate * D`, since the last of the old ones was admitted, too. (A debt by `charge` or `reserve`
+//! may be larger, by what those verbs admit.) An interval on one side of T, in which decisions of both
+//! quotas lie all the same, is bounded as if it reached to T.
+//!
+//! So a burst that is raised gives the difference, and a burst that is lowered locks nobody out for longer
+//! than the new one takes to come back: what is owed above that is forgiven. Who lowers a burst and raises it
+//! again therefore gives that difference again; each change has the bound above.
+//!
+//! For windows: what the old quota still counted at T the new one counts in its window of T, up to its
+//! limit; each quota's decisions keep to its own bound.
+
+use super::{Decides, Held, Kernel, Moment};
+use crate::sync::{Fault, planted};
+
+/// A change of quota: from one algorithm to another, at an instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) old: &'a Kernel,
+    pub(crate) new: &'a Kernel,
+    pub(crate) at_ns: u64,
+}
+
+impl Change<'_> {
+    /// What a word of the old quota, seen from an instant, holds for the new one, seen from there.
+    ///
+    /// A word that had become idle before the change, and by that instant, owes nothing: it is as one never
+    /// used there.
+    pub(crate) fn rebased(&self, held: Held, seen_ns: u64) -> Held {
+        let Self { old, new, at_ns } = *self;
+        let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
+        if was_idle || planted(Fault::RebaseForgets) {
+            return Held::IDLE;
+        }
+        if planted(Fault::RebaseReadsOldTicks) {
+            return held;
+        }
+        let then =
+            held.seen_earlier(old.passed(at_ns, seen_ns)).seen_later(old.passed(seen_ns, at_ns));
+        let now = self
+            .turned(then)
+            .seen_later(new.passed(at_ns, seen_ns))
+            .seen_earlier(new.passed(seen_ns, at_ns));
+        if new.is_idle(now, new.moment(seen_ns)) { Held::IDLE } else { now }
+    }
+
+    /// The same at the instant of the change itself.
+    fn turned(&self, held: Held) -> Held {
+        match (self.old, self.new) {
+            (Kernel::Gcra(old), Kernel::Gcra(new)) => {
+                // Exact or one tick up: both are powers of two.
+                let debt = u128::from(held.ahead) * u128::from(new.unit_ticks());
+                let debt = debt.div_ceil(u128::from(old.unit_ticks()));
+                let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks());
+                Held { ahead, ..Held::IDLE }
+            }
+            (Kernel::FixedWindow(old), Kernel::FixedWindow(new))
+                if old.window_ns() == new.window_ns() =>
+            {
+                Held { counts: held.counts.min(new.limit()), ..held }
+            }
+            (Kernel::FromFirst(old), Kernel::FromFirst(new))
+                if (old.window_ns(), old.quantum_ns()) == (new.window_ns(), new.quantum_ns()) =>
+            {
+                Held { counts: held.counts.min(new.limit()), ..held }
+            }
+            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new))
+                if old.parts().0 == new.parts().0 =>
+            {
+                let (previous, current) = old.split(held.counts);
+                let [previous, current] = [previous, current].map(|n| n.min(new.limit()));
+                Held { counts: new.joined(previous, current), ..held }
+            }
+            (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new))
+                if (old.parts().0, old.parts().1) == (new.parts().0, new.parts().1) =>
+            {
+                new.repacked(old, held)
+            }
+            _ => self.counted_anew(held),
+        }
+    }
+
+    /// What was used of the old limit, charged at the change.
+    fn counted_anew(&self, held: Held) -> Held {
+        let Self { old, new, at_ns } = *self;
+        let used = old.used(held, old.moment(at_ns)).min(new.limit());
+        new.step(Held::IDLE, new.moment(at_ns), 0, used).unwrap_or(Held::IDLE)
+    }
+}
+
+impl Kernel {
+    /// The units that a word counts against its key at a moment, rounded up: more than the limit if more
+    /// than that is owed.
+    pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
+        match self {
+            Self::Gcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),
+            _ => self.limit().saturating_sub(self.remaining(held, moment, 0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FixedWindow, Gcra, Rounding, SegmentedWindow, SlidingWindow};
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn gcra(count: u64, period_s: u64, burst: u64, unit_bits: u8) -> Kernel {
+        Kernel::Gcra(Gcra::new(count, period_s * SECOND, burst, unit_bits))
+    }
+
+    /// What is owed, in ticks of the new quota, `later` after a debt of so many old ticks was seen.
+    fn owed(old: &Kernel, new: &Kernel, ahead: u64, [seen, changed, later]: [u64; 3]) -> u64 {
+        let [seen_ns, at_ns, later_ns] = [seen, changed, later].map(|second| second * SECOND);
+        let change = Change { old, new, at_ns };
+        let held = change.rebased(Held { ahead, ..Held::IDLE }, seen_ns);
+        held.seen_later(new.passed(seen_ns, later_ns)).ahead
+    }
+
+    #[test]
+    fn a_debt_is_the_same_whenever_somebody_looks() {
+        let [old, new] = [gcra(1, 1, 40, 8), gcra(6, 60, 40, 12)];
+        // 30 units at 100 s: 20 at the change at 110 s, and one less in each 10 s after it.
+        for seen in [100, 104, 110, 115, 120] {
+            let ahead = (30 - (seen - 100)) << 8;
+            assert_eq!(owed(&old, &new, ahead, [seen, 110, 120]), 19 << 12, "seen at {seen} s");
+            assert_eq!(owed(&old, &new, ahead, [seen, 110, 150]), 16 << 12, "seen at {seen} s");
+        }
+    }
+
+    #[test]
+    fn a_debt_that_coarser_ticks_cannot_tell_is_rounded_up_and_one_above_the_burst_is_cut() {
+        let [fine, coarse] = [gcra(1, 1, 40, 12), gcra(1, 1, 4, 8)];
+        assert_eq!(owed(&fine, &coarse, 1, [100, 100, 100]), 1);
+        assert_eq!(owed(&fine, &coarse, (1 << 12) + 1, [100, 100, 100]), (1 << 8) + 1);
+        assert_eq!(owed(&fine, &coarse, 30 << 12, [100, 100, 100]), 4 << 8);
+        assert_eq!(owed(&coarse, &fine, 3, [100, 100, 100]), 3 << 4);
+    }
+
+    #[test]
+    fn what_was_idle_owes_nothing_and_what_had_not_drained_by_the_change_does() {
+        let [fast, slow] = [gcra(1, 1, 40, 8), gcra(1, 3_600, 40, 8)];
+        let change = |at_s: u64| Change { old: &fast, new: &slow, at_ns: at_s * SECOND };
+        assert_eq!(change(110).rebased(Held::IDLE, 100 * SECOND), Held::IDLE);
+        // Drained at 104 s by the old rate; at 102 s the new one came, and two units were owed.
+        let held = Held { behind: 6 << 8, ..Held::IDLE };
+        let owed = change(102).rebased(held, 110 * SECOND).ahead;
+        let passed = slow.passed(102 * SECOND, 110 * SECOND);
+        assert_eq!(owed, (2 << 8) - passed);
+    }
+
+    #[test]
+    fn counts_of_equal_windows_are_kept_up_to_the_new_limit() {
+        let fixed = |limit| Kernel::FixedWindow(FixedWindow::new(limit, 60 * SECOND));
+        let sliding = |limit, bits| {
+            let window = SlidingWindow::new(limit, 60 * SECOND, Rounding::Exact, bits);
+            Kernel::SlidingWindow(window)
+        };
+        let ring = |limit, ranked| {
+            Kernel::SegmentedWindow(SegmentedWindow::new(limit, 20 * SECOND, 3, 4, ranked))
+        };
+        let counts = |old: &Kernel, new: &Kernel, counts| {
+            let change = Change { old, new, at_ns: 70 * SECOND };
+            change.rebased(Held { counts, ..Held::IDLE }, 70 * SECOND).counts
+        };
+        assert_eq!(counts(&fixed(9), &fixed(12), 8), 8);
+        assert_eq!(counts(&fixed(9), &fixed(5), 8), 5);
+        // Previous 7 and current 6, four bits each; then three.
+        assert_eq!(counts(&sliding(9, 4), &sliding(5, 3), 0x76), 0o55);
+        assert_eq!(counts(&sliding(9, 4), &sliding(6, 3), 0x76), 0o66);
+        // Oldest first: 4, 3, 2. The newest are kept.
+        assert_eq!(counts(&ring(9, false), &ring(12, false), 0x432), 0x432);
+        assert_eq!(counts(&ring(9, false), &ring(6, false), 0x432), 0x132);
+        assert_eq!(counts(&ring(9, false), &ring(4, false), 0x432), 0x022);
+        let ranked = counts(&ring(9, false), &ring(6, true), 0x432);
+        assert_eq!(counts(&ring(6, true), &ring(6, false), ranked), 0x132);
+    }
+
+    #[test]
+    fn what_was_used_is_counted_anew_where_windows_differ() {
+        let [long, short] = [60, 10].map(|s| Kernel::FixedWindow(FixedWindow::new(9, s * SECOND)));
+        let bucket = gcra(1, 1, 20, 8);
+        let change = |old, new| Change { old, new, at_ns: 70 * SECOND };
+        let held = Held { counts: 8, ..Held::IDLE };
+        let used = |kernel: &Kernel, held| kernel.used(held, kernel.moment(70 * SECOND));
+        assert_eq!(used(&short, change(&long, &short).rebased(held, 70 * SECOND)), 8);
+        assert_eq!(used(&bucket, change(&long, &bucket).rebased(held, 70 * SECOND)), 8);
+        let debt = Held { ahead: (7 << 8) + 1, ..Held::IDLE };
+        assert_eq!(used(&long, change(&bucket, &long).rebased(debt, 70 * SECOND)), 8);
+        let deep = Held { ahead: 40 << 8, ..Held::IDLE };
+        assert_eq!(used(&long, change(&bucket, &long).rebased(deep, 70 * SECOND)), 9);
+    }
+}

@@ -1,0 +1,82 @@
+//! [`ChangeError`]: why a quota was not changed.
+
+use std::fmt;
+
+use crate::policy::{AtLimit, Policy};
+
+/// Why a quota was not changed, or a key not moved. Nothing was changed then.
+///
+/// ```
+/// use tollgate::{ChangeError, KeyedLimiter, Quota};
+/// let limiter = KeyedLimiter::<str>::new(Quota::per_second(10), 1_000)?;
+/// let error = limiter.set_quota(Quota::per_second(20)).unwrap_err();
+/// assert_eq!(error, ChangeError::Fixed);
+/// assert_eq!(
+///     error.to_string(),
+///     "this limiter was built with one quota for good; build it with Tiers to change that",
+/// );
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The limiter was not built for changes.
+    Fixed,
+    /// There is no such tier.
+    NoSuchTier {
+        /// The one that was asked for.
+        tier: usize,
+        /// How many there are.
+        tiers: usize,
+    },
+    /// The quota cannot be counted in the words of this limiter.
+    DoesNotFit {
+        /// The bits that a word has for what a key has spent.
+        state_bits: u32,
+    },
+    /// A policy that says what happens at its limit. Limits that change are plain.
+    AtLimit {
+        /// The policy.
+        policy: Policy,
+    },
+    /// Another thread is changing a quota of this limiter.
+    Busy,
+    /// There was no cell for the key in its new tier.
+    NoCell,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed => f.write_str(
+                "this limiter was built with one quota for good; build it with Tiers to change that",
+            ),
+            Self::NoSuchTier { tier, tiers } => {
+                write!(f, "there is no tier {tier}; use 0 to {}", tiers.saturating_sub(1))
+            }
+            Self::DoesNotFit { state_bits } => write!(
+                f,
+                "the quota does not fit in the {state_bits} bits that a key's state has here; use a \
+                 smaller burst or limit, or name one like it as headroom where Tiers are built",
+            ),
+            Self::AtLimit { policy } => write!(
+                f,
+                "a limit that changes cannot say what happens at the limit of {policy}; leave out soft, \
+                 count-denied and penalty",
+            ),
+            Self::Busy => f.write_str("another change of quota is under way; try again after it"),
+            Self::NoCell => f.write_str("the table is full of live keys; the key stays in its tier"),
+        }
+    }
+}
+
+impl std::error::Error for ChangeError {}
+
+/// The policy, if it says nothing of its limit.
+pub(crate) fn plain(policy: Policy) -> Result<Policy, ChangeError> {
+    if policy.at_limit() == AtLimit::default() {
+        Ok(policy)
+    } else {
+        Err(ChangeError::AtLimit { policy })
+    }
+}

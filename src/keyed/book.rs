@@ -1,0 +1,263 @@
+//! [`Book`]: the quotas of a table whose words say, each by its index, which of them they are counted in.
+//!
+//! A *tier* is what a caller names; an *index* is where a quota's numbers stand. A change of a tier's quota
+//! takes an index that no word carries, writes the new numbers there, and only then turns the tier to
+//! it. So the numbers under an index that a word carries never change, and whoever reads a word and
+//! then its numbers has one quota, whole.
+//!
+//! # Who may read what is being written
+//! Only who holds a word that is gone. Words are written `Release` and loaded `Acquire` (`shard.rs`), and who
+//! writes one has read its index's numbers before: so who reads it sees them, too. An index is written again
+//! only after every word with it has been replaced. So who meets numbers in the making has an old word
+//! in hand; each entry has a version, odd while it is written, by which he notices, and he looks for the key
+//! again. And who read old numbers to the end has an exchange before him that will fail, or looks
+//! at the word a second time: see `price.rs`.
+//!
+//! # When an index is free again
+//! At the end of the change that retired it. That change replaces every word with the old index itself,
+//! and vacates every claim, before it returns. None can come back: a charge replaces the exact word that
+//! it read, and an install reads its tier's index after its claim, with a fence between, as the change
+//! has a fence between the turn to the new index and the look at the cells. So either the install sees
+//! the new index or the change sees the claim. The design waits a whole horizon of the old quota
+//! besides; that is needed where words are re-based only when they are touched, and here none is left.
+//! One change at a time: who comes second is told so, and nobody waits.
+
+use crate::sync::{AtomicU64, Fault, Ordering, planted};
+
+use super::layout::{Coded, Layout, Shared};
+
+/// Quotas that a table may have at the same time.
+pub(super) const TIERS_MAX: usize = 16;
+
+/// An index is taken again after so many changes at the earliest. The fewest where loom explores them.
+const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
+
+/// As many indices as tiers again, so that a change finds a free one.
+fn indices_for(tiers: usize) -> usize {
+    (2 * tiers).max(INDICES_MIN).next_power_of_two()
+}
+
+/// The bits of an index in a table of so many tiers.
+pub(super) fn index_bits_for(tiers: usize) -> u32 {
+    indices_for(tiers).ilog2()
+}
+
+/// The quotas of a table.
+#[derive(Debug)]
+pub(super) struct Book {
+    shared: Shared,
+    entries: Box<[Entry]>,
+    /// Of each tier, the index of the quota in force.
+    turned_to: Box<[AtomicU64]>,
+    /// Whether somebody is changing a quota.
+    changing: AtomicU64,
+    /// The latest instant at which a quota was replaced. Only who changes looks at it.
+    latest_ns: AtomicU64,
+}
+
+/// What stands under one index.
+#[derive(Debug)]
+struct Entry {
+    /// Odd while the numbers are written.
+    version: AtomicU64,
+    numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
+    tier: AtomicU64,
+    /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
+    /// is in force.
+    retired: AtomicU64,
+}
+
+impl Entry {
+    fn vacant() -> Self {
+        let numbers = std::array::from_fn(|_| AtomicU64::new(0));
+        let [version, tier, retired] = [0, 0, 0].map(AtomicU64::new);
+        Self { version, numbers, tier, retired }
+    }
+}
+
+/// A quota, and the index that its words carry, as it stands in them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    pub(super) layout: Layout,
+    pub(super) mark: u64,
+}
+
+/// What the book says of a word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Page {
+    /// Its quota is in force.
+    InForce(Lane),
+    /// Its quota was replaced at this instant.
+    Retired { old: Layout, at_ns: u64, new: Lane },
+}
+
+impl Book {
+    /// A book of tiers whose quotas divide words like this: at least one, at most [`TIERS_MAX`].
+    pub(super) fn new(shared: Shared, layouts: &[Layout]) -> Option<Self> {
+        let entries = (0..indices_for(layouts.len())).map(|_| Entry::vacant()).collect();
+        let turned_to = (0..layouts.len()).map(|index| AtomicU64::new(index as u64)).collect();
+        let [changing, latest_ns] = [0, 0].map(AtomicU64::new);
+        let book = Self { shared, entries, turned_to, changing, latest_ns };
+        for (tier, layout) in layouts.iter().enumerate() {
+            book.write(tier, tier, &Shared::code(layout)?);
+        }
+        Some(book)
+    }
+
+    pub(super) fn tiers(&self) -> usize {
+        self.turned_to.len()
+    }
+
+    pub(super) fn shared(&self) -> Shared {
+        self.shared
+    }
+
+    /// The quota in force for a tier. Tiers beyond the last have the last one's.
+    pub(super) fn in_force(&self, tier: usize) -> Lane {
+        let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
+        loop {
+            // Acquire: pairs with the Release of `turn`, after the numbers were written.
+            let index = index_of(turned_to.load(Ordering::Acquire));
+            if let Some((layout, _)) = self.read(index) {
+                return self.lane(layout, index);
+            }
+            // Its numbers are being written: so the tier has been turned to another meanwhile. Lock-free:
+            // a whole change has ended since.
+        }
+    }
+
+    /// What is said of a live word; `None` if the word is gone.
+    pub(super) fn page(&self, word: u64) -> Option<Page> {
+        let index = self.index(word);
+        let (layout, tier) = self.read(index)?;
+        // Acquire: pairs with the Release of `retire`: who sees a quota retired sees its tier turned.
+        match self.entries[index].retired.load(Ordering::Acquire) {
+            0 => Some(Page::InForce(self.lane(layout, index))),
+            retired => {
+                let new = self.in_force(tier);
+                Some(Page::Retired { old: layout, at_ns: retired - 1, new })
+            }
+        }
+    }
+
+    /// Whether a live word carries this index.
+    pub(super) fn has_index(&self, word: u64, index: usize) -> bool {
+        self.index(word) == index
+    }
+
+    /// Whether some tier is turned to the index of a live word. No step of a model.
+    #[cfg(loom)]
+    pub(super) fn is_in_force(&self, word: u64) -> bool {
+        self.turned_to.iter().any(|index| index_of(index.newest()) == self.index(word))
+    }
+
+    fn index(&self, word: u64) -> usize {
+        index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
+    }
+
+    fn lane(&self, layout: Layout, index: usize) -> Lane {
+        Lane { layout, mark: (index as u64) << self.shared.index_shift() }
+    }
+
+    /// The numbers of an index and whose they are, or `None` while they are written.
+    ///
+    /// Acquire throughout: whoever loads one number of a newer version then also sees the version odd, or
+    /// newer, at the end. And he sees what came before it: the word replaced, or the tier turned, that led
+    /// him here. So he comes here once in vain for each change, and never waits for one.
+    fn read(&self, index: usize) -> Option<(Layout, usize)> {
+        let entry = &self.entries[index];
+        let before = entry.version.load(Ordering::Acquire);
+        let code = std::array::from_fn(|n| entry.numbers[n].load(Ordering::Acquire));
+        let tier = index_of(entry.tier.load(Ordering::Acquire));
+        let whole = before.is_multiple_of(2) && entry.version.load(Ordering::Acquire) == before;
+        (whole || planted(Fault::QuotaReadTorn)).then(|| (self.shared.of_code(code), tier))
+    }
+
+    /// Writes the numbers of an index that no word carries. Only who builds or changes does.
+    fn write(&self, index: usize, tier: usize, code: &Coded) {
+        let entry = &self.entries[index];
+        // Relaxed: only who changes writes it, and one change comes after the other.
+        let version = entry.version.load(Ordering::Relaxed);
+        if !planted(Fault::QuotaWrittenInPlace) {
+            // Release: who sees it sees the word gone, or the tier turned, for which it is written.
+            entry.version.store(version + 1, Ordering::Release);
+        }
+        // Release: who sees one of them sees the odd version, too.
+        for (number, &value) in entry.numbers.iter().zip(code) {
+            number.store(value, Ordering::Release);
+        }
+        entry.tier.store(tier as u64, Ordering::Release);
+        entry.retired.store(0, Ordering::Release);
+        let step = if planted(Fault::QuotaWrittenInPlace) { 0 } else { 2 };
+        entry.version.store(version + step, Ordering::Release);
+    }
+
+    /// The right to change a quota, unless somebody has it.
+    pub(super) fn begin(&self) -> Option<Changing<'_>> {
+        // Acquire: pairs with the Release of the one who had it before.
+        let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        mine.is_ok().then_some(Changing { book: self })
+    }
+}
+
+/// The right to change a quota. Ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Changing<'a> {
+    book: &'a Book,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        // Release: who changes next sees all that was written.
+        self.book.changing.store(0, Ordering::Release);
+    }
+}
+
+impl Changing<'_> {
+    /// When a change at `now` takes place: not before the one before it.
+    pub(super) fn instant(&self, now_ns: u64) -> u64 {
+        // Relaxed, both: the right to change orders them.
+        let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 1);
+        self.book.latest_ns.store(at_ns, Ordering::Relaxed);
+        at_ns
+    }
+
+    /// Turns a tier to a quota of these numbers at [`Self::instant`], and gives the index that is retired by
+    /// it: no word may carry that any more before the right ends.
+    pub(super) fn turn(&self, tier: usize, code: &Coded, at_ns: u64) -> usize {
+        let book = self.book;
+        let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
+        let new = self.free_index(old);
+        if planted(Fault::QuotaWrittenInPlace) {
+            book.write(old, tier, code);
+            return old;
+        }
+        book.write(new, tier, code);
+        // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
+        book.turned_to[tier].store(new as u64, Ordering::Release);
+        // And so are old ones from here on.
+        book.entries[old].retired.store(at_ns + 1, Ordering::Release);
+        old
+    }
+
+    /// An index that no tier is turned to, and so no word carries; after the retired one, in turn, so that
+    /// one that was retired just now comes last.
+    fn free_index(&self, after: usize) -> usize {
+        let count = self.book.entries.len();
+        let in_use = |index: &usize| {
+            let indices = self.book.turned_to.iter();
+            indices.map(|index| index_of(index.load(Ordering::Relaxed))).any(|used| used == *index)
+        };
+        // There are twice as many indices as tiers.
+        (after + 1..after + count).map(|index| index % count).find(|i| !in_use(i)).unwrap_or(after)
+    }
+}
+
+/// An index as it is kept in an atomic.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "indices are small; of a word, its low bits are"
+)]
+fn index_of(bits: u64) -> usize {
+    bits as usize
+}

@@ -1,0 +1,297 @@
+//! One division of words for several quotas.
+//!
+//! ```text
+//! live     [0 | tag | index | time | counts]
+//! ```
+//!
+//! All words of the table have the same tag and an index as wide; the index names the quota, and each
+//! quota divides what is left, the *state*, between its time and its counts as it needs. The epoch is
+//! one for all, too, since a shard has one floor: so a quota fits if its times can be told apart over
+//! three epochs and its own reach (the module above says why).
+//!
+//! # Headroom
+//! The tag takes 32 bits if all quotas fit beside that, and the state everything else: what no quota
+//! needs now is room for later ones. Else the tag is as wide as the quotas leave it. The epoch is at least
+//! as long as the slowest quota needs, an eighth of the longest time for which a key of its may stay
+//! live: an advance of the floor past everything that lives takes ten steps at most. A longer epoch is
+//! room for slower quotas, a shorter one for faster ones. So of the doublings that would fit half are
+//! taken, and more if it is not a minute then.
+
+use super::{
+    Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout, QUANTA, SLACK,
+    TAG_BITS_ENOUGH, TAG_BITS_MIN,
+};
+use crate::algorithm::{Answers, CODE_WORDS, Decides, Kernel, Rules};
+use crate::clock::LATEST_NS;
+use crate::error::BuildError;
+use crate::policy::{Fineness, POWERS_OF_TEN, Policy};
+
+/// Epochs in the longest time for which a key may stay live: an advance gives up after 12 steps.
+const EPOCHS_IN_HORIZON: u128 = 8;
+
+/// The words of a [`Layout`] that is kept in atomics.
+pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
+
+/// What all quotas of a table share.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct Shared {
+    index_bits: u32,
+    tag_bits: u32,
+    /// In granules.
+    epoch: u64,
+}
+
+/// A layout in numbers, without what is shared.
+pub(in crate::keyed) type Coded = [u64; CODED_WORDS];
+
+impl Shared {
+    /// The division that all these quotas fit in, with so many bits for the index.
+    pub(in crate::keyed) fn plan(policies: &[Policy], index_bits: u32) -> Result<Self, BuildError> {
+        let slowest = policies.iter().map(epoch_for).max().unwrap_or(0);
+        let epoch_min = slowest.max(EPOCH_GRANULES_MIN);
+        let with = |tag_bits, epoch| Self { index_bits, tag_bits, epoch };
+        let fits = |shared: &Self| policies.iter().all(|policy| shared.layout(policy).is_some());
+        let fits_beside_tag = |epoch: &u64| fits(&with(TAG_BITS_ENOUGH, *epoch));
+        let longer = (1..i64::BITS).map_while(|n| epoch_min.checked_mul(1 << n));
+        let doublings = longer.take_while(fits_beside_tag).count();
+        let middle = epoch_min.saturating_mul(1 << (doublings / 2));
+        let minute = Some(middle.max(EPOCH_GRANULES_ENOUGH)).filter(fits_beside_tag);
+        let epoch = minute.unwrap_or(middle);
+        let found =
+            (TAG_BITS_MIN..=TAG_BITS_ENOUGH).rev().map(|tag_bits| with(tag_bits, epoch)).find(fits);
+        found.ok_or_else(|| {
+            let widest = |tag_bits: &u32| fits(&with(*tag_bits, epoch));
+            let tag_bits = (0..TAG_BITS_MIN).rev().find(widest).unwrap_or(0);
+            BuildError::TagTooNarrow { state_bits: 63 - tag_bits, tag_bits }
+        })
+    }
+
+    /// The bits of a word's state, the index among them.
+    fn state_bits(self) -> u32 {
+        63 - self.tag_bits
+    }
+
+    /// By how much an index is shifted in a word.
+    pub(in crate::keyed) fn index_shift(self) -> u32 {
+        self.state_bits() - self.index_bits
+    }
+
+    /// How a quota divides its words, counting as finely as it can; `None` if it does not fit.
+    pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
+        let demands = (0..).map_while(|choice| Demand::of(policy, choice));
+        demands.filter_map(|demand| self.fitting(demand.ok()?)).next()
+    }
+
+    fn fitting(self, demand: Demand) -> Option<Layout> {
+        let Demand { count_bits, unit_ns, before, ahead, .. } = demand;
+        let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits >= 4)?;
+        // One granule more, since an instant is compared with the floor in whole granules.
+        let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
+        let epoch_units = epoch_ns.checked_mul(unit_ns.1)?.div_ceil(unit_ns.0);
+        let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
+        let fits = epoch_units.checked_mul(3)?.checked_add(reach)? <= 1 << time_bits;
+        let horizon = u128::from(before.max(ahead));
+        if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
+            return None;
+        }
+        let epoch_units = u64::try_from(epoch_units).ok()?;
+        let (count_bits, time_bits) =
+            (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
+        let back = 2 * epoch_units + before + 2;
+        let bare = self.bare();
+        let time_mask = (1 << time_bits) - 1;
+        let kernel = demand.kernel;
+        Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..bare })
+    }
+
+    /// For one limit in a word of its own: no tag, no floor, and times that never wrap.
+    pub(in crate::keyed) fn alone(index_bits: u32) -> Self {
+        Self { index_bits, tag_bits: 0, epoch: u64::MAX }
+    }
+
+    /// How a quota divides a word of its own; `None` if it does not fit.
+    ///
+    /// Times stay in the lower quarter of the field until the latest of the clock, and what is charged ahead
+    /// stays within another: so how far a time lies ahead of now, or behind, is read without doubt.
+    pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
+        let (mut kernels, count_bits) = alone(policy);
+        let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits > 4)?;
+        let quarter = 1_u64 << (time_bits - 2);
+        let fits = |kernel: &Kernel| {
+            let burst = if let Kernel::Gcra(gcra) = kernel { gcra.burst_ticks() } else { 0 };
+            kernel.moment(LATEST_NS).unit < quarter - SLACK && burst <= quarter / 2
+        };
+        let kernel = kernels.find(fits)?;
+        let bare = self.bare();
+        let (time_mask, back, ahead) = ((1 << time_bits) - 1, 2 * quarter, quarter);
+        let (count_bits, time_bits) =
+            (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
+        Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, ..bare })
+    }
+
+    /// What is the same in every layout of the table: enough for who looks only for tags.
+    ///
+    /// Its arithmetic is none. That of a word is found by the word's index.
+    pub(in crate::keyed) fn bare(self) -> Layout {
+        let nothing = Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
+        let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
+        Layout {
+            kernel: Kernel::Log(nothing),
+            rules: Rules::default(),
+            count_bits: 0,
+            time_bits: 0,
+            state_bits: narrow(self.state_bits()),
+            tag_bits: narrow(self.tag_bits),
+            time_mask: 0,
+            words_per_tag: 1 << self.state_bits(),
+            back: 0,
+            ahead: 0,
+            epoch_units: 0,
+            epoch: self.epoch,
+        }
+    }
+
+    /// A layout of this table in numbers; `None` if its algorithm has none.
+    pub(in crate::keyed) fn code(layout: &Layout) -> Option<Coded> {
+        let [small, length, limit, fine] = layout.kernel.code()?;
+        let bits = u64::from(layout.count_bits) | u64::from(layout.time_bits) << 8;
+        let Layout { back, ahead, epoch_units, .. } = *layout;
+        Some([small, length, limit, fine, bits, back, ahead, epoch_units])
+    }
+
+    /// The layout of numbers that [`Self::code`] gave.
+    pub(in crate::keyed) fn of_code(self, code: Coded) -> Layout {
+        let [small, length, limit, fine, bits, back, ahead, epoch_units] = code;
+        let [count_bits, time_bits, ..] = bits.to_le_bytes();
+        let time_mask = (1_u64 << (time_bits % 64)) - 1;
+        let kernel = Kernel::of_code([small, length, limit, fine]);
+        Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..self.bare() }
+    }
+}
+
+/// The shortest epoch, in granules, in which a quota's keys can be forgotten in a few steps.
+fn epoch_for(policy: &Policy) -> u64 {
+    let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
+    let epochs = demands.map(|Demand { unit_ns, before, ahead, .. }| {
+        let horizon_ns = u128::from(before.max(ahead)) * unit_ns.0 / unit_ns.1;
+        (horizon_ns / EPOCHS_IN_HORIZON) >> GRANULE_BITS
+    });
+    epochs.map(|granules| u64::try_from(granules).unwrap_or(u64::MAX)).min().unwrap_or(u64::MAX)
+}
+
+/// The arithmetic of a policy in a word of its own, the finest first, and the bits of its counts.
+fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
+    let (kernel, fields, _) = policy.compile();
+    let window_ns = policy.quota().period_ns();
+    // Ticks twice as long each time, quanta ten times: as long as one unit is a tick, a window 2^12 quanta.
+    let (ticks, quanta) = match kernel {
+        Kernel::Gcra(_) => (policy.quota().unit_bits().map_or(0, |bits| bits + 1), 0),
+        Kernel::FromFirst(_) => (0, POWERS_OF_TEN.len()),
+        _ => (0, 0),
+    };
+    let fineness =
+        |unit_bits, quantum_ns| {
+            let end_quantum_ns = 1; // of penalties, of which there are none
+            policy.kernel(Fineness { unit_bits, quantum_ns, ranked: false, end_quantum_ns })
+        };
+    let ticks = (0..ticks).rev().map(move |unit_bits| (unit_bits, 1));
+    let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
+    let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
+    let coarser: Vec<Kernel> =
+        ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns)).collect();
+    (std::iter::once(kernel).chain(coarser), fields.count_bits.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Held, Moment};
+
+    fn policies(texts: &[&str]) -> Vec<Policy> {
+        texts.iter().map(|text| text.parse().expect("a policy")).collect()
+    }
+
+    const MIXED: [&str; 5] = [
+        "gcra 10/s burst 50",
+        "gcra 100/m",
+        "fixed-window 100/m",
+        "sliding-window 100/m",
+        "fixed-window 30/10s from-first",
+    ];
+
+    #[test]
+    fn one_plan_holds_all_and_every_layout_is_read_back_from_its_numbers() {
+        let policies = policies(&MIXED);
+        let shared = Shared::plan(&policies, 3).expect("a plan");
+        for policy in &policies {
+            let layout = shared.layout(policy).expect("planned");
+            let code = Shared::code(&layout).expect("numbers");
+            assert_eq!(format!("{:?}", shared.of_code(code)), format!("{layout:?}"), "{policy}");
+            assert_eq!((layout.tag_bits, layout.state_bits()), (32, 31));
+            assert_eq!(layout.time_bits + layout.count_bits, 28);
+            assert_eq!(layout.epoch, shared.epoch);
+        }
+    }
+
+    #[test]
+    fn a_word_read_near_its_floor_names_one_instant_and_its_index() {
+        let policies = policies(&MIXED);
+        let shared = Shared::plan(&policies, 3).expect("a plan");
+        for policy in &policies {
+            let layout = shared.layout(policy).expect("planned");
+            let epoch = layout.epoch_units;
+            for unit in [3 * epoch, 1 << 40] {
+                let moment = Moment { unit, into_ns: 0 };
+                let farthest = epoch + layout.ahead.min(1 << 20);
+                for (ahead, behind) in [(0, 0), (1, 0), (farthest, 0), (0, 1), (0, 2 * epoch)] {
+                    let held = Held { ahead, behind, counts: 0 };
+                    let tag = 9 << layout.state_bits() | 5 << shared.index_shift();
+                    let word = layout.live(tag, held, &layout.kernel, moment);
+                    assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{policy}");
+                    assert_eq!(word >> shared.index_shift(), 9 << 3 | 5);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn spare_room_goes_to_slower_and_faster_quotas_alike() {
+        let now = policies(&["gcra 60/m"]);
+        let shared = Shared::plan(&now, 2).expect("a plan");
+        let fits = |text: &str| shared.layout(&text.parse().expect("a policy")).is_some();
+        for text in ["gcra 60/h", "gcra 100/s", "gcra 1/m", "gcra 60/m burst 1000"] {
+            assert!(fits(text), "{text}");
+        }
+        for text in ["gcra 1000/d", "gcra 10000/s", "gcra 60/m burst 100000"] {
+            assert!(!fits(text), "{text}");
+            let both = policies(&["gcra 60/m", text]);
+            assert!(Shared::plan(&both, 2).is_ok(), "{text} as headroom");
+        }
+    }
+
+    #[test]
+    fn a_word_of_its_own_holds_coarser_ticks_and_quanta_where_finer_do_not_fit() {
+        let shared = Shared::alone(2);
+        for text in [
+            "gcra 1/s burst 1000000",
+            "gcra 100000000/s",
+            "fixed-window 100/m",
+            "fixed-window 10/30s from-first",
+            "sliding-window 100/m",
+            "segmented-window 20/m x4",
+        ] {
+            let policy: Policy = text.parse().expect("a policy");
+            let layout = shared.layout_alone(&policy).expect("it fits");
+            for now_ns in [0, 1 << 50, LATEST_NS] {
+                let moment = layout.kernel.moment(now_ns);
+                for (ahead, behind) in [(0, 0), (layout.ahead, 0), (0, moment.unit)] {
+                    let held = Held { ahead, behind, counts: 0 };
+                    let word = layout.live(3 << 61, held, &layout.kernel, moment);
+                    assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{text}");
+                    assert_eq!(word >> 61, 3);
+                }
+            }
+        }
+        assert!(shared.layout_alone(&"gcra 1000000000/s".parse().expect("a policy")).is_none());
+    }
+}

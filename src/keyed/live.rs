@@ -1,0 +1,539 @@
+//! [`LiveLimiter`]: one limit whose quota can be changed while others decide.
+//!
+//! The word says by an index which quota it is counted in, as the words of a table of tiers do, and the
+//! quotas stand in the same kind of book (`book.rs`). It has a word of its own, so there is no tag and no
+//! floor, and its time never wraps.
+//!
+//! # Why this is no property of every limiter
+//! A decision of a plain [`Limiter`](crate::Limiter) takes some forty instructions, and knows its numbers
+//! before it has seen the word. Here it must see the word, then find its numbers, and look at the word again: ten
+//! loads more, and the bits of the index are missing in the time. Whoever does not need it should not pay
+//! for it.
+//!
+//! # Orderings
+//! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: whoever sees a word with
+//! an index must see the numbers under that index.
+
+use crossbeam_utils::CachePadded;
+use std::time::Duration;
+
+use crate::acquire::Wait;
+use crate::algorithm::{Change, Decides, Held, Kernel};
+use crate::change::{ChangeError, plain};
+use crate::clock::{Clock, LATEST_NS, Timestamp};
+use crate::decision::{Decision, Denial, Permit, Verdict, View};
+use crate::policy::Policy;
+use crate::refund::Found;
+use crate::reservation::Reservation;
+use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::verb::{Verb, Verbs, Wish};
+
+use super::book::{Book, Page, index_bits_for};
+use super::layout::{Layout, Shared};
+
+/// One limit shared by all threads, as [`Limiter`](crate::Limiter) is, whose quota can be changed.
+///
+/// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
+/// spent across a change: see [`set_quota`](LiveLimiter::set_quota). It costs a decision a few
+/// nanoseconds, and the time is kept in 61 bits: a tick is at most 15 ns, and more than 140 million units per
+/// second do not fit. ([`Limiter`](crate::Limiter): 1 ns, and 2.2 billion.)
+///
+/// ```
+/// use tollgate::{LiveLimiter, Quota};
+/// let limiter = LiveLimiter::new(Quota::per_hour(100))?;
+/// assert!(limiter.check(70).is_allowed());
+/// limiter.set_quota(Quota::per_hour(80))?;
+/// assert_eq!(limiter.peek(1).remaining(), 10);
+/// # Ok::<(), tollgate::ChangeError>(())
+/// ```
+#[derive(Debug)]
+pub struct LiveLimiter {
+    word: CachePadded<AtomicU64>,
+    book: Book,
+    clock: Clock,
+}
+
+/// A word, and what it holds under the quota in force, seen from `at_ns`.
+#[derive(Clone, Copy)]
+struct Read {
+    word: u64,
+    layout: Layout,
+    mark: u64,
+    held: Held,
+    at_ns: u64,
+}
+
+impl Read {
+    fn kernel(&self) -> &Kernel {
+        &self.layout.kernel
+    }
+
+    /// The word that holds this instead.
+    fn with(&self, held: Held) -> u64 {
+        self.layout.live(self.mark, held, self.kernel(), self.kernel().moment(self.at_ns))
+    }
+}
+
+impl LiveLimiter {
+    /// A limiter with the machine's fastest clock.
+    ///
+    /// # Errors
+    /// The policy does not fit beside the index that says which quota a word is counted in.
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Policy};
+    /// let limiter = LiveLimiter::new("fixed-window 100/m".parse::<Policy>()?)?;
+    /// assert!(limiter.check(1).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(policy: impl Into<Policy>) -> Result<Self, ChangeError> {
+        Self::with_clock(policy, Clock::monotonic())
+    }
+
+    /// A limiter with a clock of your choice.
+    ///
+    /// # Errors
+    /// As [`new`](LiveLimiter::new).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, ManualClock, Quota};
+    /// let limiter = LiveLimiter::with_clock(Quota::per_second(5), ManualClock::new())?;
+    /// assert!(limiter.check(5).is_allowed());
+    /// assert!(!limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn with_clock(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+    ) -> Result<Self, ChangeError> {
+        let shared = Shared::alone(index_bits_for(1));
+        let policy = plain(policy.into())?;
+        let layout = shared.layout_alone(&policy);
+        let book = layout.and_then(|layout| Book::new(shared, &[layout]));
+        let state_bits = shared.index_shift();
+        let book = book.ok_or(ChangeError::DoesNotFit { state_bits })?;
+        // Of the first quota, at time 0, nothing spent.
+        Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book, clock: clock.into() })
+    }
+
+    /// What the limiter's clock reads.
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_second(5))?;
+    /// assert!(limiter.check_at(1, limiter.now()).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// As [`Limiter::check`](crate::Limiter::check).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
+    /// assert!(limiter.check(2).is_allowed());
+    /// assert!(!limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn check(&self, cost: u64) -> Decision {
+        self.check_at(cost, self.now())
+    }
+
+    /// As [`Limiter::check_at`](crate::Limiter::check_at).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_minute(1))?;
+    /// let at = |second| limiter.check_at(1, Timestamp::from_secs(second)).is_allowed();
+    /// assert_eq!([at(0), at(59), at(60)], [true, false, true]);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
+        self.decide(Verb::Check, cost, now, cost > 0)
+    }
+
+    /// As [`Limiter::peek`](crate::Limiter::peek).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// assert_eq!(LiveLimiter::new(Quota::per_hour(2))?.peek(1).remaining(), 2);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn peek(&self, cost: u64) -> Decision {
+        self.peek_at(cost, self.now())
+    }
+
+    /// As [`Limiter::peek_at`](crate::Limiter::peek_at).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
+    /// assert!(limiter.peek_at(2, Timestamp::from_secs(7)).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
+        self.decide(Verb::Check, cost, now, false)
+    }
+
+    /// As [`Limiter::take_up_to`](crate::Limiter::take_up_to).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
+    /// assert_eq!(limiter.take_up_to(9).into_result().map(|permit| permit.cost()), Ok(5));
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn take_up_to(&self, cost: u64) -> Decision {
+        self.take_up_to_at(cost, self.now())
+    }
+
+    /// As [`Limiter::take_up_to_at`](crate::Limiter::take_up_to_at).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
+    /// assert!(limiter.take_up_to_at(9, Timestamp::from_secs(7)).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn take_up_to_at(&self, cost: u64, now: Timestamp) -> Decision {
+        self.decide(Verb::UpTo, cost, now, cost > 0)
+    }
+
+    /// As [`Limiter::charge`](crate::Limiter::charge).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
+    /// assert_eq!(limiter.charge(40), 0);
+    /// assert!(!limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge(&self, cost: u64) -> u64 {
+        self.charge_at(cost, self.now())
+    }
+
+    /// As [`Limiter::charge_at`](crate::Limiter::charge_at).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
+    /// assert_eq!(limiter.charge_at(40, Timestamp::from_secs(7)), 0);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge_at(&self, cost: u64, now: Timestamp) -> u64 {
+        super::verbs::uncharged(cost, self.decide(Verb::Charge, cost, now, cost > 0))
+    }
+
+    /// As [`Limiter::refund`](crate::Limiter::refund). A permit of before a change gives nothing back.
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, ManualClock, Quota};
+    /// let limiter = LiveLimiter::with_clock(Quota::per_hour(5), ManualClock::new())?;
+    /// let permit = limiter.check(5).into_result().expect("the first");
+    /// assert_eq!(limiter.refund(permit), 5);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn refund(&self, permit: Permit) -> u64 {
+        permit.charge().map_or(0, |charge| self.give_back(charge, || self.now()))
+    }
+
+    /// As [`Limiter::refund_at`](crate::Limiter::refund_at).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
+    /// let now = Timestamp::from_secs(7);
+    /// let permit = limiter.check_at(5, now).into_result().expect("the first");
+    /// assert_eq!(limiter.refund_at(permit, now), 5);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn refund_at(&self, permit: Permit, now: Timestamp) -> u64 {
+        permit.charge().map_or(0, |charge| self.give_back(charge, || now))
+    }
+
+    /// As [`Limiter::reserve`](crate::Limiter::reserve). A change of quota that cuts the debt lets places that
+    /// were reserved before it and others after it overlap, by what was cut.
+    ///
+    /// # Errors
+    /// The denial.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{LiveLimiter, ManualClock, Quota};
+    /// let limiter = LiveLimiter::with_clock(Quota::per_second(2), ManualClock::new())?;
+    /// assert!(limiter.check(2).is_allowed());
+    /// let place = limiter.reserve(1, Duration::from_secs(1)).expect("in half a second");
+    /// assert_eq!(place.wait(), Duration::from_millis(500));
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.reserve_at(cost, max_wait, self.now())
+    }
+
+    /// As [`Limiter::reserve_at`](crate::Limiter::reserve_at).
+    ///
+    /// # Errors
+    /// The denial.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_second(2))?;
+    /// assert!(limiter.reserve_at(2, Duration::ZERO, Timestamp::from_secs(7)).is_ok());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn reserve_at(
+        &self,
+        cost: u64,
+        max_wait: Duration,
+        now: Timestamp,
+    ) -> Result<Reservation, Denial> {
+        let decision = self.decide(Wait::at_most(max_wait).verb(), cost, now, cost > 0);
+        decision.into_result().map(Reservation::new)
+    }
+
+    /// As [`Limiter::cancel`](crate::Limiter::cancel). Not after the quota has changed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
+    /// let place = limiter.reserve(2, Duration::ZERO).expect("the first");
+    /// assert!(limiter.cancel(place));
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn cancel(&self, reservation: Reservation) -> bool {
+        self.cancel_at(reservation, self.now())
+    }
+
+    /// As [`Limiter::cancel_at`](crate::Limiter::cancel_at).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
+    /// let now = Timestamp::from_secs(7);
+    /// let place = limiter.reserve_at(2, Duration::ZERO, now).expect("the first");
+    /// assert!(limiter.cancel_at(place, now));
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
+    pub fn cancel_at(&self, reservation: Reservation, now: Timestamp) -> bool {
+        let Some(charge) = reservation.permit().charge() else { return false };
+        loop {
+            let read = self.read(now);
+            let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
+            if *read.kernel() != charge.kernel || read.word != left {
+                return false;
+            }
+            if self.replace(&read, read.with(read.kernel().undone(read.held, charge).0)) {
+                return true;
+            }
+        }
+    }
+
+    /// As [`Limiter::reset`](crate::Limiter::reset).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(1))?;
+    /// assert!(limiter.check(1).is_allowed());
+    /// limiter.reset();
+    /// assert!(limiter.check(1).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn reset(&self) {
+        self.reset_at(self.now());
+    }
+
+    /// As [`Limiter::reset_at`](crate::Limiter::reset_at).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_hour(1))?;
+    /// let now = Timestamp::from_secs(7);
+    /// assert!(limiter.check_at(1, now).is_allowed());
+    /// limiter.reset_at(now);
+    /// assert!(limiter.check_at(1, now).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn reset_at(&self, now: Timestamp) {
+        loop {
+            let read = self.read(now);
+            if self.replace(&read, read.with(Held::IDLE)) {
+                return;
+            }
+        }
+    }
+
+    /// Changes the quota. Decisions that begin after this has returned use the new one; one that is under
+    /// way uses the one or the other, whole.
+    ///
+    /// What was spent stays spent, and the bound across the change is that of
+    /// [`Tier::set_quota`](crate::Tier::set_quota): the larger of the two bursts, once, and what each rate
+    /// gives in its own time.
+    ///
+    /// # Errors
+    /// The quota does not fit in the word; another change is under way. Nothing has changed then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{LiveLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = LiveLimiter::with_clock(Quota::per_second(10).burst(100), clock.clone())?;
+    /// assert!(limiter.check(100).is_allowed());
+    /// clock.advance(Duration::from_secs(2));
+    /// // 80 are owed, and 20 of them more than the new burst.
+    /// limiter.set_quota(Quota::per_second(1).burst(60))?;
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(limiter.peek(1).remaining(), 5);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
+        self.set_quota_at(policy, self.now())
+    }
+
+    /// [`set_quota`](LiveLimiter::set_quota) at a time of the caller's. A time before that of the last change
+    /// counts as that.
+    ///
+    /// # Errors
+    /// As [`set_quota`](LiveLimiter::set_quota).
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota, Timestamp};
+    /// let limiter = LiveLimiter::new(Quota::per_second(1).burst(10))?;
+    /// let at = Timestamp::from_secs;
+    /// assert!(limiter.check_at(10, at(100)).is_allowed());
+    /// limiter.set_quota_at(Quota::per_minute(1).burst(30), at(104))?;
+    /// assert_eq!(limiter.peek_at(1, at(164)).remaining(), 25);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn set_quota_at(
+        &self,
+        policy: impl Into<Policy>,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
+        let (shared, policy) = (self.book.shared(), plain(policy.into())?);
+        let code = shared.layout_alone(&policy).as_ref().and_then(Shared::code);
+        let state_bits = shared.index_shift();
+        let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let changing = self.book.begin().ok_or(ChangeError::Busy)?;
+        let at_ns = changing.instant(now.as_nanos().min(LATEST_NS));
+        let retired = changing.turn(0, &code, at_ns);
+        loop {
+            let read = self.read(Timestamp::from_nanos(at_ns));
+            let is_left = self.book.has_index(read.word, retired) && !planted(Fault::OldTicksLeft);
+            if !is_left || self.replace(&read, read.with(read.held)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The word and what it holds under the quota in force, seen from `now`.
+    fn read(&self, now: Timestamp) -> Read {
+        // Past the latest time the clock stands still, so that no time can outgrow its word.
+        let at_ns = now.as_nanos().min(LATEST_NS);
+        let seen = |layout: &Layout, word| {
+            layout.unpack(word, &layout.kernel, layout.kernel.moment(at_ns))
+        };
+        loop {
+            // Acquire: see the header.
+            let word = self.word.load(Ordering::Acquire);
+            let read = self.book.page(word).map(|page| match page {
+                Page::InForce(lane) => {
+                    let held = seen(&lane.layout, word);
+                    Read { word, layout: lane.layout, mark: lane.mark, held, at_ns }
+                }
+                Page::Retired { old, at_ns: changed_ns, new } => {
+                    let change =
+                        Change { old: &old.kernel, new: &new.layout.kernel, at_ns: changed_ns };
+                    let held = change.rebased(seen(&old, word), at_ns);
+                    Read { word, layout: new.layout, mark: new.mark, held, at_ns }
+                }
+            });
+            // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced.
+            let stands = self.word.load(Ordering::Acquire) == word || planted(Fault::QuotaReadTorn);
+            if let (Some(read), true) = (read, stands) {
+                return read;
+            }
+        }
+    }
+
+    fn replace(&self, read: &Read, next: u64) -> bool {
+        // Release and Acquire: see the header. Relaxed on failure: the caller reads again.
+        self.word
+            .compare_exchange_weak(read.word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    fn decide(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        loop {
+            let read = self.read(now);
+            let Read { layout, held, at_ns, .. } = read;
+            let kernel = layout.kernel;
+            let wish = Wish { verb, cost, most: layout.ahead };
+            let answer = |verdict, held, cost| {
+                Decision::new(verdict, View::plain(kernel, held, at_ns, at_ns, cost))
+            };
+            let Some(next) = kernel.apply(wish, held, kernel.moment(at_ns), 0) else {
+                return answer(Verdict::Denied, held, wish.denied_cost());
+            };
+            if !charge || next.cost == 0 {
+                return answer(Verdict::Allowed, held, 0);
+            }
+            if self.replace(&read, read.with(next.held)) {
+                return answer(Verdict::Allowed, next.held, next.cost);
+            }
+        }
+    }
+
+    fn give_back(&self, charge: &View, now: impl Fn() -> Timestamp) -> u64 {
+        loop {
+            let first = self.read(Timestamp::default());
+            // Only now, after the word: see `Cell::give_back`.
+            let read = self.read(now());
+            if read.word != first.word {
+                continue;
+            }
+            let Read { held, at_ns, .. } = read;
+            let found = Found { held, at_ns, now_ns: at_ns };
+            let (next, units) = read.kernel().given_back(found, charge);
+            if next == held {
+                return 0;
+            }
+            if self.replace(&read, read.with(next)) {
+                return units;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quota;
+
+    #[test]
+    fn the_slowest_and_the_fastest_quota_count_to_the_end_of_time() {
+        for quota in [
+            Quota::per_second(2_000_000_000),
+            Quota::per_second(1).burst(1_000_000_000),
+            Quota::per_day(1),
+        ] {
+            let limit = quota.max_burst();
+            for now in [0, 1 << 40, LATEST_NS].map(Timestamp::from_nanos) {
+                let Ok(limiter) = LiveLimiter::new(quota) else {
+                    assert!(quota.count() > 100_000_000, "{quota} does not fit");
+                    continue;
+                };
+                assert!(limiter.check_at(limit, now).is_allowed(), "{quota} at {now:?}");
+                assert!(!limiter.check_at(limit, now).is_allowed(), "{quota} at {now:?}");
+            }
+        }
+    }
+}

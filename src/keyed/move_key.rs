@@ -1,0 +1,92 @@
+//! Moving what a key has spent from one tier to another.
+//!
+//! The debt is charged to the key's new identity first, and only then is the old word cleared, by a
+//! compare-and-swap from the exact word that was read. So at every moment the debt stands somewhere: a request
+//! that comes between the two may find it in both, never in neither. If somebody charges the old word
+//! meanwhile, what he has charged is moved after it.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::change::ChangeError;
+use crate::clock::Timestamp;
+use crate::sync::{Fault, planted};
+use crate::verb::Verb;
+
+use super::KeyedLimiter;
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// Moves what a key has spent from one tier to another, as when a customer's plan changes, and says
+    /// how many units that were. In its old tier the key is then as never used.
+    ///
+    /// The units are rounded up; what goes beyond what a word remembers, twice the new burst or the new
+    /// window's limit, is dropped. Requests of the key that go on in the old tier meanwhile are moved as long as
+    /// they come before the end of this call. Needs a cell for the key in its new tier.
+    ///
+    /// # Errors
+    /// No such tier; the table is full of live keys. Then the key has kept what it has spent.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
+    /// let tiers = Tiers::of(Quota::per_hour(10)).and(Quota::per_hour(100));
+    /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, ManualClock::new())?;
+    /// let [free, paid] = [limiter.tier(0)?, limiter.tier(1)?];
+    /// assert!(free.check("alice", 8).is_allowed());
+    /// assert_eq!(limiter.move_key("alice", 0, 1)?, 8);
+    /// assert_eq!(paid.peek("alice", 1).remaining(), 92);
+    /// assert_eq!(free.peek("alice", 1).remaining(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn move_key(&self, key: &K, from: usize, to: usize) -> Result<u64, ChangeError> {
+        self.move_key_at(key, from, to, self.clock.now())
+    }
+
+    /// [`move_key`](KeyedLimiter::move_key) at a time of the caller's.
+    ///
+    /// # Errors
+    /// As [`move_key`](KeyedLimiter::move_key).
+    ///
+    /// ```
+    /// use tollgate::{ChangeError, KeyedLimiter, Quota, Tiers, Timestamp};
+    /// let tiers = Tiers::of(Quota::per_minute(6)).and(Quota::per_minute(60));
+    /// let limiter: KeyedLimiter<str> = tiers.build(1_000)?;
+    /// let at = Timestamp::from_secs;
+    /// assert!(limiter.check_at("alice", 6, at(7)).is_allowed());
+    /// assert_eq!(limiter.move_key_at("alice", 0, 1, at(27))?, 4);
+    /// let error = limiter.move_key_at("alice", 1, 2, at(27));
+    /// assert_eq!(error, Err(ChangeError::NoSuchTier { tier: 2, tiers: 2 }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn move_key_at(
+        &self,
+        key: &K,
+        from: usize,
+        to: usize,
+        now: Timestamp,
+    ) -> Result<u64, ChangeError> {
+        let [from, to] = [self.tier(from)?.number(), self.tier(to)?.number()];
+        if from == to {
+            return Ok(0);
+        }
+        let old = self.find_in(key, from);
+        let second = self.hashers.second(old, self.table.shards());
+        let mut moved = 0;
+        // Lock-free: another turn means that somebody has changed the word.
+        loop {
+            let Some(spent) = self.table.spent(old, second, now.as_nanos()) else {
+                return Ok(moved);
+            };
+            let cleared = planted(Fault::MoveClearsFirst) && self.table.clear(&spent);
+            let more = spent.units.saturating_sub(moved);
+            if more > 0 {
+                let charged = self.wish_in((key, to), Verb::Charge, more, Some(now));
+                if !charged.is_allowed() {
+                    return Err(ChangeError::NoCell);
+                }
+                moved += more;
+            }
+            if cleared || self.table.clear(&spent) {
+                return Ok(moved);
+            }
+        }
+    }
+}

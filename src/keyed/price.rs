@@ -1,0 +1,388 @@
+//! Reading words whose quota is found by their index, and re-basing those whose quota has been replaced.
+//!
+//! A word whose quota has been replaced is *re-based* when it is touched: read in its old ticks at the
+//! shard's floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's. Forward
+//! only: the word's own index says which quota it is counted in, and the numbers are read after it.
+//!
+//! Two others re-base what nobody touches, each by a compare-and-swap from the exact word: the change itself,
+//! which goes through the whole table before it returns; and a sweep of a shard's floor, should the floor
+//! move on before the change has come by. So a floor above the change stands over no word in old ticks,
+//! and old ticks need not be told apart for longer than an epoch.
+//!
+//! # A word and its numbers
+//! They are two readings. Who writes has the exact word confirmed by the exchange. Who only answers looks at
+//! the word once more after its numbers: as long as it stands, its numbers do (`book.rs`). There is one
+//! way past both: the thread sleeps between its readings for so long that the index is retired, free
+//! and taken again, *and* then finds the same bits in the cell, tag and index and time alike. That is the
+//! assumption on sleeping threads that the table makes anyhow, with several changes of quota in
+//! place of a whole wrap.
+
+use crate::algorithm::{Change, Decides, Held, Kernel};
+use crate::clock::Timestamp;
+use crate::decision::Verdict;
+use crate::refund::Found;
+use crate::sync::{Fault, planted};
+use crate::verb::{Verbs, Wish};
+
+use super::amend::Amendment;
+use super::book::{Book, Lane, Page};
+use super::hash::Identity;
+use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::shard::{Header, Row, cells};
+use super::survey::pair;
+use super::table::{Fresh, Outcome, Table};
+
+/// What a word of some other key means for a newcomer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    Idle,
+    IdleSoon,
+    Busy,
+}
+
+/// What a sweep has made of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It may be forgotten.
+    Idle,
+    /// It stays, in the quota in force.
+    Busy,
+}
+
+/// What a word holds under the quota in force.
+#[derive(Clone, Copy, Debug)]
+struct Priced {
+    lane: Lane,
+    /// Seen from the instant that was asked for.
+    held: Held,
+    /// When its quota was replaced, if it still is in the old one's ticks.
+    replaced_ns: Option<u64>,
+}
+
+impl Priced {
+    fn kernel(&self) -> &Kernel {
+        &self.lane.layout.kernel
+    }
+
+    /// Whether the change lies so far above the floor that nothing may be written at its instant yet.
+    fn is_ahead_of(&self, header: Header, epoch: u64) -> bool {
+        self.replaced_ns
+            .is_some_and(|at_ns| at_ns >> GRANULE_BITS > header.floor().saturating_add(epoch))
+    }
+
+    /// The same, seen from another instant.
+    fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
+        let (later, earlier) =
+            (self.kernel().passed(at_ns, from_ns), self.kernel().passed(from_ns, at_ns));
+        Self { held: self.held.seen_later(later).seen_earlier(earlier), ..self }
+    }
+}
+
+impl Table {
+    /// The division of words that new keys of a tier get, and the index in it. In a table of one quota
+    /// that is all there is; else it is read now, and `lane` holds it.
+    pub(super) fn quota_of<'a>(
+        &'a self,
+        tier: u8,
+        lane: &'a mut Option<Lane>,
+    ) -> (&'a Layout, u64) {
+        let Some(book) = &self.book else { return (&self.layout, 0) };
+        let lane = lane.insert(book.in_force(tier.into()));
+        (&lane.layout, lane.mark)
+    }
+
+    /// What a live word holds, seen from the floor of its shard; `None` if it is gone.
+    fn price(book: &Book, word: u64, floor_ns: u64) -> Option<Priced> {
+        let unpack = |layout: &Layout| {
+            let kernel = &layout.kernel;
+            layout.unpack(word, kernel, kernel.moment(floor_ns))
+        };
+        Some(match book.page(word)? {
+            Page::InForce(lane) => Priced { lane, held: unpack(&lane.layout), replaced_ns: None },
+            Page::Retired { old, at_ns, new } => {
+                let held = unpack(&old);
+                let change = Change { old: &old.kernel, new: &new.layout.kernel, at_ns };
+                let held = change.rebased(held, floor_ns);
+                Priced { lane: new, held, replaced_ns: Some(at_ns) }
+            }
+        })
+    }
+
+    /// The word of `tag` in one shard, its cell, the header it is dated by, and what it holds, seen from
+    /// the floor. `None` if the key is not there.
+    fn find_priced(&self, book: &Book, index: usize, tag: u64) -> Option<(Standing, Priced)> {
+        let shard = self.shard(index);
+        loop {
+            let before = shard.header();
+            let (cell, word) = self.find(Row::whole(shard), tag)?;
+            let header = shard.header();
+            if header.floor() != before.floor() {
+                continue;
+            }
+            let priced = Self::price(book, word, header.floor_ns());
+            // After its numbers: see the module header. Lock-free: somebody has replaced it.
+            let stands = shard.load(cell) == word || planted(Fault::QuotaReadTorn);
+            if let (Some(priced), true) = (priced, stands) {
+                return Some((Standing { cell, word, header }, priced));
+            }
+        }
+    }
+
+    /// [`look`](Self::look) in a table of several quotas. Out of line, so that it costs others nothing.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_priced(
+        &self,
+        book: &Book,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Outcome> {
+        let Identity { first, tag } = identity;
+        // Of a key that is not there, until an install says otherwise.
+        fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
+        pair(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh))
+    }
+
+    fn hit_priced(
+        &self,
+        book: &Book,
+        index: usize,
+        tag: u64,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Outcome> {
+        let ask = fresh.ask;
+        loop {
+            let (Standing { cell, word, header }, priced) = self.find_priced(book, index, tag)?;
+            let layout = priced.lane.layout;
+            let kernel = layout.kernel;
+            let wish = Wish { verb: ask.verb, cost: ask.cost, most: layout.ahead };
+            if ask.charge && !wish.is_never(&kernel) {
+                // Nothing may be written further above the floor than it can be read back.
+                let goal_ns = priced.replaced_ns.unwrap_or(0).max(ask.now_ns);
+                if goal_ns >> GRANULE_BITS > header.floor().saturating_add(layout.epoch) {
+                    self.advance(index, goal_ns);
+                    continue;
+                }
+            }
+            let Priced { held, .. } = priced.seen_from(header.floor_ns(), ask.now_ns);
+            let moment = kernel.moment(ask.now_ns);
+            fresh.kernel = Some(kernel);
+            let outcome = |verdict, after, cost| {
+                let at_ns = ask.now_ns;
+                Some(Outcome { before: held, ..Outcome::of_idle(verdict, after, at_ns, cost) })
+            };
+            let Some(next) = kernel.apply(wish, held, moment, 0) else {
+                return outcome(Verdict::Denied, held, wish.denied_cost());
+            };
+            if !ask.charge || next.cost == 0 {
+                return outcome(Verdict::Allowed, held, 0);
+            }
+            let next_word = layout.live(tag | priced.lane.mark, next.held, &kernel, moment);
+            if self.shard(index).charge(cell, word, next_word) {
+                return outcome(Verdict::Allowed, next.held, next.cost);
+            }
+        }
+    }
+
+    /// [`amend`](Self::amend) for one shard of a table of several quotas: the outer `None` if the key is
+    /// not there.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn amend_priced(
+        &self,
+        book: &Book,
+        index: usize,
+        tag: u64,
+        now: &impl Fn() -> Timestamp,
+        amendment: Amendment<'_>,
+    ) -> Option<Option<u64>> {
+        loop {
+            let (Standing { cell, word, header }, priced) = self.find_priced(book, index, tag)?;
+            let layout = priced.lane.layout;
+            if priced.is_ahead_of(header, layout.epoch) {
+                self.advance(index, priced.replaced_ns.unwrap_or(0));
+                continue;
+            }
+            let kernel = layout.kernel;
+            let floor_ns = header.floor_ns();
+            let now_ns = now().as_nanos();
+            let latest_ns = header.floor().saturating_add(layout.epoch) << GRANULE_BITS;
+            let at_ns = now_ns.clamp(floor_ns, latest_ns.max(floor_ns));
+            let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
+            let own = tag | priced.lane.mark;
+            let (next, units) = match amendment {
+                Amendment::Refund(charge) => {
+                    let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
+                    kernel.given_back(found, charge)
+                }
+                Amendment::Undo(charge) => {
+                    let moment = kernel.moment(charge.at_ns);
+                    if kernel != charge.kernel
+                        || word != layout.live(own, charge.held, &kernel, moment)
+                    {
+                        return Some(None);
+                    }
+                    kernel.undone(held, charge)
+                }
+                Amendment::Reset => (Held::IDLE, 0),
+            };
+            if next == held {
+                return Some(Some(0));
+            }
+            let next = layout.live(own, next, &kernel, kernel.moment(at_ns));
+            if self.shard(index).charge(cell, word, next) {
+                return Some(Some(units));
+            }
+        }
+    }
+
+    /// What a word of another key means for a newcomer: by the floor and by the one that now allows; `None`
+    /// if it is gone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn outlook(
+        &self,
+        book: &Book,
+        word: u64,
+        [floor_ns, goal_ns]: [u64; 2],
+    ) -> Option<Outlook> {
+        let priced = Self::price(book, word, floor_ns)?;
+        let idle = |priced: &Priced, at_ns| {
+            priced.kernel().is_idle(priced.held, priced.kernel().moment(at_ns))
+        };
+        if idle(&priced, floor_ns) {
+            return Some(Outlook::Idle);
+        }
+        let soon = idle(&priced.seen_from(floor_ns, goal_ns), goal_ns);
+        Some(if soon { Outlook::IdleSoon } else { Outlook::Busy })
+    }
+
+    /// When a live word becomes idle; at its floor if it is gone.
+    pub(super) fn idle_ns(&self, book: &Book, word: u64, floor_ns: u64) -> u64 {
+        Self::price(book, word, floor_ns)
+            .map_or(floor_ns, |priced| priced.kernel().idle_ns(priced.held, floor_ns))
+    }
+
+    /// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the
+    /// shard was changed meanwhile.
+    ///
+    /// Not while the change lies beyond the reach of the floor: until it has come, the old quota prices
+    /// what is there, and no floor below it is too far for the old ticks.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle(
+        &self,
+        book: &Book,
+        index: usize,
+        cell: usize,
+        word: u64,
+    ) -> Option<Settled> {
+        let shard = self.shard(index);
+        let header = shard.header();
+        let priced = Self::price(book, word, header.floor_ns())?;
+        let Priced { lane: Lane { layout, mark }, held, replaced_ns } = priced;
+        let moment = layout.kernel.moment(header.floor_ns());
+        if layout.kernel.is_idle(held, moment) {
+            return Some(Settled::Idle);
+        }
+        let stays = replaced_ns.is_none() || priced.is_ahead_of(header, layout.epoch);
+        if stays || planted(Fault::OldTicksLeft) {
+            return Some(Settled::Busy);
+        }
+        let next = layout.live(layout.tag(word) | mark, held, &layout.kernel, moment);
+        shard.replace(cell, word, next).then_some(Settled::Busy)
+    }
+
+    /// Re-bases every word with a retired index, and vacates every claim, so that none is left. `at_ns` is
+    /// when its quota was replaced. Reads the whole table; waits for nobody.
+    pub(super) fn settle_all(&self, book: &Book, retired: usize, at_ns: u64) {
+        for index in 0..self.shards() {
+            while self.settle_shard(book, index, retired, at_ns).is_none() {}
+        }
+    }
+
+    /// The same in one shard; `None` if others changed it meanwhile. Lock-free: then one of them went on.
+    fn settle_shard(&self, book: &Book, index: usize, retired: usize, at_ns: u64) -> Option<()> {
+        let shard = self.shard(index);
+        let header = shard.header();
+        let is_ahead = at_ns >> GRANULE_BITS > header.floor().saturating_add(self.layout.epoch);
+        for cell in cells() {
+            let word = shard.load(cell);
+            match Layout::kind(word) {
+                Kind::Claim if !planted(Fault::ChangeSparesClaims) => {
+                    shard.replace(cell, word, 0).then_some(())?;
+                }
+                Kind::Live if book.has_index(word, retired) => {
+                    if is_ahead {
+                        self.advance(index, at_ns);
+                        return None;
+                    }
+                    // Dated by a floor that is read after it, as every word is.
+                    if shard.header().floor() != header.floor() {
+                        return None;
+                    }
+                    if self.settle(book, index, cell, word)? == Settled::Idle {
+                        shard.replace(cell, word, 0).then_some(())?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+}
+
+/// What a key has spent, and the word that says so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spent {
+    index: usize,
+    standing: Standing,
+    /// The word of a key that has spent nothing.
+    cleared: u64,
+    /// Units, rounded up.
+    pub(super) units: u64,
+}
+
+impl Table {
+    /// What a key has spent by now, in a table of several quotas; `None` if it has no word.
+    pub(super) fn spent(&self, identity: Identity, second: usize, now_ns: u64) -> Option<Spent> {
+        let book = self.book.as_deref()?;
+        let Identity { first, tag } = identity;
+        pair(first, second).find_map(|index| {
+            loop {
+                let (standing, priced) = self.find_priced(book, index, tag)?;
+                let Lane { layout, mark } = priced.lane;
+                let floor = standing.header.floor();
+                let latest = floor.saturating_add(layout.epoch);
+                if priced.is_ahead_of(standing.header, layout.epoch)
+                    || now_ns >> GRANULE_BITS > latest
+                {
+                    self.advance(index, priced.replaced_ns.unwrap_or(0).max(now_ns));
+                    continue;
+                }
+                let (kernel, floor_ns) = (layout.kernel, standing.header.floor_ns());
+                let at_ns = now_ns.max(floor_ns);
+                let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
+                let moment = kernel.moment(at_ns);
+                let cleared = layout.live(tag | mark, Held::IDLE, &kernel, moment);
+                let units = kernel.used(held, moment);
+                return Some(Spent { index, standing, cleared, units });
+            }
+        })
+    }
+
+    /// Forgets what a key has spent, if its word still says exactly that.
+    pub(super) fn clear(&self, spent: &Spent) -> bool {
+        let Standing { cell, word, .. } = spent.standing;
+        self.shard(spent.index).replace(cell, word, spent.cleared)
+    }
+}
+
+/// A word as it was found.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    cell: usize,
+    word: u64,
+    header: Header,
+}

@@ -1,0 +1,189 @@
+//! [`Tiers`]: a keyed limiter of several quotas, or of one that may change, about to be built.
+
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+
+use crate::clock::Clock;
+use crate::error::BuildError;
+use crate::policy::{AtLimit, Policy};
+
+use super::KeyedLimiter;
+use super::book::{Book, TIERS_MAX, index_bits_for};
+use super::floor::floor_at;
+use super::hash::Hashers;
+use super::layout::Shared;
+use super::seeds::Seeds;
+use super::table::Table;
+
+/// The quotas of a [`KeyedLimiter`] that has several, the *tiers*, or one that may be changed.
+///
+/// All tiers share one table and its memory. A key is counted apart in each: the tier is part of its
+/// identity. [`KeyedLimiter::tier`] chooses by number, from 0, in the order given here; the limiter's own
+/// verbs are those of tier 0.
+///
+/// # What fits
+/// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five
+/// say which quota the word is counted in; the rest holds what the key has spent. All quotas share the
+/// table's epoch, at least an eighth of the longest time for which any of their keys stays live. So quotas
+/// that are very different need wide words: the product of one's rate and burst-free time, and the other's
+/// longest window, is what has to fit. What does not is refused when the limiter is built, or when the quota
+/// is changed. Name quotas that may come later as [`headroom`](Tiers::headroom), and they will fit.
+///
+/// # What it costs
+/// A decision reads ten numbers more than in a table of one quota, from a line or two that all threads
+/// share and nobody writes. Hence this is a choice made when the limiter is built: one of a single quota for
+/// good pays nothing. A snapshot of such a limiter is refused.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Policy, Quota, Tiers};
+/// let free = Quota::per_minute(10);
+/// let paid: Policy = "gcra 100/s burst 500".parse()?;
+/// let limiter: KeyedLimiter<str> = Tiers::of(free).and(paid).build(100_000)?;
+/// let [free, paid] = [limiter.tier(0)?, limiter.tier(1)?];
+/// assert_eq!(free.check("alice", 1).remaining(), 9);
+/// assert_eq!(paid.check("bob", 1).remaining(), 499);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tiers {
+    policies: Vec<Policy>,
+    headroom: Vec<Policy>,
+}
+
+impl Tiers {
+    /// One tier.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// let limiter: KeyedLimiter<u64> = Tiers::of(Quota::per_second(5)).build(1_000)?;
+    /// limiter.set_quota(Quota::per_second(7))?;
+    /// assert_eq!(limiter.peek(&42, 1).limit(), 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn of(policy: impl Into<Policy>) -> Self {
+        Self { policies: vec![policy.into()], headroom: Vec::new() }
+    }
+
+    /// One more tier, up to 16.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// let quotas = [10, 100, 1_000].map(Quota::per_minute);
+    /// let tiers = quotas[1..].iter().fold(Tiers::of(quotas[0]), |tiers, quota| tiers.and(*quota));
+    /// let limiter: KeyedLimiter<str> = tiers.build(1_000)?;
+    /// assert_eq!(limiter.tier(2)?.peek("alice", 1).limit(), 1_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn and(mut self, policy: impl Into<Policy>) -> Self {
+        self.policies.push(policy.into());
+        self
+    }
+
+    /// Plans the words so that this quota would fit, too: one that a tier may be changed to later. Best
+    /// the fastest with the largest burst, and the slowest. May be called more than once.
+    ///
+    /// ```
+    /// use tollgate::{ChangeError, KeyedLimiter, Quota, Tiers};
+    /// let [now, later] = [Quota::per_second(100), Quota::per_day(1_000).burst(5_000)];
+    /// let limiter: KeyedLimiter<str> = Tiers::of(now).build(1_000)?;
+    /// assert!(matches!(limiter.set_quota(later), Err(ChangeError::DoesNotFit { .. })));
+    /// let limiter: KeyedLimiter<str> = Tiers::of(now).headroom(later).build(1_000)?;
+    /// assert!(limiter.set_quota(later).is_ok());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn headroom(mut self, policy: impl Into<Policy>) -> Self {
+        self.headroom.push(policy.into());
+        self
+    }
+
+    /// A limiter for `capacity` keys at a time, all tiers together, with aHash seeded from the operating
+    /// system and the machine's fastest clock.
+    ///
+    /// # Errors
+    /// As [`KeyedLimiter::new`]; more than 16 tiers; quotas that do not fit in one table.
+    ///
+    /// ```
+    /// use tollgate::{BuildError, KeyedLimiter, Quota, Tiers};
+    /// let fast = Quota::per_second(1_000_000).burst(1_000_000);
+    /// let slow = Quota::per_day(1).burst(1_000);
+    /// let error = Tiers::of(fast).and(slow).build::<str>(1_000).unwrap_err();
+    /// assert!(matches!(error, BuildError::TagTooNarrow { .. }));
+    /// ```
+    pub fn build<K: Hash + ?Sized>(self, capacity: usize) -> Result<KeyedLimiter<K>, BuildError> {
+        self.build_with_clock(capacity, Clock::monotonic())
+    }
+
+    /// [`build`](Tiers::build) with a clock of your choice.
+    ///
+    /// # Errors
+    /// As [`build`](Tiers::build).
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
+    /// let tiers = Tiers::of(Quota::per_second(5));
+    /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, ManualClock::new())?;
+    /// assert!(limiter.check("alice", 5).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn build_with_clock<K: Hash + ?Sized>(
+        self,
+        capacity: usize,
+        clock: impl Into<Clock>,
+    ) -> Result<KeyedLimiter<K>, BuildError> {
+        self.build_with_hashers(capacity, clock, Seeds::draw().hashers())
+    }
+
+    /// [`build`](Tiers::build) with a clock and two hashes of your choice, seeded independently: see
+    /// [`KeyedLimiter::with_hashers`].
+    ///
+    /// # Errors
+    /// As [`build`](Tiers::build).
+    ///
+    /// ```
+    /// use std::hash::RandomState; // SipHash, each with its own keys
+    /// use tollgate::{Clock, KeyedLimiter, Quota, Tiers};
+    /// let (tiers, hashers) =
+    ///     (Tiers::of(Quota::per_second(5)), [RandomState::new(), RandomState::new()]);
+    /// let limiter: KeyedLimiter<str, _> =
+    ///     tiers.build_with_hashers(1_000, Clock::monotonic(), hashers)?;
+    /// assert!(limiter.check("alice", 5).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn build_with_hashers<K: Hash + ?Sized, S: BuildHasher>(
+        self,
+        capacity: usize,
+        clock: impl Into<Clock>,
+        hashers: [S; 2],
+    ) -> Result<KeyedLimiter<K, S>, BuildError> {
+        let (book, clock) = (self.book()?, clock.into());
+        let floor = floor_at(clock.now().as_nanos());
+        let mut table = Table::new(book.shared().bare(), capacity, floor)?;
+        table.book = Some(Box::new(book));
+        let [place, tag] = hashers;
+        let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
+        // A snapshot is refused, so the seeds are not kept.
+        let (policy, seeds) = (self.policies[0], None);
+        Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys })
+    }
+
+    /// The quotas' numbers, in words that hold all of them and the headroom.
+    fn book(&self) -> Result<Book, BuildError> {
+        let tiers = self.policies.len();
+        if tiers > TIERS_MAX {
+            return Err(BuildError::TierCount { tiers, most: TIERS_MAX });
+        }
+        let all = [&self.policies[..], &self.headroom[..]].concat();
+        if let Some(&policy) = all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
+            return Err(BuildError::TierAtLimit { policy });
+        }
+        let shared = Shared::plan(&all, index_bits_for(tiers))?;
+        let layouts: Option<Vec<_>> =
+            self.policies.iter().map(|policy| shared.layout(policy)).collect();
+        let book = layouts.and_then(|layouts| Book::new(shared, &layouts));
+        // Planned, so it fits.
+        book.ok_or(BuildError::TagTooNarrow { state_bits: 63, tag_bits: 0 })
+    }
+}
