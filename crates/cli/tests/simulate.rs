@@ -224,7 +224,7 @@ fn traffic_that_cannot_be_made_is_refused() {
     );
     assert_refused(
         &made(&["--pattern", "uniform", "--rate", "1/d", "--for", "2000000h"]),
-        "the traffic would end after more than 53,375 days; take shorter spans",
+        "the traffic would end after more than 26,687 days; take shorter spans",
     );
     assert_refused(
         &made(&["--pattern", "poisson", "--rate", "1/d", "--for", "1ns"]),

@@ -27,8 +27,9 @@ use lane::{Answer, Lane};
 /// More requests than this make no clearer picture, and all of them are kept.
 pub(crate) const REQUESTS_MOST: usize = 1_000_000;
 
-/// Times end here, which is 146 years: sums of two of them still fit.
-pub(crate) const SPAN_MOST_NS: u64 = 1 << 62;
+/// The longest span that a pattern takes: 73 years. So three of them fit in 64 bits, and times stay below
+/// the latest that a limiter tells apart, which is as far from zero as 2100 is from 1970.
+pub(crate) const SPAN_MOST_NS: u64 = 1 << 61;
 
 /// The requests to decide.
 #[derive(Debug, PartialEq, Eq)]

@@ -133,7 +133,7 @@ impl Even {
         let mut start_ns = 0;
         while start_ns < end_ns {
             self.append(start_ns, end_ns.min(start_ns + on_ns), &mut times)?;
-            start_ns += on_ns + off_ns; // below 2^62 + 2 * 2^62
+            start_ns += on_ns + off_ns; // below 3 * 2^61
         }
         Ok(times)
     }

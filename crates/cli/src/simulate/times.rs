@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use super::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
+use super::{REQUESTS_MOST, Traffic, TrafficError};
 use crate::failure::Failure;
 use crate::replay::nanos_of_text;
 
@@ -54,9 +54,6 @@ fn parse(file: &str, input: impl Read) -> Result<Result<Vec<u64>, TrafficError>,
         if let Some(&before_ns) = times.last().filter(|before_ns| **before_ns > time_ns) {
             let file = file.to_owned();
             return Ok(Err(TrafficError::Backwards { file, line, time_ns, before_ns }));
-        }
-        if time_ns > SPAN_MOST_NS {
-            return Ok(Err(TrafficError::TooLong));
         }
         if times.len() == REQUESTS_MOST {
             return Ok(Err(TrafficError::TooMany));
