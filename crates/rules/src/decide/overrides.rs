@@ -61,6 +61,18 @@ impl Overrides {
         moment: Moment,
     ) -> (Verdict, Option<Permit>) {
         let asked = self.ask(limit, key, cost, moment);
+        self.charge_asked(asked, limit, key, cost, moment)
+    }
+
+    /// Between the question and the charge another request may have come.
+    fn charge_asked(
+        &self,
+        asked: Verdict,
+        limit: Override,
+        key: &[u8],
+        cost: u64,
+        moment: Moment,
+    ) -> (Verdict, Option<Permit>) {
         let Some(table) = self.table(limit.unit).filter(|_| !asked.is_over) else {
             return (asked, None);
         };
@@ -146,6 +158,20 @@ mod tests {
         assert_eq!(charge(5, 1), (false, 0));
         assert_eq!(charge(u32::MAX, u64::MAX), (false, u64::from(MOST) - 11));
         assert_eq!(charge(0, 1), (false, 0));
+    }
+
+    #[test]
+    fn of_two_requests_that_meet_one_gets_the_last_unit_and_the_other_leaves_nothing() {
+        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let limit = Override { requests_per_unit: 5, unit: Unit::Hour };
+        let ask = || overrides.ask(limit, b"x", 3, Moment::Now);
+        let asked = [ask(), ask()];
+        let charged = asked.map(|asked| {
+            assert!(!asked.is_over);
+            overrides.charge_asked(asked, limit, b"x", 3, Moment::Now).1.is_some()
+        });
+        assert_eq!(charged, [true, false]);
+        assert_eq!(overrides.ask(limit, b"x", 0, Moment::Now).remaining, 2);
     }
 
     #[test]
