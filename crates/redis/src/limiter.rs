@@ -61,7 +61,8 @@ impl RedisLimiter {
     /// A limiter on a store.
     ///
     /// # Errors
-    /// As [`Settings::check`]; also if the shares of so many keys do not fit in memory.
+    /// As [`Settings::check`]; also if the table of the local shares cannot be built: for too many keys, or
+    /// too large a burst (see [`tollgate::KeyedLimiter`]).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
