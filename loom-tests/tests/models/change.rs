@@ -161,9 +161,11 @@ fn a_key_that_moves() {
 
 pub(crate) fn models() -> Vec<Model> {
     vec![
-        Model::new("a_look_during_two_changes", Bound::Preemptions(2), a_look_during_two_changes)
+        Model::new("a_look_during_two_changes", Bound::Preemptions(1), a_look_during_two_changes)
             .control("a_torn_reading_is_caught", Fault::QuotaReadTorn, TORN)
-            .control("a_quota_overwritten_in_use_is_caught", Fault::QuotaWrittenInPlace, TORN),
+            .found_within(2)
+            .control("a_quota_overwritten_in_use_is_caught", Fault::QuotaWrittenInPlace, TORN)
+            .found_within(2),
         Model::new(
             "charges_while_a_burst_is_raised",
             Bound::Preemptions(3),
