@@ -92,7 +92,11 @@ fn world(
         }
         prop_assert!(decision.remaining() <= own.remaining(now.as_nanos()), "{told}");
         if let Decision::Denied(denial) = decision {
-            prop_assert!(!denial.is_table_full(), "{told}");
+            if denial.is_table_full() {
+                // A floor more than an epoch ahead: there is nothing to decide for who comes so late.
+                prop_assert!(back_ns > 0, "{told}");
+                continue;
+            }
             let then = now + denial.retry_after().unwrap();
             prop_assert!(table.peek_at(&request.key, cost, then).is_allowed(), "{told}");
         }
