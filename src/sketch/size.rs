@@ -83,7 +83,7 @@ impl SketchSize {
     /// however little of its quota each key uses: keys that use little of a large burst are refused far
     /// more rarely. With `d` the least for which 4^d is `refused_one_in` or more, at most 8, and w from the
     /// formula, a live key takes 101 bytes for 1 in 100, 159 for 1 in 1,000 and 209 for 1 in 10,000. A
-    /// [`KeyedLimiter`](crate::KeyedLimiter) takes 14.
+    /// [`KeyedLimiter`](crate::KeyedLimiter) takes 16.
     ///
     /// # Errors
     /// A load of 0 keys; a target of 1 in 0 or 1 in 1, which every key would meet by being refused; a size

@@ -21,9 +21,10 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(policy: Policy, plant: Plant) -> Self {
+    /// `in_step`: whether the model knows what the table knows, to begin with.
+    pub(crate) fn new(policy: Policy, plant: Plant, in_step: bool) -> Self {
         let expected = Expectation::keyed(policy, plant);
-        Self { expected, in_step: true, known_from_ns: 0, admitted: Vec::new() }
+        Self { expected, in_step, known_from_ns: 0, admitted: Vec::new() }
     }
 
     /// Whether the model knows what the table knows.

@@ -17,7 +17,7 @@ use crate::step::{Cost, Pace, STEPS_MAX, Span, Steps, nanos_of};
 pub struct KeyedCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// The table is built for one key more than this, modulo 40.
+    /// The table is built for one key more than this, modulo 40. From 200 on it has a spill.
     pub capacity: u8,
     /// Whether the limiter reads its own clock, or is told the time.
     pub own_clock: bool,
@@ -60,7 +60,8 @@ impl KeyedCase {
     pub(crate) fn play(&self, plant: Plant) -> Option<Observed> {
         let policy = self.rules.apply(self.policy.policy()?);
         let capacity = usize::from(self.capacity % 40) + 1;
-        let mut observed = Observed::new(policy, capacity, 0, plant)?;
+        let full = if self.capacity < 200 { Full::Deny } else { Full::Spill };
+        let mut observed = Observed::new(policy, (capacity, full), 0, plant)?;
         observed.own_clock = self.own_clock;
         for op in &self.ops.0 {
             match *op {
@@ -84,6 +85,9 @@ pub(crate) struct Observed {
     table: KeyedLimiter<u8>,
     clock: ManualClock,
     own_clock: bool,
+    /// Whether keys without a cell are decided in a spill. What it admits, and what a key takes along from
+    /// there, depends on other keys: so all that is known of a key is that it gets no more than the model.
+    spilling: bool,
     pace: Pace,
     followers: BTreeMap<u8, Follower>,
     /// The latest time at which something may have been charged: no floor lies above.
@@ -97,15 +101,17 @@ impl Observed {
     /// `None` if a word cannot hold the policy and a tag.
     pub(crate) fn new(
         policy: Policy,
-        capacity: usize,
+        (capacity, full): (usize, Full),
         start_ns: u64,
         plant: Plant,
     ) -> Option<Self> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(start_ns));
         let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers()).ok()?;
-        // What a spill admits depends on other keys.
-        let table = table.when_full(Full::Deny).ok()?;
+        let table = match full {
+            Full::Spill if ticks_are_known(policy) => table, // if the policy can be spilled
+            _ => table.when_full(Full::Deny).ok()?,
+        };
         let stats = table.stats();
         let epoch_ns = nanos_of(stats.epoch);
         let mut pace = Pace::new(policy, epoch_ns, turn_ns(policy, stats.state_bits));
@@ -116,6 +122,7 @@ impl Observed {
             table,
             clock,
             own_clock: false,
+            spilling: stats.spill_bytes > 0,
             pace,
             followers: BTreeMap::new(),
             high_ns: start_ns,
@@ -158,9 +165,11 @@ impl Observed {
         let now_ns = self.pace.now_ns;
         let now = Timestamp::from_nanos(now_ns);
         let limit = ceiling(self.policy);
-        let (policy, plant) = (self.policy, self.plant);
-        let follower = self.followers.entry(key).or_insert_with(|| Follower::new(policy, plant));
+        let (policy, plant, spilling) = (self.policy, self.plant, self.spilling);
+        let follower =
+            self.followers.entry(key).or_insert_with(|| Follower::new(policy, plant, !spilling));
         if !follower.in_step()
+            && !spilling
             && now_ns >= self.high_ns
             && self.table.peek_at(&key, limit, now).is_allowed()
         {
@@ -187,7 +196,7 @@ impl Observed {
     /// Who found no cell finds one after the time told, if nothing else happens.
     fn a_cell_is_free_in_time(&self, key: u8, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
-        if !denial.is_table_full() {
+        if !denial.is_table_full() || self.spilling {
             return;
         }
         let wait = denial.retry_after().expect("the cost was not too high");
@@ -220,7 +229,7 @@ impl Observed {
         let in_step = || self.followers.values().filter(|follower| follower.in_step());
         let surely = in_step().filter(|follower| !follower.is_idle(now_ns)).count();
         assert!(stats.live >= surely, "{} live, expected {surely}", stats.live);
-        if self.forward {
+        if self.forward && !self.spilling {
             let at_most = in_step().filter(|follower| follower.may_be_live(now_ns)).count();
             assert!(stats.live <= at_most, "{} live, expected {at_most}", stats.live);
             assert_eq!(stats.contended, 0, "there is one thread");
@@ -230,6 +239,9 @@ impl Observed {
     /// Once everything has drained, each key is admitted again.
     fn nobody_is_shut_out(&mut self) {
         let Some(drain_ns) = drain_ns(self.policy) else { return };
+        // What a cell of the spill holds takes twice as long, and its mark a quarter more.
+        let times = if self.spilling { 3 } else { 1 };
+        let drain_ns = drain_ns.saturating_mul(times);
         self.pace.now_ns = self.pace.now_ns.max(self.high_ns);
         let keys: Vec<u8> = self.followers.keys().copied().collect();
         for key in keys {
@@ -246,6 +258,12 @@ impl Observed {
 /// The same places and tags on every run.
 pub(crate) fn hashers() -> [RandomState; 2] {
     [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+}
+
+/// Whether a spill counts in ticks that the model tries, too: where the rate is above 100,000 per second they
+/// may be coarser.
+fn ticks_are_known(policy: Policy) -> bool {
+    policy.quota().count() <= period_ns(policy) / 10_000
 }
 
 /// Long enough for everything charged before to be forgotten, if there is so much time.

@@ -1,6 +1,7 @@
 //! One key whose word wraps: times near the epoch, whole wraps away, and at the end of time.
 
 use arbitrary::Arbitrary;
+use tollgate::Full;
 
 use crate::expect::Plant;
 use crate::keyed::Observed;
@@ -31,7 +32,10 @@ impl LayoutCase {
     pub fn run_against(&self, plant: Plant) {
         let Some(policy) = self.policy.policy() else { return };
         let policy = self.rules.apply(policy);
-        let Some(mut observed) = Observed::new(policy, 1, self.start_ns, plant) else { return };
+        let Some(mut observed) = Observed::new(policy, (1, Full::Deny), self.start_ns, plant)
+        else {
+            return;
+        };
         for step in &self.steps.0 {
             observed.move_by(step.span, step.fine, step.backward);
             observed.request(0, step.cost, false);

@@ -51,7 +51,7 @@ use store::Store;
 /// 8 bytes for each unit of the limit and 25 more, for each of 100 entries where there are 65 keys: about
 /// `capacity * 1.54 * (8 * limit + 25)` bytes. A decision reads all slots of its key two to four
 /// times; a denial of several units, whose wait has to be searched for, up to 64 times. For many keys with
-/// large limits, GCRA in a [`KeyedLimiter`](crate::KeyedLimiter) takes 14 bytes a key.
+/// large limits, GCRA in a [`KeyedLimiter`](crate::KeyedLimiter) takes 16 bytes a key.
 ///
 /// ```
 /// use tollgate::{KeyedLogLimiter, Quota};
