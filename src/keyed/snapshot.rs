@@ -329,6 +329,6 @@ mod tests {
                 .map(|text| form(&format!("{text} {words}")).end_quantum_ns)
         };
         assert_eq!(ends("soft 50% count-denied"), [0; 3]);
-        assert_eq!(ends("penalty 1h after 3"), [1, 10_000_000, 100_000]);
+        assert_eq!(ends("penalty 1h after 3"), [1, 10_000_000, 10_000_000]);
     }
 }
