@@ -202,7 +202,8 @@ impl Compiler<'_> {
             None => {
                 let built = Table::with_clock(id.policy, id.capacity, self.clock.clone());
                 let policy = id.policy.to_string();
-                Arc::new(built.map_err(|error| Problem::Table { policy, error })?)
+                let refused = |error| Problem::Table { policy, error: Box::new(error) };
+                Arc::new(built.map_err(refused)?)
             }
         };
         self.set.table_bytes += expected_bytes(id.capacity);

@@ -178,14 +178,14 @@ pub enum Problem {
     /// The limit cannot be computed.
     Policy {
         /// What the core says.
-        error: PolicyError,
+        error: Box<PolicyError>,
     },
     /// The limit's table cannot be built.
     Table {
         /// The limit, as a policy's text.
         policy: String,
         /// What the core says.
-        error: BuildError,
+        error: Box<BuildError>,
     },
     /// All tables together would be too large.
     TooMuchMemory {

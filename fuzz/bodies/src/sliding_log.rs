@@ -50,7 +50,7 @@ impl SlidingLogCase {
                     .for_each(|number| observed.request(first.wrapping_add(number), cost, true)),
                 Op::Peek { key, cost } => observed.request(key, cost, false),
                 Op::Advance { span, fine } => {
-                    observed.move_by(|pace| pace.move_by(span, fine, false))
+                    observed.move_by(|pace| pace.move_by(span, fine, false));
                 }
                 Op::Back { span, fine } => observed.move_by(|pace| pace.move_by(span, fine, true)),
             }

@@ -72,8 +72,8 @@ impl VerbCase {
 /// One limit, or one key of a table.
 #[derive(Debug)]
 enum Subject {
-    One(Limiter),
-    Keyed(KeyedLimiter<u8, RandomState>),
+    One(Box<Limiter>),
+    Keyed(Box<KeyedLimiter<u8, RandomState>>),
 }
 
 const KEY: u8 = 7;
@@ -92,9 +92,10 @@ impl Subject {
     fn new(policy: Policy, keyed: bool) -> Option<Self> {
         let clock = ManualClock::new();
         if !keyed {
-            return Some(Self::One(Limiter::with_clock(policy, clock)));
+            return Some(Self::One(Box::new(Limiter::with_clock(policy, clock))));
         }
-        KeyedLimiter::with_hashers(policy, 8, clock, hashers()).ok().map(Self::Keyed)
+        let keyed = KeyedLimiter::with_hashers(policy, 8, clock, hashers()).ok()?;
+        Some(Self::Keyed(Box::new(keyed)))
     }
 }
 

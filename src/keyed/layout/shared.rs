@@ -133,7 +133,8 @@ impl Shared {
     ///
     /// Its arithmetic is none. That of a word is found by the word's index.
     pub(in crate::keyed) fn bare(self) -> Layout {
-        let nothing = Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
+        let nothing =
+            Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
         let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
         Layout {
             kernel: Kernel::Log(nothing),
@@ -189,11 +190,10 @@ fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
         Kernel::FromFirst(_) => (0, POWERS_OF_TEN.len()),
         _ => (0, 0),
     };
-    let fineness =
-        |unit_bits, quantum_ns| {
-            let end_quantum_ns = 1; // of penalties, of which there are none
-            policy.kernel(Fineness { unit_bits, quantum_ns, ranked: false, end_quantum_ns })
-        };
+    let fineness = |unit_bits, quantum_ns| {
+        let end_quantum_ns = 1; // of penalties, of which there are none
+        policy.kernel(Fineness { unit_bits, quantum_ns, ranked: false, end_quantum_ns })
+    };
     let ticks = (0..ticks).rev().map(move |unit_bits| (unit_bits, 1));
     let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);

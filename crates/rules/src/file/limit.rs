@@ -94,7 +94,8 @@ pub(super) fn read(node: &Node) -> Result<LimitKind, Fault> {
     let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
     let (unit, period) = read_period(&fields)?;
     let parts = PolicyParts { requests, period, ..read_parts(&fields)? };
-    let policy_error = |error| Fault { at: node.at, problem: Problem::Policy { error } };
+    let policy_error =
+        |error| Fault { at: node.at, problem: Problem::Policy { error: Box::new(error) } };
     // A rule that lets nothing pass still says in which unit; the core has no quota of 0.
     let of_one = format!("1/{period}").parse::<Quota>().map_err(policy_error)?;
     let policy = match requests {
