@@ -8,6 +8,7 @@
 mod all;
 #[cfg(loom)]
 mod at_limit;
+#[cfg(loom)]
 mod change;
 #[cfg(loom)]
 mod elastic;
