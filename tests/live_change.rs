@@ -483,14 +483,17 @@ fn assert_bound(
     let latest_old = admitted.iter().filter(|(is_new, ..)| !is_new).map(|(_, now, _)| *now).max();
     let late = latest_old.map_or(0, |now| now.saturating_sub(change_ms));
     let late_burst = i128::from(old.burst) * Rate::PART + old.drained(0, ns(late));
+    let earliest_new = admitted.iter().filter(|(is_new, ..)| *is_new).map(|(_, now, _)| *now).min();
+    let early = earliest_new.map_or(0, |now| change_ms.saturating_sub(now));
     let burst = late_burst.max(i128::from(new.burst) * Rate::PART);
     for from in admitted.iter().map(|(_, now, _)| *now) {
         for to in admitted.iter().map(|(_, now, _)| *now).filter(|to| from <= *to) {
             let inside = admitted.iter().filter(|(_, now, _)| (from..=to).contains(now));
             let units: u64 = inside.map(|(_, _, cost)| cost).sum();
             let [before, after] = [from.min(change_ms), to.max(change_ms)];
-            let rated =
-                old.drained(ns(before), ns(change_ms)) + new.drained(ns(change_ms), ns(after));
+            let rated = old.drained(ns(before), ns(change_ms))
+                + new.drained(ns(change_ms), ns(after))
+                + new.drained(0, ns(early));
             let most = burst + rated + 2 * Rate::PART / 256;
             prop_assert!(i128::from(units) * Rate::PART <= most, "{units} in {from}..={to} ms");
         }
