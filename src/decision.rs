@@ -170,6 +170,8 @@ pub(crate) enum Mark {
     TableFull,
     /// Denied because the word is penalised; the view is of an idle word at the end of the penalty.
     Penalty,
+    /// Admitted by something else than the word of this view, which was charged nothing.
+    Lent,
 }
 
 /// What is known at the moment of a decision, from which every answer is computed on demand.
@@ -304,7 +306,7 @@ impl Permit {
 
     /// What this permit has charged, if it has charged anything.
     pub(crate) fn charge(&self) -> Option<&View> {
-        (self.view.cost > 0).then_some(&self.view)
+        (self.view.cost > 0 && self.view.mark != Mark::Lent).then_some(&self.view)
     }
 
     /// As [`Decision::is_spilled`]. Such a permit gives nothing back: what was charged in the spill drains.
@@ -384,7 +386,7 @@ impl Denial {
     /// A permit that was given by something else than what this denies; its figures stay.
     #[inline]
     pub(crate) fn into_permit(self) -> Permit {
-        Permit { view: self.view }
+        Permit { view: View { mark: Mark::Lent, ..self.view } }
     }
 
     /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly

@@ -301,3 +301,16 @@ fn an_interval_above_the_pool_is_caught() {
         assert_eq!(excess(&loans, quota), 12 * units_above * 1_000_000_000);
     }
 }
+
+#[test]
+fn what_was_borrowed_cannot_be_given_back_to_the_own_quota() {
+    let clock = ManualClock::new();
+    let pool = Arc::new(SparePool::with_clock(Quota::per_hour(100), clock.clone()));
+    pool.report_headroom(1.0).unwrap();
+    let limiter = ElasticLimiter::new(Quota::per_hour(10), pool);
+    assert!(limiter.check(10).is_allowed());
+    let borrowed = limiter.check(4);
+    assert!(borrowed.is_borrowed());
+    assert_eq!(limiter.own().refund(borrowed.into_result().unwrap()), 0);
+    assert_eq!(limiter.own().peek(1).remaining(), 0);
+}
