@@ -145,16 +145,32 @@ impl Lease<'_> {
     fn renew(&mut self, cost: u64) -> Result<(), Denial> {
         self.give_back();
         let now = self.limiter.now();
-        if self.own_clock {
-            let batch = self.units.max(cost);
-            // A batch that does not fit was not asked for: it is no denial.
-            if let Decision::Allowed(permit) = self.limiter.try_at(batch, now) {
-                (self.left, self.permit, self.over) = (batch - cost, permit, permit.is_over());
-                return Ok(());
-            }
+        if self.own_clock && self.refill(cost, now) {
+            return Ok(());
         }
         self.over = self.limiter.check_at(cost, now).into_result()?.is_over();
         Ok(())
+    }
+
+    /// Takes the next batch and spends `cost` of it, and says whether there was one. Each way keeps its own
+    /// permit: joined before, a plain one would go through memory twice.
+    #[inline(always)]
+    fn refill(&mut self, cost: u64, now: Timestamp) -> bool {
+        let batch = self.units.max(cost);
+        if self.limiter.counts_denials() {
+            // A batch that does not fit was not asked for: it is no denial.
+            let Decision::Allowed(permit) = self.limiter.try_at(batch, now) else { return false };
+            self.keep(permit, batch - cost);
+        } else {
+            let Decision::Allowed(permit) = self.limiter.check_at(batch, now) else { return false };
+            self.keep(permit, batch - cost);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, permit: Permit, left: u64) {
+        (self.left, self.permit, self.over) = (left, permit, permit.is_over());
     }
 
     /// Units that are left to spend.

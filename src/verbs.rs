@@ -238,17 +238,23 @@ impl Limiter {
     /// [`refuse_at`]: Limiter::refuse_at
     #[inline]
     pub(crate) fn try_at(&self, cost: u64, now: Timestamp) -> Decision {
-        if self.meter.rules.count_denials() {
+        if self.counts_denials() {
             self.wish(Verb::Try, cost, now)
         } else {
             self.check_at(cost, now)
         }
     }
 
+    /// Whether a denial is written.
+    #[inline]
+    pub(crate) fn counts_denials(&self) -> bool {
+        self.meter.rules.count_denials()
+    }
+
     /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
     /// counts none, or if it would be admitted by now.
     pub(crate) fn refuse_at(&self, cost: u64, now: Timestamp) -> Option<Decision> {
-        if !self.meter.rules.count_denials() {
+        if !self.counts_denials() {
             return None;
         }
         Some(self.wish(Verb::Refuse, cost, now)).filter(|decision| !decision.is_allowed())

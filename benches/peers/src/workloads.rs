@@ -61,6 +61,10 @@ fn u64_keys(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
     entrants.extend(tollgates(keys, expect));
     entrants.extend(others(keys, expect));
     entrants.push(keyed_peers::rate_net_u64(keys, expect).into());
+    // Its cells are shared, so some of so many new keys would be denied where only the second is to be.
+    if expect == Expect::All {
+        entrants.push(tollgate::sketch().into());
+    }
     Keyed { name: name.to_owned(), keys, expect, entrants }
 }
 
@@ -85,6 +89,7 @@ fn texts(name: &str, keys: u64) -> Keyed<String> {
     entrants.extend(tollgates(keys, expect));
     entrants.extend(others(keys, expect));
     entrants.push(keyed_peers::rate_net_text(keys, expect).into());
+    entrants.push(tollgate::sketch().into());
     entrants.push(Entrant { one_in: 5, ..keyed_peers::throttlecrab(keys, expect).into() });
     entrants.push(Entrant { one_in: 50, ..keyed_peers::limitador(keys, expect).into() });
     Keyed { name: name.to_owned(), keys, expect, entrants }

@@ -4,7 +4,9 @@ use std::hash::Hash;
 use std::hint::black_box;
 use std::time::Duration;
 
-use tollgate::{CoarseClock, KeyedLimiter, Limiter, Quota, StripedLimiter};
+use tollgate::{
+    CoarseClock, KeyedLimiter, Limiter, Quota, SketchLimiter, SketchSize, StripedLimiter,
+};
 
 use super::Boxed;
 use crate::contender::{self, single};
@@ -53,6 +55,14 @@ pub(crate) fn many<K: Hash + 'static>(keys: u64, expect: Expect, size: usize) ->
         }
         admitted
     })
+}
+
+/// The sketch, in as many bytes as pingora-limits takes: 4 rows of 2,048 cells. Keys share the cells, so each
+/// has what all have together elsewhere: then it admits everything, as it must here.
+pub(crate) fn sketch<K: Hash + 'static>() -> Boxed<K> {
+    let size = SketchSize::new(4, 2_048).expect("a size");
+    let limiter = SketchLimiter::new(Quota::per_second(PLENTY_PER_SECOND), size).expect("a sketch");
+    single("tollgate, sketch of 64 KiB", move |key: &K| limiter.check(key, 1).is_allowed())
 }
 
 fn quota(expect: Expect) -> Quota {
