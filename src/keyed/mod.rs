@@ -239,7 +239,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.decide((key, 0), cost, Some(now), cost > 0)
     }
 
-    /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
+    /// Would a request of `cost` units for `key` be admitted now? Charges nothing, and says what
+    /// [`check`](KeyedLimiter::check) would be told if nothing happened in between: also where a charge would
+    /// have to forget the key's idle cell first, and would then count in what a full table's spill holds
+    /// ([`Full::Spill`]).
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

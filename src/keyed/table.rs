@@ -12,6 +12,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Verbs, Wish};
 
 use super::book::Book;
+use super::floor::floor_at;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
 use super::shard::{CELLS, Header, Row, Shard};
@@ -82,11 +83,12 @@ impl Outcome {
 }
 
 /// What came of looking for a key in one shard.
-enum Hit {
+pub(super) enum Hit {
     Decided(Outcome),
     /// The row does not hold the key.
     Elsewhere,
-    /// It does, but its floor is not near, and the word cannot be read as it is.
+    /// It does, but its floor is not near, and the word cannot be read as it is. Of a whole shard: whoever
+    /// charges the key forgets it first.
     Afar,
 }
 
@@ -267,8 +269,12 @@ impl Table {
             return None;
         }
         let ask = Ask { charge: true, verb: Verb::Refuse, ..ask };
-        let outcome =
-            pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
+        let outcome = pair(identity.first, second).find_map(|index| {
+            match self.hit(index, identity.tag, &ask) {
+                Hit::Decided(outcome) => Some(outcome),
+                Hit::Elsewhere | Hit::Afar => None,
+            }
+        })?;
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
@@ -285,12 +291,17 @@ impl Table {
         if let Some(book) = &self.book {
             return self.look_priced(book, identity, second, fresh);
         }
-        pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
+        pair(first, second).find_map(|index| match self.hit(index, tag, &fresh.ask) {
+            Hit::Decided(outcome) => Some(outcome),
+            Hit::Elsewhere => None,
+            Hit::Afar => Some(self.question(identity, second, index, fresh)),
+        })
     }
 
-    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
+    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
+    /// about a key that a charge would forget first is not decided here, if it may owe anything elsewhere.
     #[inline]
-    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
+    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Hit {
         if self.layout.rules.are_none() {
             self.hit_whole(self.kernel(), index, tag, ask)
         } else {
@@ -299,26 +310,37 @@ impl Table {
     }
 
     #[inline(never)]
-    fn hit_whole(
-        &self,
-        algorithm: &impl Verbs,
-        index: usize,
-        tag: u64,
-        ask: &Ask,
-    ) -> Option<Outcome> {
+    fn hit_whole(&self, algorithm: &impl Verbs, index: usize, tag: u64, ask: &Ask) -> Hit {
         loop {
             let afar = |header: Header, word| {
-                let advance = ask.charge
-                    && !self.wish(*ask).is_never(self.kernel())
-                    && ask.now_ns > header.floor_ns();
-                (!advance).then(|| self.unpack_afar(header, word, ask.now_ns))
+                let behind =
+                    !self.wish(*ask).is_never(self.kernel()) && ask.now_ns > header.floor_ns();
+                let leave = behind && (ask.charge || self.is_forgotten(header, word, ask.now_ns));
+                (!leave).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
             match self.hit_by(algorithm, Row::whole(self.shard(index)), tag, *ask, afar) {
-                Hit::Decided(outcome) => return Some(outcome),
-                Hit::Elsewhere => return None,
-                Hit::Afar => self.advance(index, ask.now_ns),
+                Hit::Afar if ask.charge => self.advance(index, ask.now_ns),
+                hit => return hit,
             }
         }
+    }
+
+    /// Whether an advance to `now` forgets a live word, of a key that may owe something in the spill, too:
+    /// if the word is idle at the last floor that is swept by.
+    #[cold]
+    #[inline(never)]
+    fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
+        let goal = floor_at(now_ns);
+        if self.spill.is_none() || goal <= header.floor() {
+            return false;
+        }
+        // Floor by floor, an epoch each, since this word is live until then: see `advance`.
+        let steps = (goal - header.floor() - 1) / self.layout.epoch.max(1);
+        let last = header.floor() + steps * self.layout.epoch;
+        let (ruled, floor_ns, last_ns) = (self.ruled(), header.floor_ns(), last << GRANULE_BITS);
+        let held = self.layout.unpack(word, &ruled, ruled.moment(floor_ns));
+        let held = held.seen_later(self.kernel().passed(floor_ns, last_ns));
+        ruled.is_idle(held, ruled.moment(last_ns))
     }
 
     /// Decides in the key's cell, if this row holds it. Lock-free: each turn of the loop that does
