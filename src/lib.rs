@@ -52,7 +52,7 @@ pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, T
 pub use lateness::Lateness;
 pub use lease::Lease;
 pub use limiter::Limiter;
-pub use log::LogLimiter;
+pub use log::{LogLimiter, LogPolicy};
 pub use meter::Meter;
 pub use policy::{Algorithm, AtLimit, CountDenied, Penalty, Policy};
 pub use quota::Quota;

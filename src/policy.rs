@@ -14,6 +14,7 @@ use crate::quota::Quota;
 use crate::word::Fields;
 
 pub use at_limit::{AtLimit, CountDenied, Penalty};
+pub(crate) use text::read_quota;
 
 /// Lengths that a start may be rounded to, shortest first.
 pub(crate) const POWERS_OF_TEN: [u64; 16] = {
