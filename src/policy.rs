@@ -1,6 +1,7 @@
 //! [`Policy`]: a quota and the algorithm that enforces it.
 
 mod at_limit;
+mod numbers;
 mod text;
 mod words;
 

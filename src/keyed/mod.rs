@@ -26,6 +26,7 @@ mod table;
 mod tally;
 mod tier;
 mod tiers;
+mod tiers_saved;
 mod verbs;
 #[cfg(loom)]
 mod witness;
