@@ -48,7 +48,9 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, SparePool};
 pub use error::{BuildError, ClockError, PolicyError, QuotaError, SettingError};
-pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, Tiers};
+pub use keyed::{
+    Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
+};
 pub use lateness::Lateness;
 pub use lease::Lease;
 pub use limiter::Limiter;

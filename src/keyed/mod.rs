@@ -25,6 +25,7 @@ mod survey;
 mod table;
 mod tally;
 mod tier;
+mod tiered;
 mod tiers;
 mod tiers_saved;
 mod verbs;
@@ -58,6 +59,7 @@ pub use live::LiveLimiter;
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
 pub use tier::Tier;
+pub use tiered::TieredLimiter;
 pub use tiers::Tiers;
 
 /// One limit per key, in memory fixed at construction.

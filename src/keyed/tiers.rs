@@ -19,7 +19,7 @@ use super::table::Table;
 ///
 /// All tiers share one table and its memory. A key is counted apart in each: the tier is part of its
 /// identity. [`KeyedLimiter::tier`] chooses by number, from 0, in the order given here; the limiter's own
-/// verbs are those of tier 0.
+/// verbs are those of tier 0. Or a function of the key chooses: [`build_by`](Tiers::build_by).
 ///
 /// # What fits
 /// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five
