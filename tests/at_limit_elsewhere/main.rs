@@ -1,0 +1,307 @@
+//! What happens at the limit, in all that is built on a limit: requests under several, elastic limits,
+//! reservations, leases, snapshots, and the latest of late requests.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod elastic;
+mod restart;
+
+use std::time::Duration;
+
+use common::policy;
+use tollgate::{
+    Decision, Denial, KeyedLimiter, Limiter, ManualClock, PolicyError, Quota, Timestamp,
+    check_all_at,
+};
+
+/// A whole number of hours, so that all times below are whole ticks.
+const START: Timestamp = Timestamp::from_secs(300 * 3_600);
+
+fn limit(text: &str) -> Limiter {
+    Limiter::with_clock(policy(text), ManualClock::new())
+}
+
+fn table(text: &str) -> KeyedLimiter<str> {
+    KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap()
+}
+
+fn secs(secs: u64) -> Option<Duration> {
+    Some(Duration::from_secs(secs))
+}
+
+fn later(secs: u64) -> Timestamp {
+    START + Duration::from_secs(secs)
+}
+
+/// A limit of its own, or that of a key: the same promises for both.
+enum One {
+    Shared(Box<Limiter>),
+    Keyed(Box<KeyedLimiter<str>>),
+}
+
+impl One {
+    fn both(text: &str) -> [Self; 2] {
+        [Self::Shared(Box::new(limit(text))), Self::Keyed(Box::new(table(text)))]
+    }
+
+    fn check(&self, cost: u64, now: Timestamp) -> Decision {
+        match self {
+            Self::Shared(limiter) => limiter.check_at(cost, now),
+            Self::Keyed(limiter) => limiter.check_at("key", cost, now),
+        }
+    }
+
+    fn denied(&self, cost: u64, now: Timestamp) -> Denial {
+        self.check(cost, now).into_result().unwrap_err()
+    }
+
+    fn peek(&self, cost: u64, now: Timestamp) -> Decision {
+        match self {
+            Self::Shared(limiter) => limiter.peek_at(cost, now),
+            Self::Keyed(limiter) => limiter.peek_at("key", cost, now),
+        }
+    }
+
+    /// Asks this limit and another one for so many units each.
+    fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
+        let toll = match self {
+            Self::Shared(limiter) => limiter.toll(cost),
+            Self::Keyed(limiter) => limiter.toll("key", cost),
+        };
+        check_all_at(&mut [toll, other.toll(cost)], now).into_result()
+    }
+
+    fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {
+        let wait = Duration::from_secs(wait_s);
+        let place = match self {
+            Self::Shared(limiter) => limiter.reserve_at(cost, wait, now),
+            Self::Keyed(limiter) => limiter.reserve_at("key", cost, wait, now),
+        }?;
+        Ok((place.permit().is_over(), place.wait()))
+    }
+}
+
+#[test]
+fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
+    // 128 ticks a nanosecond in these words, or more: after 1,668 days a distance has more than 64 bits.
+    let rate = "gcra 500000000/s burst 1";
+    let now = Timestamp::from_secs(2_000 * 86_400);
+    for words in [
+        "soft 100%",
+        "count-denied",
+        "count-denied 9ns",
+        "penalty 1us after 2",
+        "penalty 1us after 2 extended",
+        "soft 100% count-denied penalty 1us after 2",
+    ] {
+        for early in (0..40).map(|bit| Timestamp::from_nanos(1 << bit)) {
+            let full = |limiter: &KeyedLimiter<str>| {
+                assert!(limiter.take_up_to_at("key", 9, now).is_allowed());
+            };
+            let [limiter, twin] = [(); 2].map(|()| table(&format!("{rate} {words}")));
+            full(&limiter);
+            full(&twin);
+            assert_eq!(limiter.charge_at("key", 1, early), 1, "{words}");
+            assert!(!limiter.check_at("key", 1, early).is_allowed(), "{words}");
+            assert!(!limiter.take_up_to_at("key", 1, early).is_allowed(), "{words}");
+            assert!(limiter.reserve_at("key", 1, Duration::ZERO, early).is_err(), "{words}");
+            for _ in 0..4 {
+                let [told, expected] =
+                    [&limiter, &twin].map(|limiter| limiter.check_at("key", 1, now));
+                assert_eq!(format!("{told:?}"), format!("{expected:?}"), "{words}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_charge_during_a_penalty_charges_nothing_and_says_so() {
+    for limiter in One::both("gcra 4/m penalty 1m after 1") {
+        assert!(limiter.check(4, START).is_allowed());
+        assert!(limiter.denied(1, START).is_penalty());
+        let uncharged = match &limiter {
+            One::Shared(limiter) => limiter.charge_at(7, later(30)),
+            One::Keyed(limiter) => limiter.charge_at("key", 7, later(30)),
+        };
+        assert_eq!(uncharged, 7);
+        assert_eq!(limiter.peek(0, later(60)).remaining(), 4);
+    }
+}
+
+#[test]
+fn under_several_limits_each_counts_its_own_denials() {
+    let wide = limit("100/m");
+    for limiter in One::both("gcra 2/m penalty 10m after 2") {
+        assert!(limiter.check(2, START).is_allowed());
+        let first = limiter.and(1, &wide, START).unwrap_err();
+        assert!(!first.is_penalty());
+        let second = limiter.and(1, &wide, START).unwrap_err();
+        assert_eq!((second.is_penalty(), second.retry_after()), (true, secs(600)));
+        // Now also the question is answered so, and the other limit was never charged.
+        assert!(limiter.and(1, &wide, later(599)).unwrap_err().is_penalty());
+        assert!(limiter.peek(2, later(600)).is_allowed());
+        assert_eq!(wide.peek_at(0, START).remaining(), 100);
+    }
+    for limiter in One::both("gcra 1/s burst 10 count-denied 4s") {
+        assert!(limiter.check(10, START).is_allowed());
+        let wait = || limiter.peek(1, START).into_result().unwrap_err().retry_after();
+        assert_eq!(wait(), secs(1));
+        assert_eq!(limiter.and(2, &wide, START).unwrap_err().retry_after(), secs(4));
+        assert_eq!(wait(), secs(3));
+    }
+}
+
+#[test]
+fn a_denial_by_another_limit_is_none_of_ones_own_and_ends_no_row() {
+    let shut = limit("1/d");
+    assert!(shut.check_at(1, START).is_allowed());
+    for limiter in One::both("gcra 5/m penalty 10m after 2") {
+        for _ in 0..5 {
+            assert!(!limiter.and(1, &shut, START).unwrap_err().is_penalty());
+        }
+        assert_eq!(limiter.peek(0, START).remaining(), 5);
+        assert!(limiter.check(4, START).is_allowed());
+        assert!(!limiter.denied(2, START).is_penalty());
+        assert!(limiter.and(1, &shut, START).is_err());
+        assert!(limiter.denied(2, START).is_penalty());
+    }
+}
+
+#[test]
+fn who_asks_several_limits_for_nothing_or_too_much_is_counted_by_none() {
+    let wide = limit("100/m");
+    for limiter in One::both("gcra 2/m penalty 10m after 1 extended") {
+        assert!(limiter.check(2, START).is_allowed());
+        assert!(limiter.and(0, &wide, START).is_ok());
+        assert!(limiter.and(3, &wide, START).unwrap_err().is_never());
+        assert!(!limiter.peek(1, START).into_result().unwrap_err().is_penalty());
+        assert!(limiter.denied(1, START).is_penalty());
+        assert!(limiter.and(0, &wide, later(30)).is_err());
+        let end = |now| limiter.peek(1, now).into_result().unwrap_err().retry_after();
+        assert_eq!(end(later(30)), secs(570));
+        // An extended one is extended by a joint denial, too.
+        assert!(limiter.and(1, &wide, later(30)).is_err());
+        assert_eq!(end(later(30)), secs(600));
+    }
+}
+
+#[test]
+fn a_soft_limit_is_one_of_several_and_is_charged_beyond_what_it_names() {
+    let wide = limit("100/m");
+    for limiter in One::both("gcra 4/h soft 50%") {
+        assert_eq!((0..9).filter(|_| limiter.and(1, &wide, START).is_ok()).count(), 6);
+        assert!(!limiter.check(1, START).is_allowed());
+    }
+    assert_eq!(wide.peek_at(0, START).remaining(), 100 - 12);
+}
+
+#[test]
+fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
+    for limiter in One::both("gcra 2/h penalty 2h after 2") {
+        assert!(limiter.check(1, START).is_allowed());
+        let twice = match &limiter {
+            One::Shared(one) => check_all_at(&mut [one.toll(1), one.toll(1)], START),
+            One::Keyed(one) => check_all_at(&mut [one.toll("key", 1), one.toll("key", 1)], START),
+        };
+        assert_eq!(twice.index(), Some(1));
+        assert!(!twice.into_result().unwrap_err().is_penalty());
+        assert!(limiter.denied(2, START).is_penalty());
+    }
+}
+
+#[test]
+fn a_reservation_counts_from_the_softened_limit_and_is_marked() {
+    for limiter in One::both("gcra 1/s burst 4 soft 50%") {
+        let told: Vec<_> = [4, 2, 1].iter().map(|&cost| limiter.reserve(cost, 1, START)).collect();
+        let second = Duration::from_secs(1);
+        let expected = [(false, Duration::ZERO), (true, Duration::ZERO), (true, second)];
+        assert_eq!(told.into_iter().map(Result::unwrap).collect::<Vec<_>>(), expected);
+        assert!(limiter.reserve(1, 1, START).is_err());
+    }
+}
+
+#[test]
+fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
+    for limiter in One::both("gcra 1/s burst 4 penalty 60s after 2 extended") {
+        assert_eq!(limiter.reserve(4, 0, START).unwrap().1, Duration::ZERO);
+        assert!(!limiter.reserve(2, 1, START).unwrap_err().is_penalty());
+        // More than ever fits at once may be reserved, but its denial is none.
+        for _ in 0..3 {
+            assert!(limiter.reserve(5, 1, START).unwrap_err().is_never());
+        }
+        assert!(limiter.reserve(1, 0, START).unwrap_err().is_penalty());
+        // However long it would wait.
+        let denial = limiter.reserve(1, 3, later(20)).unwrap_err();
+        assert_eq!((denial.is_penalty(), denial.retry_after()), (true, secs(60)));
+        assert!(limiter.reserve(4, 0, later(80)).is_ok());
+    }
+    for limiter in One::both("gcra 1/s burst 4 count-denied 3s") {
+        assert_eq!(limiter.reserve(4, 0, START).unwrap().1, Duration::ZERO);
+        assert!(limiter.reserve(2, 1, START).is_err());
+        let denial = limiter.peek(1, START).into_result().unwrap_err();
+        assert_eq!(denial.retry_after(), secs(3));
+    }
+}
+
+#[test]
+fn an_admission_ends_the_row_also_if_it_is_given_back() {
+    let limiter = limit("gcra 4/h penalty 1h after 2");
+    let deny = || limiter.check_at(4, START).into_result().unwrap_err().is_penalty();
+    let [permit, _] = [(); 2].map(|()| limiter.check_at(1, START).into_result().unwrap());
+    assert!(!deny());
+    let place = limiter.reserve_at(1, Duration::ZERO, START).unwrap();
+    assert!(limiter.cancel_at(place, START));
+    assert!(!deny());
+    // A refund is no admission: the row goes on.
+    assert_eq!(limiter.refund_at(permit, START), 1);
+    assert!(deny());
+}
+
+#[test]
+fn a_request_that_a_lease_passes_on_is_one_request() {
+    let limiter = limit("gcra 4/h penalty 1h after 2");
+    let mut lease = limiter.lease(3).unwrap();
+    assert!(lease.spend(3));
+    // No three are left, but the one that was asked for.
+    assert!(lease.check(1).is_ok());
+    assert!(!lease.check(1).unwrap_err().is_penalty());
+    assert!(lease.check(1).unwrap_err().is_penalty());
+    assert!(limiter.lease(1).unwrap_err().is_penalty());
+}
+
+#[test]
+fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
+    let limiter = limit("gcra 4/h penalty 1h after 1");
+    let mut lease = limiter.lease_at(4, START).unwrap();
+    assert!(limiter.check_at(1, START).into_result().unwrap_err().is_penalty());
+    assert!(lease.spend(1));
+    lease.return_at(later(1));
+    assert!(limiter.peek_at(1, later(3_599)).into_result().unwrap_err().is_penalty());
+    assert_eq!(limiter.peek_at(0, later(3_600)).remaining(), 4);
+}
+
+#[test]
+fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
+    let limiter = limit("gcra 4/h soft 50%");
+    let mut lease = limiter.lease(3).unwrap();
+    assert!(!lease.is_over() && lease.spend(3));
+    // Three more, of which two are over; or as many as there are.
+    assert!(lease.check(1).is_ok() && lease.is_over());
+    assert_eq!(lease.left(), 2);
+    assert!(lease.spend(2) && lease.check(1).is_err());
+}
+
+#[test]
+fn a_quota_has_no_place_for_what_happens_at_the_limit_and_says_so() {
+    // Stripes, logs and pools take a quota.
+    for words in ["soft 5%", "count-denied", "penalty 10m after 3"] {
+        match format!("100/m {words}").parse::<Quota>() {
+            Err(PolicyError::Text { reason, .. }) => {
+                assert!(reason.starts_with("a quota does not say what happens"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Changing a quota while it is in use: what was spent stays spent, and a change gives nothing.
+//!
+//! Against a model of one key, in integers without rounding: a debt in fractions of a unit that drains at
+//! whichever rate is in force. And against the bound itself, with times in any order.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod model;
+mod threads;
+
+use std::time::Duration;
+
+use allocation_counter::measure;
+use tollgate::{
+    BuildError, ChangeError, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota, Tiers,
+    Timestamp,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_secs(seconds)
+}
+
+fn policy(text: &str) -> Policy {
+    text.parse().unwrap()
+}
+
+/// A table with room for everything from 20 a second to 5 an hour.
+fn table(quota: impl Into<Policy>) -> KeyedLimiter<u64> {
+    let slow = Quota::per_hour(5).burst(40);
+    let fast = Quota::per_second(20).burst(40);
+    let tiers = Tiers::of(quota).headroom(slow).headroom(fast);
+    tiers.build_with_clock(100, ManualClock::new()).unwrap()
+}
+
+fn live(quota: impl Into<Policy>) -> LiveLimiter {
+    LiveLimiter::with_clock(quota, ManualClock::new()).unwrap()
+}
+
+/// The same questions to a table and to a limit of its own.
+struct Both {
+    table: KeyedLimiter<u64>,
+    live: LiveLimiter,
+}
+
+impl Both {
+    fn new(text: &str) -> Self {
+        Self { table: table(policy(text)), live: live(policy(text)) }
+    }
+
+    /// With room for these, and no more than that.
+    fn among(texts: &[&str]) -> Self {
+        let tiers = Tiers::of(policy(texts[0]));
+        let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
+        let table = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+        Self { table, live: live(policy(texts[0])) }
+    }
+
+    fn set(&self, text: &str, seconds: u64) {
+        self.table.set_quota_at(policy(text), at(seconds)).unwrap();
+        self.live.set_quota_at(policy(text), at(seconds)).unwrap();
+    }
+
+    fn check(&self, cost: u64, seconds: u64) -> bool {
+        let keyed = self.table.check_at(&7, cost, at(seconds)).is_allowed();
+        assert_eq!(keyed, self.live.check_at(cost, at(seconds)).is_allowed(), "at {seconds} s");
+        keyed
+    }
+
+    fn left(&self, seconds: u64) -> u64 {
+        let keyed = self.table.peek_at(&7, 0, at(seconds)).remaining();
+        assert_eq!(keyed, self.live.peek_at(0, at(seconds)).remaining(), "at {seconds} s");
+        keyed
+    }
+}
+
+#[test]
+fn the_past_is_priced_at_the_old_rate_and_the_future_at_the_new() {
+    for touched_between in [false, true] {
+        let both = Both::new("gcra 1/s burst 40");
+        assert!(both.check(40, 1_000));
+        both.set("gcra 20/s burst 40", 1_010);
+        if touched_between {
+            assert_eq!(both.left(1_010), 10);
+        }
+        assert_eq!(both.left(1_011), 30);
+        assert!(both.check(30, 1_011));
+        both.set("gcra 5/h burst 40", 1_012);
+        // 40 - 20 in the last second; a unit comes back in 12 minutes.
+        assert_eq!(both.left(1_012), 20);
+        assert_eq!(both.left(1_012 + 719), 20);
+        assert_eq!(both.left(1_012 + 720), 21);
+    }
+}
+
+#[test]
+fn what_had_drained_at_the_old_rate_does_not_come_back_at_a_slower_one() {
+    let both = Both::new("gcra 20/s burst 40");
+    assert!(both.check(20, 1_000));
+    both.set("gcra 5/h burst 40", 1_001);
+    assert_eq!(both.left(1_001), 40);
+}
+
+#[test]
+fn a_slow_debt_is_not_forgotten_when_it_would_have_drained_at_the_old_rate() {
+    let both = Both::new("gcra 20/s burst 40");
+    assert!(both.check(40, 1_000));
+    both.set("gcra 5/h burst 40", 1_000);
+    // At the old rate it was idle after 2 s. Now it stays for eight hours, and no sweep forgets it.
+    for seconds in [1_003, 1_100, 1_000 + 3_600, 1_000 + 4 * 3_600] {
+        for stranger in 100..130 {
+            let _ = both.table.check_at(&stranger, 1, at(seconds));
+        }
+        assert_eq!(both.left(seconds), 5 * (seconds - 1_000) / 3_600, "at {seconds} s");
+    }
+}
+
+#[test]
+fn a_change_of_nothing_changes_nothing() {
+    let both = Both::new("gcra 7/s burst 33");
+    let plain = Limiter::with_clock(policy("gcra 7/s burst 33"), ManualClock::new());
+    for second in 1_000..1_060 {
+        both.set("gcra 7/s burst 33", second);
+        let cost = second % 13;
+        let expected = plain.check_at(cost, at(second));
+        assert_eq!(both.check(cost, second), expected.is_allowed(), "at {second} s");
+        assert_eq!(both.left(second), expected.remaining(), "at {second} s");
+    }
+}
+
+#[test]
+fn a_window_of_the_same_length_keeps_its_counts() {
+    for kind in ["fixed-window", "sliding-window", "sliding-window strict", "segmented-window"] {
+        let quota = |limit: u64| {
+            let (name, rest) = kind.split_once(' ').unwrap_or((kind, ""));
+            let rest = if name == "segmented-window" { "x4" } else { rest };
+            format!("{name} {limit}/20s {rest}").trim_end().to_owned()
+        };
+        let both = Both::new(&quota(10));
+        assert!(both.check(8, 1_000), "{kind}");
+        both.set(&quota(12), 1_001);
+        assert_eq!(both.left(1_001), 4, "{kind}");
+        assert!(both.check(4, 1_002), "{kind}");
+        both.set(&quota(5), 1_003);
+        assert_eq!(both.left(1_003), 0, "{kind}");
+        assert!(!both.check(1, 1_003), "{kind}");
+        assert_eq!(both.left(1_060), 5, "{kind}");
+    }
+}
+
+#[test]
+fn another_algorithm_takes_over_what_was_used() {
+    let quotas = [
+        "fixed-window 10/20s",
+        "gcra 1/s burst 10",
+        "sliding-window 20/10s",
+        "fixed-window 10/30s from-first",
+    ];
+    let both = Both::among(&quotas);
+    assert!(both.check(8, 1_000));
+    both.set(quotas[1], 1_001);
+    assert_eq!(both.left(1_001), 2);
+    assert_eq!(both.left(1_004), 5);
+    both.set(quotas[2], 1_004);
+    assert_eq!(both.left(1_004), 15);
+    both.set(quotas[3], 1_005);
+    // Counted in a window that opens at the change.
+    assert_eq!(both.left(1_005), 5);
+    assert_eq!(both.left(1_034), 5);
+    assert_eq!(both.left(1_035), 10);
+}
+
+#[test]
+fn tiers_are_counted_apart_and_each_changes_alone() {
+    let tiers = Tiers::of(Quota::per_minute(10)).and(Quota::per_minute(20));
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+    let [free, paid] = [limiter.tier(0).unwrap(), limiter.tier(1).unwrap()];
+    let all_left = |units: [u64; 2]| {
+        [free, paid].iter().zip(units).all(|(tier, units)| {
+            (0..50).all(|key| tier.peek_at(&key, 0, at(1_000)).remaining() == units)
+        })
+    };
+    for key in 0..50 {
+        assert!(free.check_at(&key, 4, at(1_000)).is_allowed());
+        assert!(paid.check_at(&key, 5, at(1_000)).is_allowed());
+    }
+    paid.set_quota_at(Quota::per_minute(30), at(1_000)).unwrap();
+    assert_eq!((free.limit(), paid.limit()), (10, 30));
+    assert!(all_left([6, 25]));
+    assert_eq!(limiter.stats_at(at(1_000)).live, 100);
+}
+
+#[test]
+fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
+    let kinds =
+        ["gcra N/m", "fixed-window N/m", "sliding-window N/m", "fixed-window N/m from-first"];
+    let text = |tier: usize, limit: usize| kinds[tier % 4].replace('N', &limit.to_string());
+    let tiers = (1..16).fold(Tiers::of(policy(&text(0, 10))), |tiers, tier| {
+        tiers.and(policy(&text(tier, 10 + tier)))
+    });
+    let limiter: KeyedLimiter<u64> =
+        tiers.headroom(policy("gcra 100/m")).build_with_clock(1_000, ManualClock::new()).unwrap();
+    assert_eq!(limiter.tiers(), 16);
+    for number in 0..16 {
+        let tier = limiter.tier(number).unwrap();
+        assert!(tier.check_at(&1, 3, at(1_200)).is_allowed());
+        for limit in [40, 50, 60] {
+            tier.set_quota_at(policy(&text(number, limit)), at(1_200)).unwrap();
+            let left = tier.peek_at(&1, 0, at(1_200)).remaining();
+            assert_eq!(left, limit as u64 - 3, "tier {number}");
+        }
+    }
+    for number in 0..16 {
+        assert_eq!(limiter.tier(number).unwrap().peek_at(&1, 0, at(1_200)).remaining(), 57);
+    }
+    let error = Tiers::of(Quota::per_second(1));
+    let error = (0..16).fold(error, |tiers, _| tiers.and(Quota::per_second(1)));
+    let error = error.build::<u64>(10).unwrap_err();
+    assert_eq!(error, BuildError::TierCount { tiers: 17, most: 16 });
+    assert_eq!(error.to_string(), "a table cannot have 17 tiers; use 1 to 16");
+}
+
+#[test]
+fn a_change_that_does_not_fit_changes_nothing() {
+    let tiers = Tiers::of(Quota::per_second(100));
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+    assert!(limiter.check_at(&7, 60, at(1_000)).is_allowed());
+    let error = limiter.set_quota_at(Quota::per_day(1).burst(1_000), at(1_000)).unwrap_err();
+    assert_eq!(error, ChangeError::DoesNotFit { state_bits: 29 });
+    let error = error.to_string();
+    assert!(error.starts_with("the quota does not fit in the 29 bits"), "{error}");
+    assert_eq!(limiter.peek_at(&7, 0, at(1_000)).remaining(), 40);
+    assert_eq!(limiter.peek_at(&7, 0, at(1_001)).remaining(), 100);
+}
+
+#[test]
+fn what_was_not_built_for_changes_refuses_them() {
+    let quota = Quota::per_second(9);
+    let plain = KeyedLimiter::<u64>::with_clock(quota, 100, ManualClock::new()).unwrap();
+    assert_eq!(plain.set_quota(quota), Err(ChangeError::Fixed));
+    assert_eq!(plain.tier(0).unwrap().set_quota(quota), Err(ChangeError::Fixed));
+    assert_eq!(plain.tier(1).unwrap_err(), ChangeError::NoSuchTier { tier: 1, tiers: 1 });
+    assert_eq!(plain.tier(0).unwrap().limit(), 9);
+}
+
+#[test]
+fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
+    let tiers = Tiers::of(Quota::per_hour(1_000)).and(Quota::per_hour(3_000));
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(500, ManualClock::new()).unwrap();
+    for key in 0..500 {
+        assert!(limiter.tier(1).unwrap().check_at(&key, 100 + key, at(1_000)).is_allowed());
+    }
+    let live = live(Quota::per_hour(1_000));
+    assert!(live.check_at(400, at(1_000)).is_allowed());
+    let allocations = measure(|| {
+        let tier = limiter.tier(1).unwrap();
+        for change in 0..1_000 {
+            tier.set_quota_at(Quota::per_hour(2_000 + change), at(1_000)).unwrap();
+        }
+    });
+    assert_eq!(allocations.count_total, 0);
+    for change in 0..1_000 {
+        live.set_quota_at(Quota::per_hour(2_000 + change), at(1_000)).unwrap();
+    }
+    for key in 0..500 {
+        let left = limiter.tier(1).unwrap().peek_at(&key, 0, at(1_000)).remaining();
+        assert_eq!(left, 2_999 - 100 - key);
+    }
+    assert_eq!(live.peek_at(0, at(1_000)).remaining(), 2_599);
+}
+
+#[test]
+fn refunds_and_cancellations_know_their_quota() {
+    let limiter = table(Quota::per_second(10).burst(40));
+    let tier = limiter.tier(0).unwrap();
+    let permit = tier.check_at(&7, 20, at(1_000)).into_result().unwrap();
+    assert_eq!(tier.refund_at(&7, permit.portion(5), at(1_000)), 5);
+    let place = tier.reserve_at(&7, 5, Duration::ZERO, at(1_000)).unwrap();
+    assert!(tier.cancel_at(&7, place, at(1_000)));
+    let place = tier.reserve_at(&7, 5, Duration::ZERO, at(1_000)).unwrap();
+    tier.set_quota_at(Quota::per_second(5).burst(40), at(1_000)).unwrap();
+    assert!(!tier.cancel_at(&7, place, at(1_000)));
+    assert_eq!(tier.refund_at(&7, permit.portion(5), at(1_000)), 0);
+    assert_eq!(tier.peek_at(&7, 0, at(1_000)).remaining(), 20);
+    tier.reset_at(&7, at(1_000));
+    assert_eq!(tier.peek_at(&7, 0, at(1_000)).remaining(), 40);
+}
+
+#[test]
+fn a_key_that_moves_takes_along_what_it_has_spent() {
+    let tiers =
+        Tiers::of(Quota::per_minute(6)).and(Quota::per_minute(60)).and(policy("fixed-window 50/m"));
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+    let left =
+        |tier: usize, second| limiter.tier(tier).unwrap().peek_at(&7, 0, at(second)).remaining();
+    assert!(limiter.check_at(&7, 6, at(1_000)).is_allowed());
+    // Half a unit has come back, and a whole one moves.
+    assert_eq!(limiter.move_key_at(&7, 0, 1, at(1_005)), Ok(6));
+    assert_eq!((left(0, 1_005), left(1, 1_005)), (6, 54));
+    assert_eq!(limiter.move_key_at(&7, 1, 2, at(1_007)), Ok(4));
+    assert_eq!((left(1, 1_007), left(2, 1_007)), (60, 46));
+    assert_eq!(limiter.move_key_at(&7, 2, 2, at(1_007)), Ok(0));
+    assert_eq!(limiter.move_key_at(&8, 0, 1, at(1_007)), Ok(0));
+    let unknown = Err(ChangeError::NoSuchTier { tier: 3, tiers: 3 });
+    assert_eq!(limiter.move_key_at(&7, 3, 0, at(1_007)), unknown);
+}
+
+#[test]
+fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
+    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60));
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, ManualClock::new()).unwrap();
+    let cells = limiter.stats_at(at(0)).cells;
+    let key = (0..).find(|key| limiter.check_at(key, 6, at(1_000)).is_allowed()).unwrap();
+    for other in 1_000..1_000 + 20 * cells as u64 {
+        let _ = limiter.check_at(&other, 1, at(1_000));
+    }
+    assert_eq!(limiter.stats_at(at(1_000)).live, cells);
+    assert_eq!(limiter.move_key_at(&key, 0, 1, at(1_000)), Err(ChangeError::NoCell));
+    assert_eq!(limiter.peek_at(&key, 0, at(1_000)).remaining(), 0);
+}

@@ -1,0 +1,382 @@
+//! Sliding logs, one and by key: their examples, the answers of the reference model, and their bound.
+//!
+//! V9 to V11 are the vectors of other implementations (`limits`, by its documentation and its tests). Where
+//! they keep an entry whose age equals the window, we do not: the window is `(now - W, now]`, as half-open
+//! as all windows here, and a wait of exactly `retry_after` succeeds.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod random;
+
+use std::fmt::Debug;
+use std::thread;
+use std::time::Duration;
+
+use allocation_counter::measure;
+use common::model::{LATEST_NS, verdict};
+use common::{Request, at, every, instant, together};
+use tollgate::{BuildError, Decision, KeyedLogLimiter, LogLimiter, ManualClock, Quota, Timestamp};
+use tollgate_oracle::{Algorithm as Model, Oracle, Verdict};
+
+fn log(quota: Quota) -> LogLimiter {
+    LogLimiter::with_clock(quota, ManualClock::new()).unwrap()
+}
+
+fn keyed(quota: Quota, capacity: usize) -> KeyedLogLimiter<u64> {
+    KeyedLogLimiter::with_clock(quota, capacity, ManualClock::new()).unwrap()
+}
+
+fn oracle(quota: Quota) -> Oracle {
+    let window_ns = u64::try_from(quota.period().as_nanos()).unwrap();
+    Oracle::new(Model::SlidingLog { limit: quota.count(), window_ns })
+}
+
+/// What a decision says: the verdict, units left, the time to reset; of a denial the wait.
+type Told = (Verdict, u64, Duration, Option<Option<Duration>>);
+
+fn told(decision: &Decision) -> Told {
+    let wait = match decision {
+        Decision::Allowed(_) => None,
+        Decision::Denied(denial) => {
+            assert!(!denial.is_table_full());
+            Some(denial.retry_after())
+        }
+    };
+    (verdict(decision), decision.remaining(), decision.reset_after(), wait)
+}
+
+/// The decisions of requests in the order of their times, as A and D; one log and a keyed one answer alike.
+fn decisions(quota: Quota, requests: &[Request]) -> String {
+    let (log, keyed) = (log(quota), keyed(quota, 10));
+    let decide = |&(now_ns, cost): &Request| {
+        let now = Timestamp::from_nanos(now_ns);
+        let decision = log.check_at(cost, now);
+        assert_eq!(told(&decision), told(&keyed.check_at(&1, cost, now)), "at {now:?}");
+        if decision.is_allowed() { 'A' } else { 'D' }
+    };
+    requests.iter().map(decide).collect()
+}
+
+fn costing(time: &str, cost: u64) -> Request {
+    (instant(time).as_nanos(), cost)
+}
+
+#[test]
+fn example_06_the_log_forgets_each_unit_at_its_own_time() {
+    let times = at("0:05 0:15 1:01 1:10 1:40 1:50 2:20");
+    assert_eq!(decisions(Quota::per_minute(3), &times), "AAAAADA");
+}
+
+#[test]
+fn example_07_a_unit_comes_back_a_window_after_it_was_taken() {
+    assert_eq!(decisions(Quota::per_minute(2), &at("1:00 1:20 1:45 2:25")), "AADA");
+}
+
+#[test]
+fn example_08_a_unit_whose_age_equals_the_window_is_outside() {
+    let ten = [costing("0:10", 1), costing("0:20", 2), costing("0:30", 4), costing("0:50", 3)];
+    let then = |times: &str| decisions(Quota::per_minute(10), &[ten.to_vec(), at(times)].concat());
+    assert_eq!(then("1:10 1:11"), "AAAAAD");
+    assert_eq!(then("1:11 1:12"), "AAAAAD");
+    assert_eq!(then("1:09.999 1:10"), "AAAADA");
+}
+
+#[test]
+fn example_25_a_denied_cost_spends_nothing() {
+    let now = "0:00";
+    let costs = [8, 5, 2, 11].map(|cost| costing(now, cost));
+    assert_eq!(decisions(Quota::per_minute(10), &costs), "ADAD");
+    let log = log(Quota::per_minute(10));
+    assert!(log.check_at(11, instant(now)).into_result().unwrap_err().is_never());
+}
+
+#[test]
+fn example_32_under_a_steady_stream_the_log_admits_its_limit_in_each_window() {
+    let times = every(0, 100, 30);
+    assert_eq!(decisions(Quota::per_second(5), &times), "AAAAADDDDDAAAAADDDDDAAAAADDDDD");
+}
+
+#[test]
+fn example_34_a_minute_ago_is_outside_and_less_is_inside() {
+    let log = log(Quota::per_minute(1));
+    let now = Timestamp::from_secs(36_027); // 10:00:27
+    assert!(log.check_at(1, Timestamp::from_secs(35_967)).is_allowed()); // 9:59:27
+    assert!(log.peek_at(1, now).is_allowed());
+    assert!(log.check_at(1, now).is_allowed());
+    assert!(!log.peek_at(1, now + Duration::from_secs(59)).is_allowed());
+}
+
+#[test]
+fn v9_ten_a_minute_by_the_documentation_of_limits() {
+    let requests = [
+        costing("0:10", 1),
+        costing("0:20", 2),
+        costing("0:30", 4),
+        costing("0:50", 3),
+        costing("1:11", 1),
+        costing("1:12", 1),
+    ];
+    assert_eq!(decisions(Quota::per_minute(10), &requests), "AAAAAD");
+    // At 1:12 the two of 0:20 are the next to go: in 8 seconds.
+    let log = log(Quota::per_minute(10));
+    let denied =
+        requests.map(|(now_ns, cost)| log.check_at(cost, Timestamp::from_nanos(now_ns)))[5];
+    let denial = denied.into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(8)));
+}
+
+#[test]
+fn v10_ten_in_two_seconds_by_the_tests_of_limits() {
+    let log = log(Quota::per(10, Duration::from_secs(2)));
+    let check = |cost, time| log.check_at(cost, instant(time));
+    assert!(check(11, "0").into_result().unwrap_err().is_never());
+    assert!(check(5, "0.1").is_allowed());
+    for _ in 0..4 {
+        assert!(check(1, "1.9").is_allowed());
+    }
+    assert!(!log.peek_at(2, instant("1.9")).is_allowed());
+    assert!(!check(2, "1.9").is_allowed());
+    assert!(check(1, "1.9").is_allowed());
+    // Exactly two seconds after the five: they are outside by now. `limits` has them a moment longer.
+    for _ in 0..5 {
+        assert!(check(1, "2.1").is_allowed());
+    }
+    assert_eq!(log.peek_at(0, instant("2.1")).remaining(), 0);
+    assert!(!check(2, "2.1").is_allowed());
+}
+
+#[test]
+fn v11_a_million_units_are_taken_at_once() {
+    let log = log(Quota::per(1_000_000, Duration::from_secs(2)));
+    let now = Timestamp::from_secs(1);
+    assert!(log.check_at(1, now).is_allowed());
+    assert_eq!(log.check_at(999_999, now).remaining(), 0);
+    let denial = log.check_at(1, now).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(2)));
+    assert!(log.check_at(1_000_000, now + Duration::from_secs(2)).is_allowed());
+}
+
+#[test]
+fn the_largest_cost_fits_a_small_stack() {
+    let admitted = thread::Builder::new().stack_size(512 * 1024).spawn(|| {
+        let log = log(Quota::per_second(1 << 20));
+        log.check_at(1 << 20, Timestamp::from_secs(1)).is_allowed()
+    });
+    assert!(admitted.unwrap().join().unwrap());
+}
+
+#[test]
+fn a_half_open_window_holds_the_limit_and_a_closed_one_twice_that() {
+    let log = &log(Quota::per_second(7));
+    let admitted = |now_ms| {
+        (0..20).filter(move |_| log.check_at(1, Timestamp::from_millis(now_ms)).is_allowed())
+    };
+    assert_eq!(admitted(0).count(), 7);
+    assert_eq!(admitted(999).count(), 0);
+    // [0, 1 s] holds 14: its ends are a window apart.
+    assert_eq!(admitted(1_000).count(), 7);
+}
+
+#[test]
+fn a_wait_for_several_units_ends_when_the_last_of_them_is_free() {
+    for limit in [5_u64, 300] {
+        let (log, keyed) = (log(Quota::per_minute(limit)), keyed(Quota::per_minute(limit), 5));
+        for n in 0..limit {
+            let now = Timestamp::from_millis(100 * n);
+            assert!(log.check_at(1, now).is_allowed() && keyed.check_at(&1, 1, now).is_allowed());
+        }
+        let now = Timestamp::from_secs(40);
+        for cost in 1..=limit {
+            // The unit taken as the cost-th comes back a minute after it was.
+            let wait = Duration::from_millis(60_000 - 40_000 + 100 * (cost - 1));
+            for decision in [log.check_at(cost, now), keyed.check_at(&1, cost, now)] {
+                let denial = decision.into_result().unwrap_err();
+                assert_eq!(denial.retry_after(), Some(wait), "{cost} of {limit}");
+                assert_eq!(denial.remaining(), 0);
+                let reset = Duration::from_millis(60_000 - 40_000 + 100 * (limit - 1));
+                assert_eq!(denial.reset_after(), reset);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stale_or_backward_now_gets_nothing_back() {
+    let log = log(Quota::per_second(2));
+    let check = |now_ms| log.check_at(1, Timestamp::from_millis(now_ms)).is_allowed();
+    assert_eq!([10_000, 10_500, 10_999].map(check), [true, true, false]);
+    // Back by a little, by windows, to the origin: both units were taken after all of these.
+    assert_eq!([10_400, 9_000, 500, 0].map(check), [false; 4]);
+    assert_eq!([11_000, 10_999, 11_499, 11_500].map(check), [true, false, false, true]);
+}
+
+#[test]
+fn a_leap_ahead_spends_units_until_time_has_caught_up() {
+    let log = log(Quota::per_second(3));
+    assert!(log.check_at(2, Timestamp::from_secs(1_000)).is_allowed());
+    let now = Timestamp::from_secs(5);
+    assert!(log.check_at(1, now).is_allowed());
+    let denial = log.check_at(2, now).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_secs(996)));
+    assert!(log.check_at(1, Timestamp::from_secs(6)).is_allowed());
+}
+
+#[test]
+fn what_no_clock_reaches_is_never_free_and_nothing_overflows() {
+    let centuries = Quota::per(2, Duration::from_nanos(u64::MAX));
+    for (quota, again) in [(centuries, false), (Quota::per_second(2), false)] {
+        let (log, keyed) = (log(quota), keyed(quota, 5));
+        for now_ns in [u64::MAX, LATEST_NS, u64::MAX - 1] {
+            let now = Timestamp::from_nanos(now_ns);
+            let first = now_ns == u64::MAX;
+            assert_eq!(log.check_at(2, now).is_allowed(), first || again);
+            assert_eq!(keyed.check_at(&1, 2, now).is_allowed(), first || again);
+        }
+        let _ = log.check_at(u64::MAX, Timestamp::from_nanos(u64::MAX)).reset_after();
+    }
+}
+
+#[test]
+fn a_quota_that_is_no_log_is_refused_with_what_would_be_accepted() {
+    let build = |quota| LogLimiter::with_clock(quota, ManualClock::new()).map(|_| ());
+    let burst = build(Quota::per_second(100).burst(20)).unwrap_err();
+    assert_eq!(burst, BuildError::BurstOnLog { count: 100, burst: 20 });
+    assert_eq!(
+        burst.to_string(),
+        "a sliding log admits its whole count of 100 at once and takes no burst of 20; leave the burst \
+         out, or use gcra"
+    );
+    assert_eq!(build(Quota::per_second(1 << 20)), Ok(()));
+    let large = build(Quota::per_second((1 << 20) + 1)).unwrap_err();
+    assert_eq!(large, BuildError::LogTooLarge { limit: 1_048_577, most: 1_048_576 });
+    assert_eq!(
+        large.to_string(),
+        "a sliding log keeps a time for each of its 1048577 units, and at most 1048576 are accepted; use \
+         gcra or a window"
+    );
+    let table = |quota, capacity| {
+        KeyedLogLimiter::<u64>::with_clock(quota, capacity, ManualClock::new()).map(|_| ())
+    };
+    assert_eq!(table(Quota::per_second(1), 0), Err(BuildError::ZeroCapacity));
+    let burst = table(Quota::per_second(2).burst(3), 5);
+    assert_eq!(burst, Err(BuildError::BurstOnLog { count: 2, burst: 3 }));
+    for capacity in [usize::MAX, usize::MAX / 200] {
+        let error = table(Quota::per_second(1_000), capacity);
+        assert_eq!(error, Err(BuildError::CapacityTooLarge { capacity }));
+    }
+    let error = table(Quota::per_second(1_000), 1 << 44);
+    assert!(matches!(error, Err(BuildError::OutOfMemory { .. })), "{error:?}");
+}
+
+#[test]
+fn logs_are_shareable_and_say_what_they_are() {
+    fn shareable<T: Send + Sync + Debug + 'static>() {}
+    shareable::<LogLimiter>();
+    shareable::<KeyedLogLimiter<std::rc::Rc<str>>>();
+    let told = format!("{:?}", keyed(Quota::per_second(1), 5));
+    assert!(told.starts_with("KeyedLogLimiter { capacity: 5, bytes: "), "{told}");
+    let denial = log(Quota::per_second(5)).check(6).into_result().unwrap_err();
+    assert_eq!(denial.to_string(), "rate limited: a cost of 6 never fits in a limit of 5");
+}
+
+#[test]
+fn a_hundred_thousand_decisions_allocate_nothing() {
+    let quota = Quota::per_second(100);
+    let (log, keyed) = (log(quota), keyed(quota, 100));
+    let allocations = measure(|| {
+        for n in 0..100_000_u64 {
+            let now = Timestamp::from_nanos(n * 1_000_000);
+            let _ = log.check_at(n % 103, now);
+            let _ = keyed.check_at(&(n * 7 % 400), n % 103, now);
+        }
+    });
+    assert_eq!(allocations.count_total, 0);
+}
+
+#[test]
+fn a_log_per_key_lives_in_memory_fixed_at_construction() {
+    let quota = Quota::per_minute(10);
+    drop(keyed(quota, 1)); // aHash asks the system for its secret once
+    let mut table = None;
+    let allocations = measure(|| table = Some(keyed(quota, 10_000)));
+    let bytes = table.unwrap().bytes();
+    let clock = measure(|| drop(ManualClock::new())).bytes_total;
+    assert_eq!(allocations.bytes_total, bytes as u64 + clock);
+    assert!(bytes <= 10_000 * 162, "{bytes}");
+}
+
+#[test]
+fn a_full_table_denies_new_keys_and_evicts_none() {
+    let quota = Quota::per_minute(2);
+    let table = keyed(quota, 4);
+    let start = Timestamp::from_secs(100);
+    let admitted: Vec<u64> =
+        (0..100).filter(|key| table.check_at(key, 2, start).is_allowed()).collect();
+    // 7 entries in one shard: that is all there is for 4 keys.
+    assert_eq!(admitted.len(), 7);
+    let later = start + Duration::from_secs(59);
+    for key in 0..100 {
+        let denial = table.check_at(&key, 1, later).into_result().unwrap_err();
+        assert_eq!(denial.is_table_full(), !admitted.contains(&key), "{key}");
+        assert_eq!(denial.retry_after(), Some(Duration::from_secs(1)), "{key}");
+        assert_eq!(denial.remaining(), 0);
+    }
+    // All are idle: each newcomer takes the entry of one.
+    let then = start + Duration::from_secs(60);
+    assert_eq!((200..300).filter(|key| table.check_at(key, 1, then).is_allowed()).count(), 7);
+}
+
+#[test]
+fn a_key_that_was_forgotten_begins_where_its_units_were_free() {
+    let table = keyed(Quota::per_second(2), 4);
+    let spent: Vec<u64> = (0..100)
+        .filter(|key| table.check_at(key, 2, Timestamp::from_secs(10)).is_allowed())
+        .collect();
+    // Others take all of their entries two seconds later.
+    let others =
+        (200..300).filter(|key| table.check_at(key, 1, Timestamp::from_secs(12)).is_allowed());
+    assert_eq!(others.count(), 7);
+    // When these are idle, the first come back, but with old times: they had 2 units from 10 s on.
+    for key in spent {
+        let late = Timestamp::from_millis(10_500);
+        let denial = table.check_at(&key, 1, late).into_result().unwrap_err();
+        assert_eq!(denial.remaining(), 0, "{key}");
+        assert!(table.check_at(&key, 2, Timestamp::from_secs(13)).is_allowed(), "{key}");
+        assert!(!table.check_at(&key, 1, Timestamp::from_secs(12)).is_allowed(), "{key}");
+    }
+}
+
+#[test]
+fn threads_share_one_log() {
+    for limit in [100_u64, 5_000] {
+        let (log, keyed) = (log(Quota::per_hour(limit)), keyed(Quota::per_hour(limit), 5));
+        let (log, keyed) = (&log, &keyed);
+        let ask = move |thread: u64| {
+            let (mut single, mut by_key) = (0, 0);
+            for n in 0..limit {
+                let cost = (n + thread) % 3 + 1;
+                let now = Timestamp::from_secs(5);
+                single += if log.check_at(cost, now).is_allowed() { cost } else { 0 };
+                by_key += if keyed.check_at(&7, cost, now).is_allowed() { cost } else { 0 };
+            }
+            (single, by_key)
+        };
+        let units: Vec<(u64, u64)> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        // All were asked for many times over; the last ones by single units, which are always given.
+        assert_eq!(units.iter().map(|units| units.0).sum::<u64>(), limit);
+        assert_eq!(units.iter().map(|units| units.1).sum::<u64>(), limit);
+    }
+}
+
+#[test]
+fn together_and_apart_come_to_the_same() {
+    let quota = Quota::per_minute(9);
+    assert_eq!(decisions(quota, &together("0:05", 10)), "AAAAAAAAAD");
+    let costs = [4, 3, 2, 1].map(|cost| costing("0:05", cost));
+    assert_eq!(decisions(quota, &costs), "AAAD");
+}
