@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tollgate::{KeyedLimiter, ManualClock, Quota, TieredLimiter, Tiers, Timestamp};
 
-const NOW: Timestamp = Timestamp::from_secs(1_000);
+/// A whole number of hours: whole ticks.
+const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
 
 fn tiers() -> Tiers {
     Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(5)).and(Quota::per_hour(50))
@@ -56,8 +57,9 @@ fn every_verb_is_that_of_the_tier() {
     assert_eq!((limiter.refund(&107, permit.portion(2)), left()), (2, 3));
     assert_eq!(limiter.take_up_to(&107, 9).into_result().unwrap().cost(), 3);
     assert_eq!((limiter.charge(&107, 2), left()), (0, 0));
-    let place = limiter.reserve(&107, 1, Duration::from_secs(7_200)).unwrap_err();
-    assert_eq!(place.retry_after(), Some(Duration::from_secs(2_160)));
+    let place = limiter.reserve(&107, 1, Duration::from_secs(7_200)).unwrap();
+    assert_eq!(place.wait(), Duration::from_secs(2_160));
+    assert!(limiter.cancel(&107, place));
     limiter.reset(&107);
     assert_eq!(left(), 5);
     let place = limiter.reserve_at(&107, 5, Duration::ZERO, NOW).unwrap();

@@ -7,8 +7,9 @@
 //!   what is left at it, and a charge leaves as much less.
 //! * *refund*: no more comes back than the permit charged. It comes back in ticks, of which the whole units are
 //!   told: so one unit more may be there afterwards.
-//! * *cancel*: the place is as if it had never been, from the time on at which it was made. A key of a table
-//!   whose place has drained may be forgotten by then; there is nothing to be given back.
+//! * *cancel*: the place is as if it had never been, from the time on at which it was made; in a table, whose
+//!   floor may have passed that, from the latest time on that was asked at. A key of a table whose place has
+//!   drained may be forgotten by then; there is nothing to be given back.
 //! * *reset*: at the latest time that was ever asked at, the limit is whole; before, whoever resets it at an
 //!   earlier time does not profit, if the key is in a table whose floor has passed that time.
 
@@ -286,7 +287,8 @@ impl Books {
                 "{}: nobody was behind it",
                 self.told
             );
-            let is_since = self.pace.now_ns >= made_ns;
+            let from_ns = if is_keyed { self.latest_ns } else { made_ns };
+            let is_since = self.pace.now_ns >= from_ns;
             assert!(!is_since || self.left() >= before, "{}: {before} before", self.told);
         }
         if is_cancelled {
