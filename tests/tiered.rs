@@ -5,7 +5,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, ManualClock, Quota, TieredLimiter, Tiers, Timestamp};
+use tollgate::{
+    BuildError, Full, KeyedLimiter, ManualClock, Quota, TieredLimiter, Tiers, Timestamp,
+};
 
 /// A whole number of hours: whole ticks.
 const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -117,4 +119,21 @@ fn a_restored_limiter_can_be_given_its_function_again() {
     let limiter = TieredLimiter::new(restored, hundreds);
     assert!(!limiter.check(&207, 1).is_allowed());
     assert!(limiter.check(&107, 5).is_allowed());
+}
+
+#[test]
+fn a_table_of_tiers_denies_where_it_has_no_cell_and_says_why_it_cannot_spill() {
+    let table = || tiers().build_with_clock::<u64>(1, ManualClock::new()).unwrap();
+    let refused = table().when_full(Full::Spill).unwrap_err();
+    assert_eq!(refused, BuildError::TierSpill);
+    assert_eq!(
+        refused.to_string(),
+        "a table of several quotas, or of one that may be changed, has no spill: keys share its words, \
+         which cannot say whose quota they are counted in; use Full::Deny"
+    );
+    let table = table().when_full(Full::Deny).unwrap();
+    let last = table.tier(2).unwrap();
+    let denied = (0..200_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count();
+    assert_eq!(denied as u64, table.stats_at(NOW).full);
+    assert!(denied > 150, "{denied}");
 }

@@ -48,7 +48,7 @@ impl Tiers {
     /// struct Api { limits: TieredLimiter<str> } // the function has a name, so the type has one
     /// fn tier_of(key: &str) -> usize { usize::from(key.len() > 8) }
     /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(50));
-    /// let api = Api { limits: tiers.build_by(1_000, tier_of)? };
+    /// let api = Api { limits: tiers.build_by(1_000, tier_of as fn(&str) -> usize)? };
     /// assert_eq!(api.limits.peek("a long key", 1).limit(), 50);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
