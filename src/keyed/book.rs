@@ -50,7 +50,7 @@ pub(super) struct Book {
     entries: Box<[Entry]>,
     /// Under each index, the policy whose numbers these are. No decision looks at them.
     named: Box<[Named]>,
-    /// Of each tier, the index of the quota in force.
+    /// Of each tier, the index of the quota in force: one of the entries'.
     turned_to: Box<[AtomicU64]>,
     /// Whether somebody is changing a quota.
     changing: AtomicU64,
@@ -166,6 +166,7 @@ impl Book {
 
     /// The quota in force for a tier. Tiers beyond the last have the last one's.
     pub(super) fn in_force(&self, tier: usize) -> Lane {
+        // There is a first tier: a book is made of one at least.
         let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
         loop {
             // Acquire: pairs with the Release of `turn`, after the numbers were written.
@@ -203,6 +204,7 @@ impl Book {
         self.turned_to.iter().any(|index| index_of(index.newest()) == self.index(word))
     }
 
+    /// Below the number of entries, which is a power of two, whatever the word.
     fn index(&self, word: u64) -> usize {
         index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
     }

@@ -171,6 +171,7 @@ impl Table {
         size_of_val::<[Pad]>(&self.pads) + self.spill.as_ref().map_or(0, Spill::bytes)
     }
 
+    /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
     #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
