@@ -230,7 +230,7 @@ fn a_word_of_a_quota_that_is_not_in_the_file_is_refused() {
     let words = (entry(3)..file.len() - 8).step_by(8);
     let index_shift = 63 - u32::from(file[60]) - u32::from(file[58]);
     let live: Vec<usize> =
-        words.filter(|at| (at - entry(3)) % 64 != 0 && get(&file, *at) != 0).collect();
+        words.filter(|at| !(*at - entry(3)).is_multiple_of(64) && get(&file, *at) != 0).collect();
     assert_eq!(live.len(), 9);
     for at in live {
         let mut other = file.clone();

@@ -15,7 +15,7 @@ use crate::verb::Verb;
 use super::Tier;
 
 impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
-    /// As [`KeyedLimiter::check`].
+    /// As [`KeyedLimiter::check`](crate::KeyedLimiter::check).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers};
@@ -29,7 +29,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.limiter.decide((key, self.tier), cost, None, cost > 0)
     }
 
-    /// As [`KeyedLimiter::check_at`].
+    /// As [`KeyedLimiter::check_at`](crate::KeyedLimiter::check_at).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
@@ -43,7 +43,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.limiter.decide((key, self.tier), cost, Some(now), cost > 0)
     }
 
-    /// As [`KeyedLimiter::peek`].
+    /// As [`KeyedLimiter::peek`](crate::KeyedLimiter::peek).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers};
@@ -55,7 +55,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.limiter.decide((key, self.tier), cost, None, false)
     }
 
-    /// As [`KeyedLimiter::peek_at`].
+    /// As [`KeyedLimiter::peek_at`](crate::KeyedLimiter::peek_at).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
@@ -67,7 +67,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.limiter.decide((key, self.tier), cost, Some(now), false)
     }
 
-    /// As [`KeyedLimiter::take_up_to`].
+    /// As [`KeyedLimiter::take_up_to`](crate::KeyedLimiter::take_up_to).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers};
@@ -80,7 +80,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.limiter.wish_in((key, self.tier), Verb::UpTo, cost, None)
     }
 
-    /// As [`KeyedLimiter::take_up_to_at`].
+    /// As [`KeyedLimiter::take_up_to_at`](crate::KeyedLimiter::take_up_to_at).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
@@ -92,7 +92,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.limiter.wish_in((key, self.tier), Verb::UpTo, cost, Some(now))
     }
 
-    /// As [`KeyedLimiter::charge`].
+    /// As [`KeyedLimiter::charge`](crate::KeyedLimiter::charge).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers};
@@ -107,7 +107,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         uncharged(cost, self.limiter.wish_in((key, self.tier), Verb::Charge, cost, None))
     }
 
-    /// As [`KeyedLimiter::charge_at`].
+    /// As [`KeyedLimiter::charge_at`](crate::KeyedLimiter::charge_at).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
@@ -120,7 +120,8 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         uncharged(cost, self.limiter.wish_in((key, self.tier), Verb::Charge, cost, Some(now)))
     }
 
-    /// As [`KeyedLimiter::refund`]. A permit of before a change of the quota gives nothing back.
+    /// As [`KeyedLimiter::refund`](crate::KeyedLimiter::refund). A permit of before a change of the quota gives
+    /// nothing back.
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
@@ -140,7 +141,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         refund.and_then(|refund| self.amend(key, now, refund)).unwrap_or(0)
     }
 
-    /// As [`KeyedLimiter::refund_at`].
+    /// As [`KeyedLimiter::refund_at`](crate::KeyedLimiter::refund_at).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
@@ -155,7 +156,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         refund.and_then(|refund| self.amend(key, || now, refund)).unwrap_or(0)
     }
 
-    /// As [`KeyedLimiter::reserve`].
+    /// As [`KeyedLimiter::reserve`](crate::KeyedLimiter::reserve).
     ///
     /// # Errors
     /// The denial.
@@ -175,7 +176,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.reserved(key, cost, max_wait, None)
     }
 
-    /// As [`KeyedLimiter::reserve_at`].
+    /// As [`KeyedLimiter::reserve_at`](crate::KeyedLimiter::reserve_at).
     ///
     /// # Errors
     /// The denial.
@@ -210,7 +211,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         decision.into_result().map(Reservation::new)
     }
 
-    /// As [`KeyedLimiter::cancel`]. Not after the quota has changed.
+    /// As [`KeyedLimiter::cancel`](crate::KeyedLimiter::cancel). Not after the quota has changed.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -225,7 +226,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.cancel_at(key, reservation, self.limiter.now())
     }
 
-    /// As [`KeyedLimiter::cancel_at`].
+    /// As [`KeyedLimiter::cancel_at`](crate::KeyedLimiter::cancel_at).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -242,7 +243,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         undo.is_some_and(|undo| self.amend(key, || now, undo).is_some())
     }
 
-    /// As [`KeyedLimiter::reset`]: of this tier's quota alone.
+    /// As [`KeyedLimiter::reset`](crate::KeyedLimiter::reset): of this tier's quota alone.
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers};
@@ -257,7 +258,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.reset_at(key, self.limiter.now());
     }
 
-    /// As [`KeyedLimiter::reset_at`].
+    /// As [`KeyedLimiter::reset_at`](crate::KeyedLimiter::reset_at).
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
@@ -272,8 +273,8 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         self.amend(key, || now, Amendment::Reset);
     }
 
-    /// As [`KeyedLimiter::toll`], for [`check_all`](crate::check_all). A toll that is undone after others have
-    /// charged the key stays charged until it has drained.
+    /// As [`KeyedLimiter::toll`](crate::KeyedLimiter::toll), for [`check_all`](crate::check_all). A toll that is
+    /// undone after others have charged the key stays charged until it has drained.
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, check_all};
