@@ -99,7 +99,7 @@ impl Denial {
         self.view.mark == Mark::TableFull
     }
 
-    /// As [`Decision::is_spilled`]. Others' traffic may be the reason; waiting for
+    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for
     /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
     ///
     /// ```
@@ -124,7 +124,7 @@ impl Denial {
         self.view.cost
     }
 
-    /// As [`Decision::limit`].
+    /// As [`Decision::limit`](crate::Decision::limit).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -136,7 +136,7 @@ impl Denial {
         self.view.limit()
     }
 
-    /// As [`Decision::remaining`]: a smaller cost may still fit. 0 if the table was full, and under a
+    /// As [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. 0 if the table was full, and under a
     /// penalty.
     ///
     /// ```
@@ -149,7 +149,7 @@ impl Denial {
         if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
     }
 
-    /// As [`Decision::reset_after`].
+    /// As [`Decision::reset_after`](crate::Decision::reset_after).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

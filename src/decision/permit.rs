@@ -84,7 +84,7 @@ impl Permit {
         (self.view.cost > 0 && self.view.mark != Mark::Lent).then_some(&self.view)
     }
 
-    /// As [`Decision::is_spilled`]. Such a permit gives nothing back: what was charged in the spill drains.
+    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Such a permit gives nothing back: what was charged in the spill drains.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -100,7 +100,7 @@ impl Permit {
         self.view.is_spilled()
     }
 
-    /// As [`Decision::limit`].
+    /// As [`Decision::limit`](crate::Decision::limit).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -113,7 +113,7 @@ impl Permit {
         self.view.limit()
     }
 
-    /// As [`Decision::remaining`].
+    /// As [`Decision::remaining`](crate::Decision::remaining).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -126,7 +126,7 @@ impl Permit {
         self.view.remaining()
     }
 
-    /// As [`Decision::reset_after`].
+    /// As [`Decision::reset_after`](crate::Decision::reset_after).
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
