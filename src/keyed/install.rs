@@ -102,6 +102,11 @@ impl Table {
         if self.wish(fresh.ask).is_never(&self.quota_of(fresh.ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(identity, second, fresh));
         }
+        if !fresh.ask.charge
+            && let Some(index) = self.forgotten_in(identity, second, &fresh.ask)
+        {
+            return Round::Decided(self.question(identity, second, index, fresh));
+        }
         let (Some(here), Some(there)) =
             (self.survey(first, tag, &fresh.ask), self.survey(second, tag, &fresh.ask))
         else {
@@ -258,7 +263,7 @@ impl Table {
 
     /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged:
     /// what [`open`](Self::open) would make of a claim in shard `own`.
-    pub(super) fn question(
+    fn question(
         &self,
         identity: Identity,
         second: usize,

@@ -65,7 +65,7 @@ use super::hash::Identity;
 use super::install::base_ns;
 use super::shard::{Header, cells};
 use super::survey::pair;
-use super::table::{Ask, Fresh, Hit, Outcome, Table};
+use super::table::{Ask, Fresh, Outcome, Table};
 
 pub(super) use store::Spill;
 use store::Told;
@@ -148,10 +148,9 @@ impl Table {
             for cell in cells() {
                 let word = shard.load(cell);
                 if self.layout.is_live(word, identity.tag) {
-                    return match self.hit(index, identity.tag, ask) {
-                        Hit::Decided(outcome) => Again::Decided(outcome),
-                        Hit::Elsewhere | Hit::Afar => Again::Disturbed,
-                    };
+                    return self
+                        .hit(index, identity.tag, ask)
+                        .map_or(Again::Disturbed, Again::Decided);
                 }
                 let rival = charged && self.layout.is_claim_of(word, identity.tag);
                 if rival && !planted(Fault::SpillIgnoresClaims) && !shard.replace(cell, word, 0) {

@@ -83,12 +83,11 @@ impl Outcome {
 }
 
 /// What came of looking for a key in one shard.
-pub(super) enum Hit {
+enum Hit {
     Decided(Outcome),
     /// The row does not hold the key.
     Elsewhere,
-    /// It does, but its floor is not near, and the word cannot be read as it is. Of a whole shard: whoever
-    /// charges the key forgets it first.
+    /// It does, but its floor is not near, and the word cannot be read as it is.
     Afar,
 }
 
@@ -270,12 +269,8 @@ impl Table {
             return None;
         }
         let ask = Ask { charge: true, verb: Verb::Refuse, ..ask };
-        let outcome = pair(identity.first, second).find_map(|index| {
-            match self.hit(index, identity.tag, &ask) {
-                Hit::Decided(outcome) => Some(outcome),
-                Hit::Elsewhere | Hit::Afar => None,
-            }
-        })?;
+        let outcome =
+            pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
@@ -292,17 +287,14 @@ impl Table {
         if let Some(book) = &self.book {
             return self.look_priced(book, identity, second, fresh);
         }
-        pair(first, second).find_map(|index| match self.hit(index, tag, &fresh.ask) {
-            Hit::Decided(outcome) => Some(outcome),
-            Hit::Elsewhere => None,
-            Hit::Afar => Some(self.question(identity, second, index, fresh)),
-        })
+        pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
-    /// about a key that a charge would forget first is not decided here, if it may owe anything elsewhere.
+    /// about a key that a charge would forget first is not decided here: see
+    /// [`forgotten_in`](Self::forgotten_in).
     #[inline]
-    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Hit {
+    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
         if self.layout.rules.are_none() {
             self.hit_whole(self.kernel(), index, tag, ask)
         } else {
@@ -311,7 +303,13 @@ impl Table {
     }
 
     #[inline(never)]
-    fn hit_whole(&self, algorithm: &impl Verbs, index: usize, tag: u64, ask: &Ask) -> Hit {
+    fn hit_whole(
+        &self,
+        algorithm: &impl Verbs,
+        index: usize,
+        tag: u64,
+        ask: &Ask,
+    ) -> Option<Outcome> {
         loop {
             let afar = |header: Header, word| {
                 let behind =
@@ -320,10 +318,29 @@ impl Table {
                 (!leave).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
             match self.hit_by(algorithm, Row::whole(self.shard(index)), tag, *ask, afar) {
+                Hit::Decided(outcome) => return Some(outcome),
                 Hit::Afar if ask.charge => self.advance(index, ask.now_ns),
-                hit => return hit,
+                Hit::Elsewhere | Hit::Afar => return None,
             }
         }
+    }
+
+    /// Of a key that was asked for and is there, but would be forgotten before it is charged: its shard.
+    pub(super) fn forgotten_in(
+        &self,
+        identity: Identity,
+        second: usize,
+        ask: &Ask,
+    ) -> Option<usize> {
+        pair(identity.first, second).find(|&index| {
+            let shard = self.shard(index);
+            let Some((_, word)) = self.find(Row::whole(shard), identity.tag) else { return false };
+            // After the word. Should a floor move meanwhile, the caller looks again.
+            let header = shard.header();
+            !self.is_near(header, ask.now_ns)
+                && ask.now_ns > header.floor_ns()
+                && self.is_forgotten(header, word, ask.now_ns)
+        })
     }
 
     /// Whether an advance to `now` forgets a live word, of a key that may owe something in the spill, too:
