@@ -48,11 +48,13 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, SparePool};
 pub use error::{BuildError, ClockError, PolicyError, QuotaError, SettingError};
-pub use keyed::{Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, Tiers};
+pub use keyed::{
+    Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
+};
 pub use lateness::Lateness;
 pub use lease::Lease;
 pub use limiter::Limiter;
-pub use log::LogLimiter;
+pub use log::{LogLimiter, LogPolicy};
 pub use meter::Meter;
 pub use policy::{Algorithm, AtLimit, CountDenied, Penalty, Policy};
 pub use quota::Quota;

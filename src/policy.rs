@@ -1,6 +1,7 @@
 //! [`Policy`]: a quota and the algorithm that enforces it.
 
 mod at_limit;
+mod numbers;
 mod text;
 mod words;
 
@@ -14,6 +15,7 @@ use crate::quota::Quota;
 use crate::word::Fields;
 
 pub use at_limit::{AtLimit, CountDenied, Penalty};
+pub(crate) use text::read_quota;
 
 /// Lengths that a start may be rounded to, shortest first.
 pub(crate) const POWERS_OF_TEN: [u64; 16] = {

@@ -25,6 +25,7 @@
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 
 use super::layout::{Coded, Layout, Shared};
+use crate::policy::Policy;
 
 /// Quotas that a table may have at the same time.
 pub(super) const TIERS_MAX: usize = 16;
@@ -33,7 +34,7 @@ pub(super) const TIERS_MAX: usize = 16;
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// As many indices as tiers again, so that a change finds a free one.
-fn indices_for(tiers: usize) -> usize {
+pub(super) fn indices_for(tiers: usize) -> usize {
     (2 * tiers).max(INDICES_MIN).next_power_of_two()
 }
 
@@ -47,7 +48,9 @@ pub(super) fn index_bits_for(tiers: usize) -> u32 {
 pub(super) struct Book {
     shared: Shared,
     entries: Box<[Entry]>,
-    /// Of each tier, the index of the quota in force.
+    /// Under each index, the policy whose numbers these are. No decision looks at them.
+    named: Box<[Named]>,
+    /// Of each tier, the index of the quota in force: one of the entries'.
     turned_to: Box<[AtomicU64]>,
     /// Whether somebody is changing a quota.
     changing: AtomicU64,
@@ -65,6 +68,16 @@ struct Entry {
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
     /// is in force.
     retired: AtomicU64,
+}
+
+/// The numbers of a policy ([`Policy::numbers`]).
+type Named = [AtomicU64; 4];
+
+/// A quota, as a table is built with it or changed to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewQuota<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) code: &'a Coded,
 }
 
 impl Entry {
@@ -93,15 +106,54 @@ pub(super) enum Page {
 
 impl Book {
     /// A book of tiers whose quotas divide words like this: at least one, at most [`TIERS_MAX`].
-    pub(super) fn new(shared: Shared, layouts: &[Layout]) -> Option<Self> {
-        let entries = (0..indices_for(layouts.len())).map(|_| Entry::vacant()).collect();
-        let turned_to = (0..layouts.len()).map(|index| AtomicU64::new(index as u64)).collect();
-        let [changing, latest_ns] = [0, 0].map(AtomicU64::new);
-        let book = Self { shared, entries, turned_to, changing, latest_ns };
-        for (tier, layout) in layouts.iter().enumerate() {
-            book.write(tier, tier, &Shared::code(layout)?);
+    pub(super) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Option<Self> {
+        let indices: Vec<usize> = (0..quotas.len()).collect();
+        Self::turned(shared, quotas, &indices, 0)
+    }
+
+    /// A book whose tiers are turned to these indices, all of them below [`indices_for`] and no two alike;
+    /// the last change of a quota was at `latest_ns`.
+    pub(super) fn turned(
+        shared: Shared,
+        quotas: &[(Policy, Layout)],
+        indices: &[usize],
+        latest_ns: u64,
+    ) -> Option<Self> {
+        let count = indices_for(quotas.len());
+        let entries = (0..count).map(|_| Entry::vacant()).collect();
+        let named = (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        let turned_to = indices.iter().map(|&index| AtomicU64::new(index as u64)).collect();
+        let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
+        let book = Self { shared, entries, named, turned_to, changing, latest_ns };
+        for (tier, ((policy, layout), &index)) in quotas.iter().zip(indices).enumerate() {
+            book.write(index, tier, NewQuota { policy, code: &Shared::code(layout)? });
         }
         Some(book)
+    }
+
+    /// The policy in force for a tier.
+    pub(super) fn policy(&self, tier: usize) -> Option<Policy> {
+        let turned_to = self.turned_to.get(tier)?;
+        loop {
+            // As in `in_force`.
+            let index = index_of(turned_to.load(Ordering::Acquire));
+            let version = &self.entries[index].version;
+            let before = version.load(Ordering::Acquire);
+            let numbers = std::array::from_fn(|n| self.named[index][n].load(Ordering::Acquire));
+            if before.is_multiple_of(2) && version.load(Ordering::Acquire) == before {
+                return Policy::of_numbers(numbers);
+            }
+        }
+    }
+
+    /// The indices that words may carry while nobody is changing a quota, tier by tier.
+    pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        self.turned_to.iter().map(|index| index_of(index.load(Ordering::Acquire)))
+    }
+
+    /// The index of a live word.
+    pub(super) fn index_of_word(&self, word: u64) -> usize {
+        self.index(word)
     }
 
     pub(super) fn tiers(&self) -> usize {
@@ -114,6 +166,7 @@ impl Book {
 
     /// The quota in force for a tier. Tiers beyond the last have the last one's.
     pub(super) fn in_force(&self, tier: usize) -> Lane {
+        // There is a first tier: a book is made of one at least.
         let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
         loop {
             // Acquire: pairs with the Release of `turn`, after the numbers were written.
@@ -151,6 +204,7 @@ impl Book {
         self.turned_to.iter().any(|index| index_of(index.newest()) == self.index(word))
     }
 
+    /// Below the number of entries, which is a power of two, whatever the word.
     fn index(&self, word: u64) -> usize {
         index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
@@ -174,7 +228,7 @@ impl Book {
     }
 
     /// Writes the numbers of an index that no word carries. Only who builds or changes does.
-    fn write(&self, index: usize, tier: usize, code: &Coded) {
+    fn write(&self, index: usize, tier: usize, NewQuota { policy, code }: NewQuota<'_>) {
         let entry = &self.entries[index];
         // Relaxed: only who changes writes it, and one change comes after the other.
         let version = entry.version.load(Ordering::Relaxed);
@@ -185,6 +239,12 @@ impl Book {
         // Release: who sees one of them sees the odd version, too.
         for (number, &value) in entry.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
+        }
+        // No step of a model: no decision depends on it.
+        if !cfg!(loom) {
+            for (number, value) in self.named[index].iter().zip(policy.numbers()) {
+                number.store(value, Ordering::Release);
+            }
         }
         entry.tier.store(tier as u64, Ordering::Release);
         entry.retired.store(0, Ordering::Release);
@@ -214,6 +274,12 @@ impl Drop for Changing<'_> {
 }
 
 impl Changing<'_> {
+    /// The instant of the last change.
+    pub(super) fn latest_ns(&self) -> u64 {
+        // Relaxed, as in `instant`.
+        self.book.latest_ns.load(Ordering::Relaxed)
+    }
+
     /// When a change at `now` takes place: not before the one before it.
     pub(super) fn instant(&self, now_ns: u64) -> u64 {
         // Relaxed, both: the right to change orders them.
@@ -224,15 +290,15 @@ impl Changing<'_> {
 
     /// Turns a tier to a quota of these numbers at [`Self::instant`], and gives the index that is retired by
     /// it: no word may carry that any more before the right ends.
-    pub(super) fn turn(&self, tier: usize, code: &Coded, at_ns: u64) -> usize {
+    pub(super) fn turn(&self, tier: usize, quota: NewQuota<'_>, at_ns: u64) -> usize {
         let book = self.book;
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
         let new = self.free_index(old);
         if planted(Fault::QuotaWrittenInPlace) {
-            book.write(old, tier, code);
+            book.write(old, tier, quota);
             return old;
         }
-        book.write(new, tier, code);
+        book.write(new, tier, quota);
         // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
         book.turned_to[tier].store(new as u64, Ordering::Release);
         // And so are old ones from here on.

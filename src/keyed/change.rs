@@ -8,6 +8,7 @@ use crate::policy::Policy;
 use crate::sync::{Ordering, fence};
 
 use super::KeyedLimiter;
+use super::book::NewQuota;
 use super::layout::Shared;
 use super::table::Table;
 
@@ -76,7 +77,7 @@ impl Table {
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
         let changing = book.begin().ok_or(ChangeError::Busy)?;
         let at_ns = changing.instant(now_ns);
-        let retired = changing.turn(tier.into(), &code, at_ns);
+        let retired = changing.turn(tier.into(), NewQuota { policy, code: &code }, at_ns);
         // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);

@@ -70,9 +70,7 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
             (Full::Deny, _) => None,
             (Full::Spill, Some(spill)) => Some(spill),
             // The words of a sketch do not say which quota they are counted in.
-            (Full::Spill, None) if self.table.book.is_some() => {
-                return Err(BuildError::CannotSpill { policy: self.policy });
-            }
+            (Full::Spill, None) if self.table.book.is_some() => return Err(BuildError::TierSpill),
             (Full::Spill, None) => {
                 let spill = Spill::new(self.policy, &self.table.layout, self.table.shards())?;
                 Some(spill.ok_or(BuildError::CannotSpill { policy: self.policy })?)

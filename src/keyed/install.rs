@@ -102,6 +102,11 @@ impl Table {
         if self.wish(fresh.ask).is_never(&self.quota_of(fresh.ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(identity, second, fresh));
         }
+        if !fresh.ask.charge
+            && let Some(index) = self.forgotten_in(identity, second, &fresh.ask)
+        {
+            return Round::Decided(self.question(identity, second, index, fresh));
+        }
         let (Some(here), Some(there)) =
             (self.survey(first, tag, &fresh.ask), self.survey(second, tag, &fresh.ask))
         else {
@@ -109,7 +114,11 @@ impl Table {
         };
         match choose(&here, &there) {
             None => Round::Decided(self.without_cell(identity, second, fresh)),
-            Some(_) if !fresh.ask.charge => Round::Decided(self.newcomer(identity, second, fresh)),
+            Some(Choice::Advance(index) | Choice::Claim(Seen { shard: index, .. }))
+                if !fresh.ask.charge =>
+            {
+                Round::Decided(self.question(identity, second, index, fresh))
+            }
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),
         }
@@ -250,6 +259,25 @@ impl Table {
         if !planted(Fault::GiveBackForgotten) {
             self.shard(mine.shard).replace(mine.cell, mine.word, 0);
         }
+    }
+
+    /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged:
+    /// what [`open`](Self::open) would make of a claim in shard `own`.
+    fn question(
+        &self,
+        identity: Identity,
+        second: usize,
+        own: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Outcome {
+        let base_ns = base_ns(self.headers(identity.first, second), fresh);
+        // Its own floor would come as far as now, and not further.
+        let floor = self.shard(own).header().floor().max(floor_at(fresh.ask.now_ns));
+        let is_far = base_ns >> GRANULE_BITS > floor.saturating_add(self.layout.epoch);
+        if is_far {
+            return no_cell(base_ns, &fresh.ask);
+        }
+        self.newcomer(identity, second, fresh)
     }
 
     /// The answer to a question about a key that is not there, or to a cost that never fits.

@@ -14,21 +14,19 @@
 //! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: whoever sees a word with
 //! an index must see the numbers under that index.
 
-use crossbeam_utils::CachePadded;
-use std::time::Duration;
+mod verbs;
 
-use crate::acquire::Wait;
+use crossbeam_utils::CachePadded;
+
 use crate::algorithm::{Change, Decides, Held, Kernel};
 use crate::change::{ChangeError, plain};
 use crate::clock::{Clock, LATEST_NS, Timestamp};
-use crate::decision::{Decision, Denial, Permit, Verdict, View};
+use crate::decision::{Decision, Verdict, View};
 use crate::policy::Policy;
-use crate::refund::Found;
-use crate::reservation::Reservation;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::{Verb, Verbs, Wish};
 
-use super::book::{Book, Page, index_bits_for};
+use super::book::{Book, NewQuota, Page, index_bits_for};
 use super::layout::{Layout, Shared};
 
 /// One limit shared by all threads, as [`Limiter`](crate::Limiter) is, whose quota can be changed.
@@ -109,7 +107,7 @@ impl LiveLimiter {
         let shared = Shared::alone(index_bits_for(1));
         let policy = plain(policy.into())?;
         let layout = shared.layout_alone(&policy);
-        let book = layout.and_then(|layout| Book::new(shared, &[layout]));
+        let book = layout.and_then(|layout| Book::new(shared, &[(policy, layout)]));
         let state_bits = shared.index_shift();
         let book = book.ok_or(ChangeError::DoesNotFit { state_bits })?;
         // Of the first quota, at time 0, nothing spent.
@@ -178,200 +176,6 @@ impl LiveLimiter {
         self.decide(Verb::Check, cost, now, false)
     }
 
-    /// As [`Limiter::take_up_to`](crate::Limiter::take_up_to).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
-    /// let permit = limiter.take_up_to(9).into_result().expect("five");
-    /// assert_eq!(permit.cost(), 5);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn take_up_to(&self, cost: u64) -> Decision {
-        self.take_up_to_at(cost, self.now())
-    }
-
-    /// As [`Limiter::take_up_to_at`](crate::Limiter::take_up_to_at).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
-    /// assert!(limiter.take_up_to_at(9, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn take_up_to_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Verb::UpTo, cost, now, cost > 0)
-    }
-
-    /// As [`Limiter::charge`](crate::Limiter::charge).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
-    /// assert_eq!(limiter.charge(40), 0);
-    /// assert!(!limiter.check(1).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    #[must_use = "what was not charged is not limited"]
-    pub fn charge(&self, cost: u64) -> u64 {
-        self.charge_at(cost, self.now())
-    }
-
-    /// As [`Limiter::charge_at`](crate::Limiter::charge_at).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
-    /// assert_eq!(limiter.charge_at(40, Timestamp::from_secs(7)), 0);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    #[must_use = "what was not charged is not limited"]
-    pub fn charge_at(&self, cost: u64, now: Timestamp) -> u64 {
-        super::verbs::uncharged(cost, self.decide(Verb::Charge, cost, now, cost > 0))
-    }
-
-    /// As [`Limiter::refund`](crate::Limiter::refund). A permit of before a change gives nothing back.
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, ManualClock, Quota};
-    /// let limiter = LiveLimiter::with_clock(Quota::per_hour(5), ManualClock::new())?;
-    /// let permit = limiter.check(5).into_result().expect("the first");
-    /// assert_eq!(limiter.refund(permit), 5);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn refund(&self, permit: Permit) -> u64 {
-        permit.charge().map_or(0, |charge| self.give_back(charge, || self.now()))
-    }
-
-    /// As [`Limiter::refund_at`](crate::Limiter::refund_at).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(5))?;
-    /// let now = Timestamp::from_secs(7);
-    /// let permit = limiter.check_at(5, now).into_result().expect("the first");
-    /// assert_eq!(limiter.refund_at(permit, now), 5);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn refund_at(&self, permit: Permit, now: Timestamp) -> u64 {
-        permit.charge().map_or(0, |charge| self.give_back(charge, || now))
-    }
-
-    /// As [`Limiter::reserve`](crate::Limiter::reserve). A change of quota that cuts the debt lets places that
-    /// were reserved before it and others after it overlap, by what was cut.
-    ///
-    /// # Errors
-    /// The denial.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{LiveLimiter, ManualClock, Quota};
-    /// let limiter = LiveLimiter::with_clock(Quota::per_second(2), ManualClock::new())?;
-    /// assert!(limiter.check(2).is_allowed());
-    /// let place = limiter.reserve(1, Duration::from_secs(1)).expect("in half a second");
-    /// assert_eq!(place.wait(), Duration::from_millis(500));
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        self.reserve_at(cost, max_wait, self.now())
-    }
-
-    /// As [`Limiter::reserve_at`](crate::Limiter::reserve_at).
-    ///
-    /// # Errors
-    /// The denial.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_second(2))?;
-    /// assert!(limiter.reserve_at(2, Duration::ZERO, Timestamp::from_secs(7)).is_ok());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn reserve_at(
-        &self,
-        cost: u64,
-        max_wait: Duration,
-        now: Timestamp,
-    ) -> Result<Reservation, Denial> {
-        let decision = self.decide(Wait::at_most(max_wait).verb(), cost, now, cost > 0);
-        decision.into_result().map(Reservation::new)
-    }
-
-    /// As [`Limiter::cancel`](crate::Limiter::cancel). Not after the quota has changed.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
-    /// let place = limiter.reserve(2, Duration::ZERO).expect("the first");
-    /// assert!(limiter.cancel(place));
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn cancel(&self, reservation: Reservation) -> bool {
-        self.cancel_at(reservation, self.now())
-    }
-
-    /// As [`Limiter::cancel_at`](crate::Limiter::cancel_at).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
-    /// let now = Timestamp::from_secs(7);
-    /// let place = limiter.reserve_at(2, Duration::ZERO, now).expect("the first");
-    /// assert!(limiter.cancel_at(place, now));
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
-    pub fn cancel_at(&self, reservation: Reservation, now: Timestamp) -> bool {
-        let Some(charge) = reservation.permit().charge() else { return false };
-        loop {
-            let read = self.read(now);
-            let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
-            if *read.kernel() != charge.kernel || read.word != left {
-                return false;
-            }
-            if self.replace(&read, read.with(read.kernel().undone(read.held, charge).0)) {
-                return true;
-            }
-        }
-    }
-
-    /// As [`Limiter::reset`](crate::Limiter::reset).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(1))?;
-    /// assert!(limiter.check(1).is_allowed());
-    /// limiter.reset();
-    /// assert!(limiter.check(1).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn reset(&self) {
-        self.reset_at(self.now());
-    }
-
-    /// As [`Limiter::reset_at`](crate::Limiter::reset_at).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(1))?;
-    /// let now = Timestamp::from_secs(7);
-    /// assert!(limiter.check_at(1, now).is_allowed());
-    /// limiter.reset_at(now);
-    /// assert!(limiter.check_at(1, now).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn reset_at(&self, now: Timestamp) {
-        loop {
-            let read = self.read(now);
-            if self.replace(&read, read.with(Held::IDLE)) {
-                return;
-            }
-        }
-    }
-
     /// Changes the quota. Decisions that begin after this has returned use the new one; one that is under
     /// way uses the one or the other, whole.
     ///
@@ -425,7 +229,8 @@ impl LiveLimiter {
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
         let changing = self.book.begin().ok_or(ChangeError::Busy)?;
         let at_ns = changing.instant(now.as_nanos().min(LATEST_NS));
-        let retired = changing.turn(0, &code, at_ns);
+        let quota = NewQuota { policy: &policy, code: &code };
+        let retired = changing.turn(0, quota, at_ns);
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_left = self.book.has_index(read.word, retired) && !planted(Fault::OldTicksLeft);
@@ -489,26 +294,6 @@ impl LiveLimiter {
             }
             if self.replace(&read, read.with(next.held)) {
                 return answer(Verdict::Allowed, next.held, next.cost);
-            }
-        }
-    }
-
-    fn give_back(&self, charge: &View, now: impl Fn() -> Timestamp) -> u64 {
-        loop {
-            let first = self.read(Timestamp::default());
-            // Only now, after the word: see `Cell::give_back`.
-            let read = self.read(now());
-            if read.word != first.word {
-                continue;
-            }
-            let Read { held, at_ns, .. } = read;
-            let found = Found { held, at_ns, now_ns: at_ns };
-            let (next, units) = read.kernel().given_back(found, charge);
-            if next == held {
-                return 0;
-            }
-            if self.replace(&read, read.with(next)) {
-                return units;
             }
         }
     }

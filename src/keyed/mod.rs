@@ -25,7 +25,9 @@ mod survey;
 mod table;
 mod tally;
 mod tier;
+mod tiered;
 mod tiers;
+mod tiers_saved;
 mod verbs;
 #[cfg(loom)]
 mod witness;
@@ -57,6 +59,7 @@ pub use live::LiveLimiter;
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
 pub use tier::Tier;
+pub use tiered::TieredLimiter;
 pub use tiers::Tiers;
 
 /// One limit per key, in memory fixed at construction.
@@ -239,7 +242,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.decide((key, 0), cost, Some(now), cost > 0)
     }
 
-    /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
+    /// Would a request of `cost` units for `key` be admitted now? Charges nothing, and says what
+    /// [`check`](KeyedLimiter::check) would be told if nothing happened in between: also where a charge would
+    /// have to forget the key's idle cell first, and would then count in what a full table's spill holds
+    /// ([`Full::Spill`]).
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

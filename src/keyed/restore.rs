@@ -191,7 +191,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) -> Result<Self, RestoreError> {
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
-        let (capacity, has_spill) = size_of_table(&preamble)?;
+        let (capacity, has_spill) = size_of_table(&preamble, 0)?;
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
@@ -204,20 +204,23 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             table.spill = Some(spill);
         }
         reader.close()?;
-        table.is_a_snapshots(|identity| hashers.second(identity, table.shards()))?;
+        table.is_a_snapshots(|identity| hashers.second(identity, table.shards()), 0)?;
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
     }
 }
 
 /// The capacity of the table, whose shards and whose file have the number and the length that follow; and
-/// whether it has a spill, which is seen from the length.
-fn size_of_table(preamble: &Preamble) -> Result<(usize, bool), RestoreError> {
+/// whether it has a spill, which is seen from the length. So many words stand before the shards.
+pub(super) fn size_of_table(
+    preamble: &Preamble,
+    before: u64,
+) -> Result<(usize, bool), RestoreError> {
     let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
     field("number of shards", preamble.shards, shards as u64)?;
-    let of_table = words_of(shards);
+    let of_table = words_of(shards).saturating_add(before);
     let with_spill = of_table.saturating_add(Spill::words_of(shards));
     let has_spill = length(with_spill) == Some(preamble.length);
     if !has_spill {
@@ -226,7 +229,7 @@ fn size_of_table(preamble: &Preamble) -> Result<(usize, bool), RestoreError> {
     Ok((capacity, has_spill))
 }
 
-fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
+pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
     let header = Header::from_bits(reader.word()?);
     let mut words = [0; CELLS];
     for word in &mut words {
@@ -237,9 +240,14 @@ fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
 
 impl Table {
     /// Refuses a table that no snapshot is of, whatever its checksum.
-    fn is_a_snapshots(&self, second: impl Fn(Identity) -> usize) -> Result<(), RestoreError> {
+    /// So many words stand before its shards.
+    pub(super) fn is_a_snapshots(
+        &self,
+        second: impl Fn(Identity) -> usize,
+        before: u64,
+    ) -> Result<(), RestoreError> {
         let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
-            let words = words_of(shard).saturating_add(place as u64);
+            let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
             let offset = WORDS_AT.saturating_add(8 * words);
             Err(RestoreError::Word { offset, found, accepted })
         };
@@ -253,6 +261,11 @@ impl Table {
                 let accepted = match Layout::kind(word) {
                     Kind::Claim => "vacant, since nobody would finish this install",
                     Kind::Live if self.layout.tag(word) == 0 => "vacant, or have a tag",
+                    Kind::Live
+                        if self.book.as_ref().is_some_and(|book| !book.has_quota_of(word)) =>
+                    {
+                        "vacant, or counted in a quota of the file's"
+                    }
                     Kind::Live | Kind::Vacant => continue,
                 };
                 return refused(index, 1 + cell, word, accepted);

@@ -50,6 +50,7 @@ use crate::snapshot::{
 use crate::sync::{Fault, planted};
 
 use super::KeyedLimiter;
+use super::book::Book;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::seeds::Seeds;
@@ -171,13 +172,17 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
     ///
+    /// Of a limiter with [`Tiers`](crate::Tiers) the file has 104 bytes more for each tier, and no spill; while the
+    /// table is copied, no quota can be changed.
+    ///
     /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or
     /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. Who reads
     /// it can make keys that collide, as could who reads this process's memory. Keep it where only the
     /// service can read it.
     ///
     /// # Errors
-    /// The writer's; no memory for the copy.
+    /// The writer's; no memory for the copy; of a limiter with [`Tiers`](crate::Tiers), a change of a quota that
+    /// is under way.
     ///
     /// ```
     /// use tollgate::{Clock, KeyedLimiter, Quota};
@@ -222,33 +227,41 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         writer: impl Write,
         wall: Option<SystemTime>,
     ) -> Result<SnapshotSummary, SnapshotError> {
-        if self.table.book.is_some() {
-            return Err(SnapshotError::Tiers);
-        }
-        let shards = self.table.shards();
+        let (shards, book) = (self.table.shards(), self.table.book.as_deref());
+        // So that no quota changes meanwhile, and every word is counted in one that is in force.
+        let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
         let copies = self.table.copy_all(|identity| self.hashers.second(identity, shards))?;
+        let quotas = book.map_or_else(Vec::new, Book::words);
+        let (kind, form, policy) = match (book, &changing) {
+            (Some(book), Some(changing)) => {
+                (Whose::Tiers, book.form(changing.latest_ns()), String::new())
+            }
+            _ => (Whose::Keyed, self.table.layout.form(), self.policy.to_string()),
+        };
+        drop(changing);
         let spill = self.table.copy_spill()?;
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = wall.unwrap_or_else(SystemTime::now);
-        let bytes = length(words_of(shards) + spill.len() as u64).unwrap_or(u64::MAX);
+        let besides = (quotas.len() + spill.len()) as u64;
+        let bytes = length(words_of(shards) + besides).unwrap_or(u64::MAX);
         let preamble = Preamble {
-            kind: Whose::Keyed,
+            kind,
             origin: self.clock.origin(),
             length: bytes,
             now_ns: now.as_nanos(),
             wall_ns: wall_ns(wall),
             capacity: self.capacity as u64,
             shards: shards as u64,
-            form: self.table.layout.form(),
+            form,
             fingerprints: self.hashers.fingerprints(),
             seeds: self.seeds.map(Seeds::to_numbers),
-            policy: self.policy.to_string(),
+            policy,
         };
         let words = copies.iter().flat_map(|copy| {
             std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
         });
-        write(writer, &preamble, words.chain(spill))?;
+        write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
         Ok(SnapshotSummary { keys, bytes, now })

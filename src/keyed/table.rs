@@ -12,6 +12,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Verbs, Wish};
 
 use super::book::Book;
+use super::floor::floor_at;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
 use super::shard::{CELLS, Header, Row, Shard};
@@ -169,6 +170,7 @@ impl Table {
         size_of_val::<[Pad]>(&self.pads) + self.spill.as_ref().map_or(0, Spill::bytes)
     }
 
+    /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
     #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
@@ -288,7 +290,9 @@ impl Table {
         pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
     }
 
-    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time.
+    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
+    /// about a key that a charge would forget first is not decided here: see
+    /// [`forgotten_in`](Self::forgotten_in).
     #[inline]
     pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
         if self.layout.rules.are_none() {
@@ -308,17 +312,53 @@ impl Table {
     ) -> Option<Outcome> {
         loop {
             let afar = |header: Header, word| {
-                let advance = ask.charge
-                    && !self.wish(*ask).is_never(self.kernel())
-                    && ask.now_ns > header.floor_ns();
-                (!advance).then(|| self.unpack_afar(header, word, ask.now_ns))
+                let behind =
+                    !self.wish(*ask).is_never(self.kernel()) && ask.now_ns > header.floor_ns();
+                let leave = behind && (ask.charge || self.is_forgotten(header, word, ask.now_ns));
+                (!leave).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
             match self.hit_by(algorithm, Row::whole(self.shard(index)), tag, *ask, afar) {
                 Hit::Decided(outcome) => return Some(outcome),
-                Hit::Elsewhere => return None,
-                Hit::Afar => self.advance(index, ask.now_ns),
+                Hit::Afar if ask.charge => self.advance(index, ask.now_ns),
+                Hit::Elsewhere | Hit::Afar => return None,
             }
         }
+    }
+
+    /// Of a key that was asked for and is there, but would be forgotten before it is charged: its shard.
+    pub(super) fn forgotten_in(
+        &self,
+        identity: Identity,
+        second: usize,
+        ask: &Ask,
+    ) -> Option<usize> {
+        pair(identity.first, second).find(|&index| {
+            let shard = self.shard(index);
+            let Some((_, word)) = self.find(Row::whole(shard), identity.tag) else { return false };
+            // After the word. Should a floor move meanwhile, the caller looks again.
+            let header = shard.header();
+            !self.is_near(header, ask.now_ns)
+                && ask.now_ns > header.floor_ns()
+                && self.is_forgotten(header, word, ask.now_ns)
+        })
+    }
+
+    /// Whether an advance to `now` forgets a live word, of a key that may owe something in the spill, too:
+    /// if the word is idle at the last floor that is swept by.
+    #[cold]
+    #[inline(never)]
+    fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
+        let goal = floor_at(now_ns);
+        if self.spill.is_none() || goal <= header.floor() {
+            return false;
+        }
+        // Floor by floor, an epoch each, since this word is live until then: see `advance`.
+        let steps = (goal - header.floor() - 1) / self.layout.epoch.max(1);
+        let last = header.floor() + steps * self.layout.epoch;
+        let (ruled, floor_ns, last_ns) = (self.ruled(), header.floor_ns(), last << GRANULE_BITS);
+        let held = self.layout.unpack(word, &ruled, ruled.moment(floor_ns));
+        let held = held.seen_later(self.kernel().passed(floor_ns, last_ns));
+        ruled.is_idle(held, ruled.moment(last_ns))
     }
 
     /// Decides in the key's cell, if this row holds it. Lock-free: each turn of the loop that does

@@ -11,7 +11,7 @@ use super::KeyedLimiter;
 use super::book::{Book, TIERS_MAX, index_bits_for};
 use super::floor::floor_at;
 use super::hash::Hashers;
-use super::layout::Shared;
+use super::layout::{Layout, Shared};
 use super::seeds::Seeds;
 use super::table::Table;
 
@@ -19,7 +19,7 @@ use super::table::Table;
 ///
 /// All tiers share one table and its memory. A key is counted apart in each: the tier is part of its
 /// identity. [`KeyedLimiter::tier`] chooses by number, from 0, in the order given here; the limiter's own
-/// verbs are those of tier 0.
+/// verbs are those of tier 0. Or a function of the key chooses: [`build_by`](Tiers::build_by).
 ///
 /// # What fits
 /// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five
@@ -32,7 +32,11 @@ use super::table::Table;
 /// # What it costs
 /// A decision reads ten numbers more than in a table of one quota, from a line or two that all threads
 /// share and nobody writes. Hence this is a choice made when the limiter is built: one of a single quota for
-/// good pays nothing. A snapshot of such a limiter is refused.
+/// good pays nothing. It has no spill: a new key for which there is no cell is denied
+/// ([`Full::Deny`](crate::Full::Deny)), since the words of a sketch, which keys share, cannot say which quota
+/// they are counted in.
+///
+/// A [`snapshot`](KeyedLimiter::snapshot) of it holds its quotas, too; [`restore`](Tiers::restore) reads it.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Policy, Quota, Tiers};
@@ -133,7 +137,9 @@ impl Tiers {
         capacity: usize,
         clock: impl Into<Clock>,
     ) -> Result<KeyedLimiter<K>, BuildError> {
-        self.build_with_hashers(capacity, clock, Seeds::draw().hashers())
+        let seeds = Seeds::draw();
+        let limiter = self.build_with_hashers(capacity, clock, seeds.hashers())?;
+        Ok(KeyedLimiter { seeds: Some(seeds), ..limiter })
     }
 
     /// [`build`](Tiers::build) with a clock and two hashes of your choice, seeded independently: see
@@ -164,26 +170,39 @@ impl Tiers {
         table.book = Some(Box::new(book));
         let [place, tag] = hashers;
         let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
-        // A snapshot is refused, so the seeds are not kept.
         let (policy, seeds) = (self.policies[0], None);
         Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys })
     }
 
-    /// The quotas' numbers, in words that hold all of them and the headroom.
-    fn book(&self) -> Result<Book, BuildError> {
+    pub(super) fn count(&self) -> usize {
+        self.policies.len()
+    }
+
+    /// The quotas and the headroom, if a table can have them at all.
+    pub(super) fn checked(&self) -> Result<Vec<Policy>, BuildError> {
         let tiers = self.policies.len();
         if tiers > TIERS_MAX {
             return Err(BuildError::TierCount { tiers, most: TIERS_MAX });
         }
         let all = [&self.policies[..], &self.headroom[..]].concat();
-        if let Some(&policy) = all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
-            return Err(BuildError::TierAtLimit { policy });
+        match all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
+            Some(&policy) => Err(BuildError::TierAtLimit { policy }),
+            None => Ok(all),
         }
+    }
+
+    /// How each quota divides words of this kind; `None` if one does not fit.
+    pub(super) fn in_words_of(&self, shared: Shared) -> Option<Vec<(Policy, Layout)>> {
+        let quota = |policy: &Policy| Some((*policy, shared.layout(policy)?));
+        self.policies.iter().map(quota).collect()
+    }
+
+    /// The quotas' numbers, in words that hold all of them and the headroom.
+    fn book(&self) -> Result<Book, BuildError> {
+        let (tiers, all) = (self.policies.len(), self.checked()?);
         let shared = Shared::plan(&all, index_bits_for(tiers))?;
-        let layouts: Option<Vec<_>> =
-            self.policies.iter().map(|policy| shared.layout(policy)).collect();
-        let book = layouts.and_then(|layouts| Book::new(shared, &layouts));
         // Planned, so it fits.
+        let book = self.in_words_of(shared).and_then(|quotas| Book::new(shared, &quotas));
         book.ok_or(BuildError::TagTooNarrow { state_bits: 63, tag_bits: 0 })
     }
 }

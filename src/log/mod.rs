@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod cost;
+mod policy;
 mod ring;
 mod rule;
 mod slots;
@@ -13,6 +14,7 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::quota::Quota;
 
+pub use policy::LogPolicy;
 pub(crate) use ring::filled;
 pub(crate) use rule::{Ask, Rule};
 pub(crate) use slots::{ROW_MOST, Slots, raise};

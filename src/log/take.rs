@@ -116,6 +116,7 @@ fn take_in_row(
     next: impl Fn(u64) -> u64,
 ) -> Option<(usize, u64)> {
     let cells = slots.row(row);
+    // Every index is one of the row's: the offset is where a thread begins in it.
     let mut low_ns = u64::MAX;
     for index in (offset..cells.len()).chain(0..offset) {
         let mut word = load(&cells[index]);
@@ -183,6 +184,7 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
     for (word, &bits) in marks.iter().enumerate() {
         let mut bits = bits;
         while bits != 0 {
+            // Only slots of this row were marked.
             let slot = &row[word * 64 + bits.trailing_zeros() as usize];
             bits &= bits - 1;
             match free_ns {

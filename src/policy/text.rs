@@ -43,6 +43,8 @@ impl fmt::Display for Policy {
 /// segmented-window 100/m x6          a ring of 6 segments
 /// ```
 ///
+/// `sliding-log 100/m` is read as a [`LogPolicy`](crate::LogPolicy): it takes more than one word.
+///
 /// To any of these may be added, in any order, what happens at the limit (see
 /// [`AtLimit`](crate::AtLimit)):
 ///
@@ -174,6 +176,13 @@ fn build(
                 None => return Err(unknown(accepted)),
             }
         }
+        ("sliding-log" | "log", _) => {
+            return Err(wrong(
+                "a sliding log does not fit in one word; it is a LogPolicy, for LogLimiter and \
+                 KeyedLogLimiter"
+                    .to_string(),
+            ));
+        }
         _ => return Err(wrong(format!("there is no algorithm {name:?}; use {ALGORITHMS}"))),
     };
     // Not `with_burst`: a burst equal to the count is refused on a window too.
@@ -183,7 +192,10 @@ fn build(
     Policy::new(algorithm, quota)
 }
 
-fn read_quota(rate: &str, wrong: &dyn Fn(String) -> PolicyError) -> Result<Quota, PolicyError> {
+pub(crate) fn read_quota(
+    rate: &str,
+    wrong: &dyn Fn(String) -> PolicyError,
+) -> Result<Quota, PolicyError> {
     let Some((count, period)) = rate.split_once('/') else {
         return Err(wrong(format!(
             "{rate:?} has no period; write <count>/<period> without spaces, as in 100/s"

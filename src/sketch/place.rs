@@ -42,6 +42,7 @@ impl Places {
     /// One cell in each row, in the order of the rows.
     #[inline(always)]
     pub(crate) fn cells(&self) -> &[usize] {
+        // As many as the array has, at most.
         &self.cells[..self.rows.min(ROWS_MAX)]
     }
 }

@@ -122,7 +122,8 @@ impl Rows {
         Ok(Self { cells: cells.into_boxed_slice(), meter })
     }
 
-    /// Asks for the lines of a key's cells, all at once.
+    /// Asks for the lines of a key's cells, all at once. Here and below, places are those of this sketch's size, so
+    /// there is a cell at each.
     #[inline(always)]
     pub(super) fn fetch(&self, places: &Places) {
         for &place in places.cells() {

@@ -26,8 +26,8 @@ pub enum SnapshotError {
         /// The bytes that were asked for.
         bytes: usize,
     },
-    /// The table has several quotas, or one that may change: the format has a place for one policy.
-    Tiers,
+    /// Another thread is changing a quota of this limiter.
+    Changing,
 }
 
 impl fmt::Display for SnapshotError {
@@ -37,9 +37,7 @@ impl fmt::Display for SnapshotError {
             Self::OutOfMemory { bytes } => {
                 write!(f, "the {bytes} bytes of a copy of the table could not be allocated")
             }
-            Self::Tiers => f.write_str(
-                "a table of tiers cannot be written; a snapshot is of a table with one policy for good",
-            ),
+            Self::Changing => f.write_str("a change of quota is under way; try again after it"),
         }
     }
 }
@@ -48,7 +46,7 @@ impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Write(error) => Some(error),
-            Self::OutOfMemory { .. } | Self::Tiers => None,
+            Self::OutOfMemory { .. } | Self::Changing => None,
         }
     }
 }
@@ -123,6 +121,20 @@ pub enum RestoreError {
         found: String,
         /// The policy that was to be restored.
         expected: String,
+    },
+    /// Of a limiter with [`Tiers`](crate::Tiers): a tier had another policy.
+    Tier {
+        /// Its number, from 0.
+        tier: usize,
+        /// The policy of the file.
+        found: String,
+        /// The policy that was to be restored.
+        expected: String,
+    },
+    /// Of a limiter with [`Tiers`](crate::Tiers): a tier, or the headroom, needs more room than the words have.
+    DoesNotFit {
+        /// The policy.
+        policy: String,
     },
     /// The words are divided in another way, as another version of this crate may do.
     Layout {
@@ -209,6 +221,16 @@ impl fmt::Display for RestoreError {
             Self::Policy { found, expected } => write!(
                 f,
                 "the snapshot was taken under {found:?}; only one under {expected:?} is read",
+            ),
+            Self::Tier { tier, found, expected } => write!(
+                f,
+                "tier {tier} was {found:?} when the snapshot was taken; only one that was {expected:?} is \
+                 read",
+            ),
+            Self::DoesNotFit { policy } => write!(
+                f,
+                "{policy:?} does not fit in the snapshot's words; use a smaller burst or limit, or leave \
+                 it out of the headroom",
             ),
             Self::Layout { found, expected } => write!(
                 f,

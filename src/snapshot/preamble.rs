@@ -28,11 +28,15 @@ const POINTER_BITS: u8 = usize::BITS as u8;
 pub(crate) enum Kind {
     Keyed,
     Limiter,
+    Tiers,
 }
 
 impl Kind {
-    const ALL: [(u8, Self, &'static str); 2] =
-        [(1, Self::Keyed, "KeyedLimiter"), (2, Self::Limiter, "Limiter")];
+    const ALL: [(u8, Self, &'static str); 3] = [
+        (1, Self::Keyed, "KeyedLimiter"),
+        (2, Self::Limiter, "Limiter"),
+        (3, Self::Tiers, "KeyedLimiter with Tiers"),
+    ];
 
     fn of(code: u8) -> Result<Self, RestoreError> {
         let known = Self::ALL.into_iter().find(|(known, ..)| *known == code);
@@ -206,9 +210,7 @@ impl Preamble {
         form: Form,
         origin: Origin,
     ) -> Result<(), RestoreError> {
-        if self.kind != kind {
-            return Err(RestoreError::Kind { found: self.kind.name(), expected: kind.name() });
-        }
+        self.is_of_kind(kind)?;
         let expected = policy.to_string();
         if self.policy != expected {
             return Err(RestoreError::Policy { found: self.policy.clone(), expected });
@@ -217,6 +219,19 @@ impl Preamble {
             let [found, expected] = [self.form, form].map(|form| form.to_string());
             return Err(RestoreError::Layout { found, expected });
         }
+        self.has_origin(origin)
+    }
+
+    /// Refuses the snapshot of another kind of limiter.
+    pub(crate) fn is_of_kind(&self, kind: Kind) -> Result<(), RestoreError> {
+        if self.kind != kind {
+            return Err(RestoreError::Kind { found: self.kind.name(), expected: kind.name() });
+        }
+        Ok(())
+    }
+
+    /// Refuses times that count from elsewhere than the clock's.
+    pub(crate) fn has_origin(&self, origin: Origin) -> Result<(), RestoreError> {
         if self.origin != origin {
             let [found, given] = [self.origin, origin].map(Origin::name);
             return Err(RestoreError::ClockOrigin { found, given });
@@ -333,7 +348,7 @@ mod tests {
     #[test]
     fn a_number_that_stands_for_nothing_is_refused_by_its_name() {
         for (at, value, name) in [
-            (12, 3, "kind"),
+            (12, 4, "kind"),
             (14, 0, "kind of clock"),
             (15, 2, "mark of seeds"),
             (61, 193, "length of the policy"),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::common::policy;
-use crate::gcra::excess;
+use crate::gcra::{audit_gcra, excess};
 use crate::run::{Admission, Random, rounds, run};
 
 /// 105 units at once, 100 of them within the limit that it names; 100,000 per second.
@@ -51,6 +51,27 @@ fn a_soft_limit_never_exceeds_the_softened_bound_in_any_interval() {
         let table = KeyedLimiter::with_clock(policy(SOFT), 10, ManualClock::new()).unwrap();
         Box::new(move |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns)))
     });
+}
+
+#[test]
+fn counting_denials_admits_no_more_than_the_limit_alone() {
+    // What a thread asks for beyond the rate is counted, so that it is let in again only when it asks for less.
+    let request = |random: &mut Random, n: u64| {
+        let now_ns = 1_000_000_000 + n * 20_000 + random.below(2_000_000);
+        (random.below(40), now_ns, random.below(3) + 1)
+    };
+    let text = "gcra 10000/s burst 100 count-denied 5ms";
+    audit_gcra(
+        text,
+        1,
+        || {
+            let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+            Box::new(move |key, now_ns, cost| {
+                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+            })
+        },
+        request,
+    );
 }
 
 /// Two units a second, and ten seconds of nothing after three denials in a row.

@@ -10,10 +10,12 @@
 //!
 //! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
 //!
-//! Twenty-five audits: three algorithms, each with one key, many keys and a storm of reclaims; stripes; the
-//! chain; the ledger; sliding logs, small, in rows, by key and in a storm of reclaims; sketches with a hot
-//! key, with crowded and with many cells, and with windows; a soft limit, penalties of one key and of many;
-//! and tables too small for their keys, by GCRA and by windows.
+//! Thirty-three audits: three algorithms, each with one key, many keys and a storm of reclaims; three other kinds
+//! of windows; stripes; the chain; the ledger, with places and what is given back; leases; sliding logs, small, in
+//! rows, by key and in a storm of reclaims; sketches with a hot key, with crowded and with many cells, and with
+//! windows; a soft limit, counted denials, penalties of one key and of many; tables too small for their keys, by
+//! GCRA and by windows; tiers of three algorithms, with room and in a storm of reclaims; and a limit that may be
+//! changed.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -24,9 +26,11 @@ mod common;
 mod at_limit;
 mod chain;
 mod gcra;
+mod lease;
 mod log;
 mod run;
 mod sketch;
 mod spill;
+mod tiers;
 mod verbs;
 mod windows;

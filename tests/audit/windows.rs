@@ -44,13 +44,18 @@ pub(crate) fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) 
 
 /// The most that a key was admitted in any half-open interval of a window's length.
 pub(crate) fn most_in_any_window(admissions: &mut [Admission]) -> u64 {
+    most_within(admissions, WINDOW_NS)
+}
+
+/// The most that a key was admitted in any half-open interval of this length.
+fn most_within(admissions: &mut [Admission], length_ns: u64) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;
     for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
         let (mut first, mut units) = (0, 0);
         for admission in of_key {
             units += admission.cost;
-            while of_key[first].now_ns + WINDOW_NS <= admission.now_ns {
+            while of_key[first].now_ns + length_ns <= admission.now_ns {
                 units -= of_key[first].cost;
                 first += 1;
             }
@@ -126,6 +131,41 @@ fn sliding_windows_in_a_storm_of_reclaims_admit_no_more_than_their_bound() {
         assert!(most < 2 * LIMIT, "{most}");
         admissions.len()
     });
+}
+
+/// A request at the instant that its thread has come to, a third of a window after the one before: nobody is late.
+fn at_once(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
+    move |random, n| (random.below(keys), n / IN_STEP * (WINDOW_NS / 3), random.below(3) + 1)
+}
+
+/// One limit and keys in a table that is too small for all of them at once.
+fn audit_other(text: &str, bounds: &[(u64, u64)]) {
+    let within = |mut admissions: Vec<Admission>| {
+        for &(length_ns, most) in bounds {
+            let found = most_within(&mut admissions, length_ns);
+            assert!(found <= most, "{text}: {found} in {length_ns} ns");
+        }
+        admissions.len()
+    };
+    rounds(|count| {
+        within(run(count / 2, IN_STEP, at_once(1), direct(text)))
+            + within(run(count / 2, IN_STEP, at_once(190), keyed(text, 50)))
+    });
+}
+
+#[test]
+fn a_strict_window_never_admits_more_than_its_limit_in_any_interval() {
+    audit_other("sliding-window 100/s strict", &[(WINDOW_NS, LIMIT)]);
+}
+
+#[test]
+fn segments_admit_no_more_than_their_bound_in_any_interval() {
+    audit_other("segmented-window 100/s x4", &[(WINDOW_NS, 2 * LIMIT), (WINDOW_NS / 4 * 3, LIMIT)]);
+}
+
+#[test]
+fn windows_from_the_first_request_admit_no_more_than_their_bound_in_any_interval() {
+    audit_other("fixed-window 100/s from-first", &[(WINDOW_NS, 2 * LIMIT - 1)]);
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod file;
 mod golden;
 mod refused;
 mod round_trip;
+mod tiers;
 mod traffic;

@@ -9,5 +9,6 @@ mod crowd;
 mod flood;
 mod hand_over;
 mod kept;
+mod look;
 mod verbs;
 mod worlds;

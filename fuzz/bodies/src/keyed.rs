@@ -176,12 +176,16 @@ impl Observed {
             follower.found_idle(now_ns);
         }
         self.clock.set(now);
+        let looked = self.table.peek_at(&key, cost, now).is_allowed();
         let decision = match (self.own_clock, charge) {
             (false, true) => self.table.check_at(&key, cost, now),
             (false, false) => self.table.peek_at(&key, cost, now),
             (true, true) => self.table.check(&key, cost),
             (true, false) => self.table.peek(&key, cost),
         };
+        // Nothing has happened in between.
+        let told = decision.is_allowed();
+        assert_eq!(looked, told, "{policy}, key {key} at {now_ns} ns, cost {cost}: a look");
         let exact = is_told_exactly(policy, self.high_ns.saturating_sub(now_ns));
         let ask = Ask { now_ns, cost, charge, exact };
         if let Err(reason) = follower.follow(ask, self.high_ns, &decision) {

@@ -1,5 +1,17 @@
 //! The verbs beside check and peek, in any order, under any policy: what each does to what remains, and that
 //! no sequence of them makes units out of nothing.
+//!
+//! Time goes back as well. What is expected then:
+//!
+//! * *take, up to, charge, reserve*: the same as at any time. A look at this instant, whenever that is, tells
+//!   what is left at it, and a charge leaves as much less.
+//! * *refund*: no more comes back than the permit charged. It comes back in ticks, of which the whole units are
+//!   told: so one unit more may be there afterwards.
+//! * *cancel*: the place is as if it had never been, from the time on at which it was made; in a table, whose
+//!   floor may have passed that, from the latest time on that was asked at. A key of a table whose place has
+//!   drained may be forgotten by then; there is nothing to be given back.
+//! * *reset*: at the latest time that was ever asked at, the limit is whole; before, whoever resets it at an
+//!   earlier time does not profit, if the key is in a table whose floor has passed that time.
 
 use std::time::Duration;
 
@@ -109,10 +121,12 @@ struct Books {
     pace: Pace,
     permits: Vec<Permit>,
     places: Vec<Reservation>,
-    /// Whether the last place is the last thing that was charged, and what was left before it.
-    last_place: Option<u64>,
+    /// If the last place is the last thing that was changed: what was left before it, and when.
+    last_place: Option<(u64, u64)>,
     /// What was charged and not given back, since the first of it.
     net: u128,
+    /// Refunds since then: of each, less than a unit came back that was not told.
+    refunds: u64,
     /// The latest time that anything was asked at.
     latest_ns: u64,
     since_ns: Option<u64>,
@@ -133,6 +147,7 @@ impl Books {
             places: Vec::new(),
             last_place: None,
             net: 0,
+            refunds: 0,
             latest_ns: 0,
             since_ns: None,
             told: String::new(),
@@ -144,7 +159,20 @@ impl Books {
     }
 
     fn left(&self) -> u64 {
-        either!(&self.subject, peek_at(0, self.now())).remaining()
+        self.left_at(self.now())
+    }
+
+    fn left_at(&self, now: Timestamp) -> u64 {
+        either!(&self.subject, peek_at(0, now)).remaining()
+    }
+
+    fn is_gcra(&self) -> bool {
+        self.policy.algorithm() == Algorithm::Gcra
+    }
+
+    /// The limit, at the latest time that anything was asked at.
+    fn is_whole_at_last(&self) -> bool {
+        self.left_at(Timestamp::from_nanos(self.latest_ns)) == self.limit
     }
 
     fn apply(&mut self, verb: Verb) {
@@ -222,7 +250,7 @@ impl Books {
                 let waits = place.wait() > Duration::ZERO;
                 assert!(waits == (cost > left) || cost == 0, "{}: {place:?}", self.told);
                 self.charged(cost, left.saturating_sub(cost));
-                self.last_place = (cost > 0).then_some(left);
+                self.last_place = (cost > 0).then_some((left, self.pace.now_ns));
                 self.places.push(place);
             }
         }
@@ -235,9 +263,12 @@ impl Books {
         let back = either!(&self.subject, refund_at(part, self.now()));
         assert!(back <= cost, "{}: {back} of {cost}", self.told);
         let now = self.left();
-        assert!(left <= now && now <= left + back, "{}: {left}, then {now}", self.told);
+        let most = left + back + u64::from(self.is_gcra() && cost > back);
+        assert!(left <= now && now <= most, "{}: {left}, then {now}", self.told);
         self.net -= u128::from(back);
-        if back > 0 {
+        self.refunds += 1;
+        // Also less than a unit, which is not told, changes the word.
+        if back > 0 || self.is_gcra() {
             self.last_place = None;
         }
     }
@@ -247,10 +278,18 @@ impl Books {
         let place = self.places.remove(last);
         let cost = place.permit().cost();
         let is_cancelled = either!(&self.subject, cancel_at(place, self.now()));
-        if let Some(before) = self.last_place.take().filter(|_| nth == 0) {
+        if let Some((before, made_ns)) = self.last_place.take().filter(|_| nth == 0) {
+            let is_keyed = matches!(self.subject, Subject::Keyed(_));
+            let is_forgotten = is_keyed && !is_cancelled && self.is_whole_at_last();
             let expected = self.plant != Plant::Answer;
-            assert_eq!(is_cancelled, expected, "{}: nobody was behind it", self.told);
-            assert!(self.left() >= before, "{}: {before} before", self.told);
+            assert!(
+                is_cancelled == expected || is_forgotten,
+                "{}: nobody was behind it",
+                self.told
+            );
+            let from_ns = if is_keyed { self.latest_ns } else { made_ns };
+            let is_since = self.pace.now_ns >= from_ns;
+            assert!(!is_since || self.left() >= before, "{}: {before} before", self.told);
         }
         if is_cancelled {
             // Of an old place less than its cost comes back, which the books need not know.
@@ -263,27 +302,28 @@ impl Books {
 
     fn reset(&mut self) {
         either!(&self.subject, reset_at(self.now()));
-        // Who resets at an earlier time does not profit: the limit is whole at the latest one.
+        assert!(self.is_whole_at_last(), "{}: not whole", self.told);
+        let is_keyed = matches!(self.subject, Subject::Keyed(_));
         let is_whole = self.left() == self.limit;
-        assert!(is_whole || self.pace.now_ns < self.latest_ns, "{}: not whole", self.told);
-        (self.net, self.since_ns, self.last_place) = (0, None, None);
+        assert!(is_whole || is_keyed && self.pace.now_ns < self.latest_ns, "{}", self.told);
+        (self.net, self.refunds, self.since_ns, self.last_place) = (0, 0, None, None);
         self.permits.clear();
         self.places.clear();
     }
 
-    /// GCRA: what is left is at most the burst and what has drained, less what was charged; and one unit for
-    /// the tick to which an instant is rounded.
+    /// GCRA: what is left is at most the burst and what has drained, less what was charged; one unit for
+    /// the tick to which an instant is rounded; and what came back of refunds and was not told.
     fn nothing_is_minted(&self) {
         let Some(since_ns) = self.since_ns else { return };
         let left = self.left();
         // With nothing left the limit may owe any amount.
-        if self.policy.algorithm() != Algorithm::Gcra || left == 0 {
+        if !self.is_gcra() || left == 0 {
             return;
         }
         let (count, period) = (self.policy.quota().count(), BigUint::from(period_ns(self.policy)));
         let drained = BigUint::from(count) * self.pace.now_ns.saturating_sub(since_ns);
         let less = if self.plant == Plant::Bound { 2_u64 } else { 0 };
-        let room = (BigUint::from(self.limit) + 1_u64 - less) * &period + drained;
+        let room = (BigUint::from(self.limit) + 1_u64 + self.refunds - less) * &period + drained;
         let used = (BigUint::from(left) + self.net) * period;
         assert!(used <= room, "{}: units out of nothing", self.told);
     }

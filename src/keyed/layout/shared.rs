@@ -66,6 +66,12 @@ impl Shared {
         })
     }
 
+    /// The division that a snapshot tells of.
+    pub(in crate::keyed) fn of(index_bits: u32, tag_bits: u32, epoch: u64) -> Option<Self> {
+        let is_wide = (TAG_BITS_MIN..=TAG_BITS_ENOUGH).contains(&tag_bits);
+        is_wide.then_some(Self { index_bits, tag_bits, epoch })
+    }
+
     /// The bits of a word's state, the index among them.
     fn state_bits(self) -> u32 {
         63 - self.tag_bits

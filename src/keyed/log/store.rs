@@ -78,6 +78,7 @@ impl Store {
         size_of_val::<[Shard]>(&self.shards) + size_of_val::<[AtomicU64]>(&self.words)
     }
 
+    /// Places are made of a key's shards and the numbers of a shard's cells: there is an entry at each.
     fn header_word(&self, place: Place) -> &AtomicU64 {
         &self.shards[place.shard].headers[place.entry]
     }
@@ -100,6 +101,7 @@ impl Store {
     /// The slots of the key that the header is of.
     pub(super) fn entry(&self, place: Place, seen: Header) -> Entry<'_> {
         let first = (place.shard * CELLS + place.entry) * self.stride;
+        // As many times the stride as there are entries.
         let words = &self.words[first..first + self.stride];
         Entry { store: self, place, seen, words }
     }

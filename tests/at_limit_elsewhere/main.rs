@@ -3,15 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod elastic;
+mod restart;
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, ElasticKeyedLimiter, ElasticLimiter, KeyedLimiter, Limiter, ManualClock,
-    PolicyError, Quota, RestoreError, SparePool, Timestamp, check_all_at,
+    Decision, Denial, KeyedLimiter, Limiter, ManualClock, PolicyError, Quota, Timestamp,
+    check_all_at,
 };
 
 /// A whole number of hours, so that all times below are whole ticks.
@@ -209,95 +211,6 @@ fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
     }
 }
 
-fn pool(quota: Quota) -> Arc<SparePool> {
-    let pool = SparePool::with_clock(quota, ManualClock::new());
-    pool.report_headroom(1.0).unwrap();
-    Arc::new(pool)
-}
-
-/// What an elastic limit of one client, and one of keys, answer.
-type Elastic = Box<dyn Fn(u64, Timestamp) -> (Option<bool>, Decision)>;
-
-/// The limits of a policy that borrow from a pool of their own.
-fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
-    let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
-    let shared = ElasticLimiter::new(policy(text), Arc::clone(&shared_pool));
-    let keyed = ElasticKeyedLimiter::<str>::new(policy(text), 10, Arc::clone(&keyed_pool)).unwrap();
-    let told = |told: tollgate::ElasticDecision| {
-        (told.is_allowed().then_some(told.is_borrowed()), told.decision())
-    };
-    let shared: Elastic = Box::new(move |cost, now| told(shared.check_at(cost, now)));
-    let keyed: Elastic = Box::new(move |cost, now| {
-        // A question counts nothing, whoever would answer it.
-        let _ = keyed.peek_at("key", cost, now);
-        told(keyed.check_at("key", cost, now))
-    });
-    [(shared_pool, shared), (keyed_pool, keyed)]
-}
-
-fn is_penalty(decision: Decision) -> bool {
-    decision.into_result().unwrap_err().is_penalty()
-}
-
-#[test]
-fn what_a_pool_lends_is_no_denial_and_under_a_penalty_it_lends_nothing() {
-    let quota = Quota::per_second(3);
-    for (pool, check) in elastic("gcra 1/h penalty 1h after 2", quota) {
-        assert_eq!(check(1, START).0, Some(false));
-        for _ in 0..3 {
-            assert_eq!(check(1, START).0, Some(true));
-        }
-        let (told, denied) = check(1, START);
-        assert_eq!((told, is_penalty(denied)), (None, false));
-        let (told, denied) = check(1, START);
-        assert_eq!((told, is_penalty(denied)), (None, true));
-        let (told, denied) = check(1, later(10));
-        assert_eq!((told, is_penalty(denied)), (None, true));
-        assert_eq!(pool.remaining_at(later(10)), 3);
-        // The penalty over, the own quota is as never used.
-        assert_eq!(check(1, later(3_600)).0, Some(false));
-        assert_eq!(check(1, later(3_600)).0, Some(true));
-    }
-}
-
-#[test]
-fn what_is_borrowed_ends_no_row_of_denials() {
-    for (_, check) in elastic("gcra 1/h penalty 1h after 2", Quota::per_second(1)) {
-        assert_eq!(check(1, START).0, Some(false));
-        assert_eq!(check(1, START).0, Some(true));
-        assert!(!is_penalty(check(1, START).1));
-        assert_eq!(check(1, later(1)).0, Some(true));
-        assert!(is_penalty(check(1, later(1)).1));
-    }
-}
-
-#[test]
-fn an_elastic_limit_charges_what_the_pool_denies_and_not_what_it_lends() {
-    for (_, check) in elastic("gcra 1/s burst 10 count-denied 4s", Quota::per_hour(2)) {
-        assert_eq!(check(10, START).0, Some(false));
-        // Two are lent; the figures are those of the own quota, which stays as it was.
-        let (told, decision) = check(2, START);
-        assert_eq!((told, decision.reset_after()), (Some(true), Duration::from_secs(10)));
-        let (told, decision) = check(2, START);
-        assert_eq!((told, decision.reset_after()), (None, Duration::from_secs(12)));
-    }
-}
-
-#[test]
-fn what_is_borrowed_is_not_over() {
-    for (_, check) in elastic("gcra 4/h soft 50%", Quota::per_hour(2)) {
-        let told: Vec<_> = (0..9)
-            .map(|_| match check(1, START) {
-                (Some(borrowed), Decision::Allowed(permit)) => (borrowed, permit.is_over()),
-                _ => (true, true),
-            })
-            .collect();
-        let [own, over, lent, denied] =
-            [(false, false), (false, true), (true, false), (true, true)];
-        assert_eq!(told, [own, own, own, own, over, over, lent, lent, denied]);
-    }
-}
-
 #[test]
 fn a_reservation_counts_from_the_softened_limit_and_is_marked() {
     for limiter in One::both("gcra 1/s burst 4 soft 50%") {
@@ -391,81 +304,4 @@ fn a_quota_has_no_place_for_what_happens_at_the_limit_and_says_so() {
             other => panic!("{other:?}"),
         }
     }
-}
-
-const RULED: [&str; 7] = [
-    "gcra 4/2s soft 50% count-denied penalty 10s after 3",
-    "fixed-window 4/2s soft 50% penalty 10s after 3 extended",
-    "fixed-window 4/2s from-first count-denied penalty 10s after 3",
-    "sliding-window 4/2s count-denied penalty 10s after 3",
-    "sliding-window 4/2s round-down soft 25% penalty 10s after 3",
-    "sliding-window 4/2s strict penalty 10s after 3 extended",
-    "segmented-window 4/2s x2 soft 50% count-denied penalty 10s after 3",
-];
-
-/// Decisions that end a row of denials, go on with one, and lie in a penalty: all that is told.
-fn story(check: impl Fn(Timestamp) -> Decision) -> Vec<String> {
-    [0, 0, 0, 3, 9, 10, 10, 11, 25].map(|second| format!("{:?}", check(later(second)))).to_vec()
-}
-
-#[test]
-fn a_restart_forgets_neither_denials_nor_penalties() {
-    let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
-    let clock = ManualClock::new();
-    clock.set(START);
-    for text in RULED {
-        // After so many denials; three begin the penalty.
-        for denials in 0..=4 {
-            let limiter = Limiter::with_clock(policy(text), clock.clone());
-            let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone()).unwrap();
-            let _ = (limiter.take_up_to(9), keyed.take_up_to("key", 9));
-            for _ in 0..denials {
-                assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed());
-            }
-            let (mut one, mut many) = (Vec::new(), Vec::new());
-            limiter.snapshot_at(&mut one, wall).unwrap();
-            keyed.snapshot_at(&mut many, wall).unwrap();
-            let again = Limiter::restore_at(policy(text), clock.clone(), &one[..], wall).unwrap();
-            assert_eq!(
-                story(|now| again.check_at(1, now)),
-                story(|now| limiter.check_at(1, now)),
-                "{text} after {denials}"
-            );
-            let again =
-                KeyedLimiter::<str>::restore_at(policy(text), clock.clone(), &many[..], wall);
-            let again = again.unwrap();
-            assert_eq!(
-                story(|now| again.check_at("key", 1, now)),
-                story(|now| keyed.check_at("key", 1, now)),
-                "{text} after {denials}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_snapshot_is_of_its_words_for_the_limit_too() {
-    let clock = ManualClock::new;
-    let mut file = Vec::new();
-    table("gcra 4/m penalty 1m after 3").snapshot(&mut file).unwrap();
-    for other in ["gcra 4/m", "gcra 4/m penalty 1m after 2", "gcra 4/m penalty 1m after 3 extended"]
-    {
-        let refused = KeyedLimiter::<str>::restore(policy(other), clock(), &file[..]);
-        assert!(matches!(refused, Err(RestoreError::Policy { .. })), "{other}");
-    }
-}
-
-#[test]
-fn a_policy_with_all_words_and_long_numbers_is_restored() {
-    let text = "gcra 123456789/999999999999999999ns burst 123456788 soft 99.99% \
-                count-denied 999999999999999999ns penalty 18446744073709551615ns \
-                after 2147483647 extended";
-    let limiter = limit(text);
-    assert_eq!(policy(text).to_string(), text);
-    assert!(text.len() > 150);
-    assert!(limiter.check(123_456_789).is_allowed());
-    let mut file = Vec::new();
-    limiter.snapshot(&mut file).unwrap();
-    let again = Limiter::restore(policy(text), ManualClock::new(), &file[..]).unwrap();
-    assert_eq!(format!("{:?}", again.peek(7)), format!("{:?}", limiter.peek(7)));
 }

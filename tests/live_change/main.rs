@@ -5,15 +5,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+mod model;
+mod threads;
+
 use std::time::Duration;
 
 use allocation_counter::measure;
-use proptest::prelude::*;
 use tollgate::{
-    BuildError, ChangeError, Decision, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy,
-    Quota, SnapshotError, Tiers, Timestamp,
+    BuildError, ChangeError, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota, Tiers,
+    Timestamp,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -242,9 +242,6 @@ fn what_was_not_built_for_changes_refuses_them() {
     assert_eq!(plain.tier(0).unwrap().set_quota(quota), Err(ChangeError::Fixed));
     assert_eq!(plain.tier(1).unwrap_err(), ChangeError::NoSuchTier { tier: 1, tiers: 1 });
     assert_eq!(plain.tier(0).unwrap().limit(), 9);
-    let tiered = table(quota);
-    let refused = tiered.snapshot(std::io::sink()).unwrap_err();
-    assert!(matches!(refused, SnapshotError::Tiers));
 }
 
 #[test]
@@ -321,246 +318,4 @@ fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
     assert_eq!(limiter.stats_at(at(1_000)).live, cells);
     assert_eq!(limiter.move_key_at(&key, 0, 1, at(1_000)), Err(ChangeError::NoCell));
     assert_eq!(limiter.peek_at(&key, 0, at(1_000)).remaining(), 0);
-}
-
-/// A quota of so many units per so many seconds.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    count: u64,
-    period_s: u64,
-    burst: u64,
-}
-
-impl Rate {
-    fn quota(self) -> Quota {
-        Quota::per(self.count, Duration::from_secs(self.period_s)).burst(self.burst)
-    }
-
-    /// In this part of a unit debts are whole, whatever the period and the time.
-    const PART: i128 = 3_600 * SECOND as i128;
-
-    fn drained(self, from_ns: u64, to_ns: u64) -> i128 {
-        let passed = i128::from(to_ns) - i128::from(from_ns);
-        passed * i128::from(self.count) * (3_600 / i128::from(self.period_s))
-    }
-}
-
-fn rates() -> impl Strategy<Value = Rate> {
-    let period_s = prop_oneof![Just(1), Just(60), Just(3_600)];
-    (5_u64..=20, period_s, 1_u64..=40).prop_map(|(count, period_s, burst)| Rate {
-        count,
-        period_s,
-        burst,
-    })
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    On { ns: u64 },
-    Check { cost: u64 },
-    Set(Rate),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let on = prop_oneof![0..SECOND, 0..60 * SECOND, 0..9_000 * SECOND];
-    let step = prop_oneof![
-        4 => on.prop_map(|ns| Step::On { ns }),
-        6 => (1_u64..=20).prop_map(|cost| Step::Check { cost }),
-        2 => rates().prop_map(Step::Set),
-    ];
-    prop::collection::vec(step, 1..120)
-}
-
-/// One key's debt, exactly.
-struct Model {
-    rate: Rate,
-    debt: i128,
-    now_ns: u64,
-}
-
-impl Model {
-    fn advance(&mut self, now_ns: u64) {
-        self.debt = (self.debt - self.rate.drained(self.now_ns, now_ns)).max(0);
-        self.now_ns = now_ns;
-    }
-
-    /// By how much the cost is above the burst; not above 0 if it fits.
-    fn excess(&self, cost: u64) -> i128 {
-        self.debt + (i128::from(cost) - i128::from(self.rate.burst)) * Rate::PART
-    }
-
-    /// Compares a decision with the exact one, and follows it. Either is right within the two ticks by
-    /// which a reading and each change may be rounded: a tick is at least 2^-8 of a unit.
-    fn follow(&mut self, cost: u64, changes: i128, allowed: bool) -> Result<(), TestCaseError> {
-        let excess = self.excess(cost);
-        let tick = Rate::PART / 256;
-        prop_assert!(!allowed || excess <= tick * (2 + changes), "admitted {excess} above");
-        prop_assert!(allowed || excess > -tick * (2 + changes), "denied {excess} below");
-        if allowed {
-            self.debt += i128::from(cost) * Rate::PART;
-        }
-        Ok(())
-    }
-}
-
-proptest! {
-    #[test]
-    fn decisions_across_changes_are_those_of_the_model(first in rates(), steps in steps()) {
-        let (table, live) = (table(first.quota()), live(first.quota()));
-        let start_ns = 1_000 * SECOND;
-        let mut models = [0, 1].map(|_| Model { rate: first, debt: 0, now_ns: start_ns });
-        let (mut now_ns, mut changes) = (start_ns, 0);
-        for step in steps {
-            let now = Timestamp::from_nanos(now_ns);
-            match step {
-                Step::On { ns } => now_ns += ns,
-                Step::Check { cost } => {
-                    let decisions = [table.check_at(&7, cost, now), live.check_at(cost, now)];
-                    for (model, decision) in models.iter_mut().zip(decisions) {
-                        prop_assert_eq!(decision.limit(), model.rate.burst);
-                        prop_assert!(decision.remaining() <= model.rate.burst);
-                        model.follow(cost, changes, decision.is_allowed())?;
-                    }
-                }
-                Step::Set(rate) => {
-                    changes += 1;
-                    table.set_quota_at(rate.quota(), now).unwrap();
-                    live.set_quota_at(rate.quota(), now).unwrap();
-                    for model in &mut models {
-                        model.debt = model.debt.min(i128::from(rate.burst) * Rate::PART);
-                        model.rate = rate;
-                    }
-                }
-            }
-            for model in &mut models {
-                model.advance(now_ns);
-            }
-        }
-    }
-
-    /// The bound that `src/algorithm/rebase.rs` states and proves, at times in any order.
-    #[test]
-    fn no_interval_holds_more_than_the_bound_across_a_change(
-        rates in [rates(), rates()],
-        asks in prop::collection::vec((0_u64..400, 1_u64..=20), 1..120),
-        split in 0_usize..120,
-        change_s in 0_u64..400,
-    ) {
-        let limiter = live(rates[0].quota());
-        let table = table(rates[0].quota());
-        let start = 100_000;
-        let mut admitted = [vec![], vec![]];
-        for (n, &(tenths, cost)) in asks.iter().enumerate() {
-            if n == split {
-                let change = Timestamp::from_millis(start + 100 * change_s);
-                limiter.set_quota_at(rates[1].quota(), change).unwrap();
-                table.set_quota_at(rates[1].quota(), change).unwrap();
-            }
-            let now_ms = start + 100 * tenths;
-            let now = Timestamp::from_millis(now_ms);
-            let decisions = [limiter.check_at(cost, now), table.check_at(&7, cost, now)];
-            for (admitted, decision) in admitted.iter_mut().zip(decisions) {
-                if decision.is_allowed() {
-                    admitted.push((n >= split, now_ms, cost));
-                }
-            }
-        }
-        if split < asks.len() {
-            for admitted in admitted {
-                assert_bound(rates, start + 100 * change_s, &admitted)?;
-            }
-        }
-    }
-}
-
-/// For every interval: the larger burst and what both rates give, to the tick.
-fn assert_bound(
-    [old, new]: [Rate; 2],
-    change_ms: u64,
-    admitted: &[(bool, u64, u64)],
-) -> Result<(), TestCaseError> {
-    let ns = |ms: u64| ms * 1_000_000;
-    let latest_old = admitted.iter().filter(|(is_new, ..)| !is_new).map(|(_, now, _)| *now).max();
-    let late = latest_old.map_or(0, |now| now.saturating_sub(change_ms));
-    let late_burst = i128::from(old.burst) * Rate::PART + old.drained(0, ns(late));
-    let earliest_new = admitted.iter().filter(|(is_new, ..)| *is_new).map(|(_, now, _)| *now).min();
-    let early = earliest_new.map_or(0, |now| change_ms.saturating_sub(now));
-    let burst = late_burst.max(i128::from(new.burst) * Rate::PART);
-    for from in admitted.iter().map(|(_, now, _)| *now) {
-        for to in admitted.iter().map(|(_, now, _)| *now).filter(|to| from <= *to) {
-            let inside = admitted.iter().filter(|(_, now, _)| (from..=to).contains(now));
-            let units: u64 = inside.map(|(_, _, cost)| cost).sum();
-            let [before, after] = [from.min(change_ms), to.max(change_ms)];
-            let rated = old.drained(ns(before), ns(change_ms))
-                + new.drained(ns(change_ms), ns(after))
-                + new.drained(0, ns(early));
-            let most = burst + rated + 2 * Rate::PART / 256;
-            prop_assert!(i128::from(units) * Rate::PART <= most, "{units} in {from}..={to} ms");
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other() {
-    let quotas = [Quota::per_minute(100).burst(50_000), Quota::per_hour(700).burst(60_000)];
-    let tiers = Tiers::of(quotas[0]).headroom(quotas[1]);
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1_000, ManualClock::new()).unwrap();
-    let live = live(quotas[0]);
-    let (over, admitted) = (AtomicBool::new(false), AtomicU64::new(0));
-    let now = at(1_000);
-    // Nothing drains at one instant, so what is left is the burst less what was admitted, at every moment.
-    let is_whole = |decision: Decision| {
-        let limit = decision.limit();
-        quotas.iter().any(|quota| quota.max_burst() == limit) && decision.remaining() < limit
-    };
-    thread::scope(|scope| {
-        for thread in 0..4_u64 {
-            let (limiter, live, over, admitted) = (&limiter, &live, &over, &admitted);
-            scope.spawn(move || {
-                for n in (thread..).step_by(4) {
-                    if over.load(Ordering::Relaxed) || n >= 40_000 {
-                        break;
-                    }
-                    let decision = limiter.check_at(&(n % 100), 1, now);
-                    assert!(is_whole(decision), "{decision:?}");
-                    let decision = live.check_at(1, now);
-                    assert!(is_whole(decision), "{decision:?}");
-                    admitted.fetch_add(u64::from(decision.is_allowed()), Ordering::Relaxed);
-                }
-            });
-        }
-        for change in 1..300 {
-            limiter.set_quota_at(quotas[change % 2], now).unwrap();
-            live.set_quota_at(quotas[change % 2], now).unwrap();
-        }
-        over.store(true, Ordering::Relaxed);
-    });
-    live.set_quota_at(quotas[1], now).unwrap();
-    let spent = quotas[1].max_burst() - live.peek_at(0, now).remaining();
-    assert_eq!(spent, admitted.into_inner());
-}
-
-#[test]
-fn a_second_change_at_the_same_time_is_told_so() {
-    let limiter = table(Quota::per_second(9));
-    let refused = AtomicU64::new(0);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for count in 5..=20 {
-                    match limiter.set_quota_at(Quota::per_second(count), at(1_000)) {
-                        Ok(()) => {}
-                        Err(error) => {
-                            assert_eq!(error, ChangeError::Busy);
-                            refused.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                }
-            });
-        }
-    });
-    assert!(refused.into_inner() < 64);
-    limiter.set_quota_at(Quota::per_second(11), at(1_000)).unwrap();
-    assert_eq!(limiter.peek_at(&7, 0, at(1_000)).remaining(), 11);
 }

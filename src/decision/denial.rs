@@ -1,0 +1,202 @@
+//! [`Denial`]: a denied request.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Mark, Permit, View};
+
+/// A denied request. As an error it says when to return.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Quota};
+/// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
+/// assert!(limiter.check(1).is_allowed());
+/// let denial = limiter.check(1).into_result().unwrap_err();
+/// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
+/// assert_eq!(denial.to_string(), "rate limited: retry after 10s");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Denial {
+    pub(super) view: View,
+}
+
+impl Denial {
+    /// A permit that was given by something else than what this denies; its figures stay.
+    #[inline]
+    pub(crate) fn into_permit(self) -> Permit {
+        Permit { view: View { mark: Mark::Lent, ..self.view } }
+    }
+
+    /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly
+    /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
+    ///
+    /// If the table was full ([`is_table_full`](Denial::is_table_full)), the time until the first cell
+    /// that the key could take becomes free. Under a penalty ([`is_penalty`](Denial::is_penalty)), the
+    /// time until its end.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
+    /// assert!(limiter.check(1).is_allowed());
+    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after(), Some(Duration::from_millis(250)));
+    /// ```
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        if self.is_never() {
+            return None;
+        }
+        let View { kernel, held, at_ns, cost, .. } = self.view;
+        let by_limit = self.view.mark == Mark::None;
+        let ready_ns = if by_limit { kernel.ready_ns(held, at_ns, cost) } else { at_ns };
+        Some(self.view.until(ready_ns))
+    }
+
+    /// [`retry_after`](Denial::retry_after) in whole seconds, rounded up and at least 1: what an HTTP
+    /// `Retry-After` header says. A client that obeys it is not sent away again for coming early.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
+    /// assert!(limiter.check(1).is_allowed());
+    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after_secs(), Some(1));
+    /// ```
+    #[must_use]
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        let wait = self.retry_after()?;
+        Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
+    }
+
+    /// Whether this cost is above the limit (under a soft policy, above what it is softened to), so that
+    /// it never fits. Nothing was charged.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(denial.is_never());
+    /// assert_eq!(denial.retry_after(), None);
+    /// ```
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        self.view.cost > self.view.kernel.limit()
+    }
+
+    /// Whether the key was denied not by its quota but because it was new and the table had no cell
+    /// for it, or other installs of the same key got in its way 8 times. Where the table has a spill
+    /// ([`Full::Spill`](crate::Full::Spill)) that decides instead, unless the request's time is far from what
+    /// others have told the table.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(!denial.is_table_full());
+    /// ```
+    #[must_use]
+    pub fn is_table_full(&self) -> bool {
+        self.view.mark == Mark::TableFull
+    }
+
+    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for
+    /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(!denial.is_spilled());
+    /// ```
+    #[must_use]
+    pub fn is_spilled(&self) -> bool {
+        self.view.is_spilled()
+    }
+
+    /// The units that were asked for.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert_eq!(denial.cost(), 11);
+    /// ```
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.view.cost
+    }
+
+    /// As [`Decision::limit`](crate::Decision::limit).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert_eq!(denial.limit(), 10);
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.view.limit()
+    }
+
+    /// As [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. 0 if the table was full, and under a
+    /// penalty.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert_eq!(denial.remaining(), 10);
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
+    }
+
+    /// As [`Decision::reset_after`](crate::Decision::reset_after).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
+    /// assert!(denial.reset_after().is_zero());
+    /// ```
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.view.reset_after()
+    }
+}
+
+impl fmt::Debug for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view
+            .describe(&mut f.debug_struct("Denial"), self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("is_table_full", &self.is_table_full())
+            .field("is_penalty", &self.is_penalty())
+            .finish()
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.retry_after().map(round_up_to_millis) {
+            Some(wait) if self.is_table_full() => {
+                write!(f, "no room for a new key in a full table: retry after {wait:?}")
+            }
+            Some(wait) if self.is_penalty() => {
+                write!(f, "rate limited, and now refused for a while: retry after {wait:?}")
+            }
+            Some(wait) => write!(f, "rate limited: retry after {wait:?}"),
+            None => write!(
+                f,
+                "rate limited: a cost of {} never fits in a limit of {}",
+                self.cost(),
+                self.view.kernel.limit(),
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Denial {}
+
+/// For people to read: nobody wants to see the nanoseconds of a wait.
+fn round_up_to_millis(wait: Duration) -> Duration {
+    let millis = wait.as_nanos().div_ceil(1_000_000);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}

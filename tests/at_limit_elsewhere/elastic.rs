@@ -1,0 +1,100 @@
+//! Elastic limits under policies that say what happens at their limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{
+    Decision, ElasticKeyedLimiter, ElasticLimiter, ManualClock, Quota, SparePool, Timestamp,
+};
+
+use super::common::policy;
+use super::{START, later};
+
+fn pool(quota: Quota) -> Arc<SparePool> {
+    let pool = SparePool::with_clock(quota, ManualClock::new());
+    pool.report_headroom(1.0).unwrap();
+    Arc::new(pool)
+}
+
+/// What an elastic limit of one client, and one of keys, answer.
+type Elastic = Box<dyn Fn(u64, Timestamp) -> (Option<bool>, Decision)>;
+
+/// The limits of a policy that borrow from a pool of their own.
+fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
+    let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
+    let shared = ElasticLimiter::new(policy(text), Arc::clone(&shared_pool));
+    let keyed = ElasticKeyedLimiter::<str>::new(policy(text), 10, Arc::clone(&keyed_pool)).unwrap();
+    let told = |told: tollgate::ElasticDecision| {
+        (told.is_allowed().then_some(told.is_borrowed()), told.decision())
+    };
+    let shared: Elastic = Box::new(move |cost, now| told(shared.check_at(cost, now)));
+    let keyed: Elastic = Box::new(move |cost, now| {
+        // A question counts nothing, whoever would answer it.
+        let _ = keyed.peek_at("key", cost, now);
+        told(keyed.check_at("key", cost, now))
+    });
+    [(shared_pool, shared), (keyed_pool, keyed)]
+}
+
+fn is_penalty(decision: Decision) -> bool {
+    decision.into_result().unwrap_err().is_penalty()
+}
+
+#[test]
+fn what_a_pool_lends_is_no_denial_and_under_a_penalty_it_lends_nothing() {
+    let quota = Quota::per_second(3);
+    for (pool, check) in elastic("gcra 1/h penalty 1h after 2", quota) {
+        assert_eq!(check(1, START).0, Some(false));
+        for _ in 0..3 {
+            assert_eq!(check(1, START).0, Some(true));
+        }
+        let (told, denied) = check(1, START);
+        assert_eq!((told, is_penalty(denied)), (None, false));
+        let (told, denied) = check(1, START);
+        assert_eq!((told, is_penalty(denied)), (None, true));
+        let (told, denied) = check(1, later(10));
+        assert_eq!((told, is_penalty(denied)), (None, true));
+        assert_eq!(pool.remaining_at(later(10)), 3);
+        // The penalty over, the own quota is as never used.
+        assert_eq!(check(1, later(3_600)).0, Some(false));
+        assert_eq!(check(1, later(3_600)).0, Some(true));
+    }
+}
+
+#[test]
+fn what_is_borrowed_ends_no_row_of_denials() {
+    for (_, check) in elastic("gcra 1/h penalty 1h after 2", Quota::per_second(1)) {
+        assert_eq!(check(1, START).0, Some(false));
+        assert_eq!(check(1, START).0, Some(true));
+        assert!(!is_penalty(check(1, START).1));
+        assert_eq!(check(1, later(1)).0, Some(true));
+        assert!(is_penalty(check(1, later(1)).1));
+    }
+}
+
+#[test]
+fn an_elastic_limit_charges_what_the_pool_denies_and_not_what_it_lends() {
+    for (_, check) in elastic("gcra 1/s burst 10 count-denied 4s", Quota::per_hour(2)) {
+        assert_eq!(check(10, START).0, Some(false));
+        // Two are lent; the figures are those of the own quota, which stays as it was.
+        let (told, decision) = check(2, START);
+        assert_eq!((told, decision.reset_after()), (Some(true), Duration::from_secs(10)));
+        let (told, decision) = check(2, START);
+        assert_eq!((told, decision.reset_after()), (None, Duration::from_secs(12)));
+    }
+}
+
+#[test]
+fn what_is_borrowed_is_not_over() {
+    for (_, check) in elastic("gcra 4/h soft 50%", Quota::per_hour(2)) {
+        let told: Vec<_> = (0..9)
+            .map(|_| match check(1, START) {
+                (Some(borrowed), Decision::Allowed(permit)) => (borrowed, permit.is_over()),
+                _ => (true, true),
+            })
+            .collect();
+        let [own, over, lent, denied] =
+            [(false, false), (false, true), (true, false), (true, true)];
+        assert_eq!(told, [own, own, own, own, over, over, lent, lent, denied]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Snapshots of limits that say what happens at them.
+
+use std::time::{Duration, SystemTime};
+
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, RestoreError, Timestamp};
+
+use super::common::policy;
+use super::{START, later, limit, table};
+
+const RULED: [&str; 7] = [
+    "gcra 4/2s soft 50% count-denied penalty 10s after 3",
+    "fixed-window 4/2s soft 50% penalty 10s after 3 extended",
+    "fixed-window 4/2s from-first count-denied penalty 10s after 3",
+    "sliding-window 4/2s count-denied penalty 10s after 3",
+    "sliding-window 4/2s round-down soft 25% penalty 10s after 3",
+    "sliding-window 4/2s strict penalty 10s after 3 extended",
+    "segmented-window 4/2s x2 soft 50% count-denied penalty 10s after 3",
+];
+
+/// Decisions that end a row of denials, go on with one, and lie in a penalty: all that is told.
+fn story(check: impl Fn(Timestamp) -> Decision) -> Vec<String> {
+    [0, 0, 0, 3, 9, 10, 10, 11, 25].map(|second| format!("{:?}", check(later(second)))).to_vec()
+}
+
+#[test]
+fn a_restart_forgets_neither_denials_nor_penalties() {
+    let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+    let clock = ManualClock::new();
+    clock.set(START);
+    for text in RULED {
+        // After so many denials; three begin the penalty.
+        for denials in 0..=4 {
+            let limiter = Limiter::with_clock(policy(text), clock.clone());
+            let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone()).unwrap();
+            let _ = (limiter.take_up_to(9), keyed.take_up_to("key", 9));
+            for _ in 0..denials {
+                assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed());
+            }
+            let (mut one, mut many) = (Vec::new(), Vec::new());
+            limiter.snapshot_at(&mut one, wall).unwrap();
+            keyed.snapshot_at(&mut many, wall).unwrap();
+            let again = Limiter::restore_at(policy(text), clock.clone(), &one[..], wall).unwrap();
+            assert_eq!(
+                story(|now| again.check_at(1, now)),
+                story(|now| limiter.check_at(1, now)),
+                "{text} after {denials}"
+            );
+            let again =
+                KeyedLimiter::<str>::restore_at(policy(text), clock.clone(), &many[..], wall);
+            let again = again.unwrap();
+            assert_eq!(
+                story(|now| again.check_at("key", 1, now)),
+                story(|now| keyed.check_at("key", 1, now)),
+                "{text} after {denials}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_is_of_its_words_for_the_limit_too() {
+    let clock = ManualClock::new;
+    let mut file = Vec::new();
+    table("gcra 4/m penalty 1m after 3").snapshot(&mut file).unwrap();
+    for other in ["gcra 4/m", "gcra 4/m penalty 1m after 2", "gcra 4/m penalty 1m after 3 extended"]
+    {
+        let refused = KeyedLimiter::<str>::restore(policy(other), clock(), &file[..]);
+        assert!(matches!(refused, Err(RestoreError::Policy { .. })), "{other}");
+    }
+}
+
+#[test]
+fn a_policy_with_all_words_and_long_numbers_is_restored() {
+    let text = "gcra 123456789/999999999999999999ns burst 123456788 soft 99.99% \
+                count-denied 999999999999999999ns penalty 18446744073709551615ns \
+                after 2147483647 extended";
+    let limiter = limit(text);
+    assert_eq!(policy(text).to_string(), text);
+    assert!(text.len() > 150);
+    assert!(limiter.check(123_456_789).is_allowed());
+    let mut file = Vec::new();
+    limiter.snapshot(&mut file).unwrap();
+    let again = Limiter::restore(policy(text), ManualClock::new(), &file[..]).unwrap();
+    assert_eq!(format!("{:?}", again.peek(7)), format!("{:?}", limiter.peek(7)));
+}

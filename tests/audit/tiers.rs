@@ -1,0 +1,67 @@
+//! Several quotas in one table, each key found in its own tier; and one quota that may be changed, while nobody
+//! does. What holds across a change is in `tests/live_change`.
+
+use tollgate::{LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp};
+
+use crate::common::policy;
+use crate::gcra::{audit_gcra, excess};
+use crate::run::{Admission, rounds, run};
+use crate::windows::{IN_STEP, LIMIT, in_each_window, most_in_any_window, request};
+
+const GCRA: &str = "gcra 50/s burst 20";
+
+/// The tier of a key: the remainder of its number.
+fn table(capacity: usize) -> TieredLimiter<u64> {
+    let tiers = Tiers::of(policy(GCRA))
+        .and(policy("fixed-window 100/s"))
+        .and(policy("sliding-window 100/s"));
+    let resolve: fn(&u64) -> usize = |key| usize::try_from(key % 3).unwrap();
+    tiers.build_by_with_clock(capacity, resolve, ManualClock::new()).unwrap()
+}
+
+/// Each tier's keys keep its bound.
+fn audit(keys: u64, capacity: usize) {
+    rounds(|count| {
+        let table = table(capacity);
+        let check = |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+        let admissions = run(count, IN_STEP, request(keys), check);
+        let mut of_tier = [0, 1, 2].map(|tier| {
+            let own = admissions.iter().filter(|admission| admission.key % 3 == tier);
+            own.copied().collect::<Vec<Admission>>()
+        });
+        let [gcra, fixed, sliding] = &mut of_tier;
+        let period_ns = 1_000_000_000;
+        // At most a tick of 2^-8 of a unit early.
+        let above = excess(gcra, 50, period_ns, 20);
+        assert!(above <= period_ns / 256, "{above} of {period_ns} of a unit above the bound");
+        in_each_window(fixed, |units| assert!(units <= LIMIT, "{units}"));
+        let most = most_in_any_window(sliding);
+        assert!(most < 2 * LIMIT, "{most}");
+        assert!(of_tier.iter().all(|admissions| !admissions.is_empty()));
+        admissions.len()
+    });
+}
+
+#[test]
+fn keys_of_every_tier_keep_the_bound_of_its_quota() {
+    audit(150, 1_000);
+}
+
+#[test]
+fn tiers_in_a_storm_of_reclaims_keep_the_bounds_of_their_quotas() {
+    audit(190, 50);
+}
+
+#[test]
+fn a_limit_that_may_be_changed_never_exceeds_the_bound_in_any_interval() {
+    let text = "gcra 100000/s burst 100";
+    audit_gcra(
+        text,
+        1,
+        || {
+            let live = LiveLimiter::with_clock(policy(text), ManualClock::new()).unwrap();
+            Box::new(move |_, now_ns, cost| live.check_at(cost, Timestamp::from_nanos(now_ns)))
+        },
+        |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
+    );
+}

@@ -1,0 +1,92 @@
+//! Section C once more: cells that change hands, and exchanges that fail. Every order of it is explored by
+//! `loom-tests`; here is what comes of it.
+
+use std::time::Duration;
+
+use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+
+use crate::common::policy;
+use crate::concurrency::on_threads;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+/// So many cells that all of them change hands again and again while 4 threads charge 64 keys in turn, each
+/// at one instant: what each key was admitted in it.
+fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
+    let table = KeyedLimiter::with_clock(policy(text), 8, ManualClock::new()).unwrap();
+    let table = table.when_full(Full::Deny).unwrap();
+    on_threads(4, |thread| {
+        let mut admitted = 0;
+        for step in 0..steps {
+            // Strangers of all four threads, which are idle a millisecond later.
+            let stranger = 1_000 + (step * 4 + thread) % 5_000;
+            let _ = table.check_at(&stranger, 1, at(step));
+            admitted += u64::from(table.check_at(&7, 1, at(step)).is_allowed());
+        }
+        admitted
+    })
+}
+
+#[test]
+fn row_42_a_charge_that_meets_a_reclaim_is_kept_or_made_again() {
+    // A unit is idle after a millisecond, and a thousand of them in a second: key 7's cell is reclaimed all
+    // the time, while others charge it. Four threads of 20,000 steps: at most one burst and one unit a
+    // step, however far one of them is ahead of the others.
+    let admitted = admitted_of_one_key("gcra 1000/s burst 2", 20_000);
+    assert!((1..=20_000 + 2).contains(&admitted), "{admitted}");
+}
+
+#[test]
+fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_first() {
+    // All keys are charged one unit at one instant, so their words differ in nothing but the tag; in the next
+    // second each of the few cells is another key's with the same state.
+    let table = KeyedLimiter::with_clock(Quota::per_second(2), 4, ManualClock::new()).unwrap();
+    let table = table.when_full(Full::Deny).unwrap();
+    for second in 0..200_u64 {
+        let now = at(1_100 * second);
+        let keys = || second * 100..second * 100 + 4;
+        let found: Vec<u64> =
+            keys().filter(|key| table.check_at(key, 1, now).is_allowed()).collect();
+        assert!(!found.is_empty());
+        for key in &found {
+            assert_eq!(table.peek_at(key, 1, now).remaining(), 1, "{key} in second {second}");
+        }
+        // Those of the second before have their whole limit, whoever has their cell.
+        for old in (second.saturating_sub(1)) * 100..second * 100 {
+            assert_eq!(table.peek_at(&old, 0, now).remaining() % 2, 0, "{old}");
+        }
+    }
+    assert!(table.stats().reclaimed > 100, "{:?}", table.stats());
+}
+
+#[test]
+fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
+    // Eight threads want the same word all the time, so most exchanges fail; each unit is counted once.
+    let table = KeyedLimiter::with_clock(Quota::per_hour(50_000), 10, ManualClock::new()).unwrap();
+    let admitted = on_threads(8, |_| {
+        (0..10_000).map(|_| u64::from(table.check_at(&7, 1, at(1)).is_allowed())).sum()
+    });
+    assert_eq!(admitted, 50_000);
+    assert_eq!(table.peek_at(&7, 1, at(1)).remaining(), 0);
+}
+
+#[test]
+fn row_47_where_installs_disturb_each_other_nobody_is_admitted_twice() {
+    // Every key is new to eight threads at once: their claims meet, and whoever loses too often is denied and
+    // counted, or finds the key there.
+    let table = KeyedLimiter::with_clock(Quota::per_hour(1), 20_000, ManualClock::new()).unwrap();
+    let table = table.when_full(Full::Deny).unwrap();
+    let admitted = on_threads(8, |_| {
+        (0..5_000_u64).map(|key| u64::from(table.check_at(&key, 1, at(1)).is_allowed())).sum()
+    });
+    let stats = table.stats_at(at(1));
+    let without_cell = stats.contended + stats.full;
+    assert!(admitted <= 5_000 && admitted + without_cell >= 5_000, "{admitted}, {stats:?}");
+    // Who was denied for that is admitted as soon as nobody is in the way.
+    let later = at(1) + Duration::from_millis(3);
+    let now: u64 =
+        (0..5_000_u64).map(|key| u64::from(table.check_at(&key, 1, later).is_allowed())).sum();
+    assert_eq!(admitted + now, 5_000);
+}

@@ -1,0 +1,186 @@
+//! Random changes against a model of one key, in integers, and against the bound itself.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Quota, Timestamp};
+
+use super::{SECOND, live, table};
+
+/// A quota of so many units per so many seconds.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    count: u64,
+    period_s: u64,
+    burst: u64,
+}
+
+impl Rate {
+    fn quota(self) -> Quota {
+        Quota::per(self.count, Duration::from_secs(self.period_s)).burst(self.burst)
+    }
+
+    /// In this part of a unit debts are whole, whatever the period and the time.
+    const PART: i128 = 3_600 * SECOND as i128;
+
+    fn drained(self, from_ns: u64, to_ns: u64) -> i128 {
+        let passed = i128::from(to_ns) - i128::from(from_ns);
+        passed * i128::from(self.count) * (3_600 / i128::from(self.period_s))
+    }
+}
+
+fn rates() -> impl Strategy<Value = Rate> {
+    let period_s = prop_oneof![Just(1), Just(60), Just(3_600)];
+    (5_u64..=20, period_s, 1_u64..=40).prop_map(|(count, period_s, burst)| Rate {
+        count,
+        period_s,
+        burst,
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    On { ns: u64 },
+    Check { cost: u64 },
+    Set(Rate),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let on = prop_oneof![0..SECOND, 0..60 * SECOND, 0..9_000 * SECOND];
+    let step = prop_oneof![
+        4 => on.prop_map(|ns| Step::On { ns }),
+        6 => (1_u64..=20).prop_map(|cost| Step::Check { cost }),
+        2 => rates().prop_map(Step::Set),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// One key's debt, exactly.
+struct Model {
+    rate: Rate,
+    debt: i128,
+    now_ns: u64,
+}
+
+impl Model {
+    fn advance(&mut self, now_ns: u64) {
+        self.debt = (self.debt - self.rate.drained(self.now_ns, now_ns)).max(0);
+        self.now_ns = now_ns;
+    }
+
+    /// By how much the cost is above the burst; not above 0 if it fits.
+    fn excess(&self, cost: u64) -> i128 {
+        self.debt + (i128::from(cost) - i128::from(self.rate.burst)) * Rate::PART
+    }
+
+    /// Compares a decision with the exact one, and follows it. Either is right within the two ticks by
+    /// which a reading and each change may be rounded: a tick is at least 2^-8 of a unit.
+    fn follow(&mut self, cost: u64, changes: i128, allowed: bool) -> Result<(), TestCaseError> {
+        let excess = self.excess(cost);
+        let tick = Rate::PART / 256;
+        prop_assert!(!allowed || excess <= tick * (2 + changes), "admitted {excess} above");
+        prop_assert!(allowed || excess > -tick * (2 + changes), "denied {excess} below");
+        if allowed {
+            self.debt += i128::from(cost) * Rate::PART;
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn decisions_across_changes_are_those_of_the_model(first in rates(), steps in steps()) {
+        let (table, live) = (table(first.quota()), live(first.quota()));
+        let start_ns = 1_000 * SECOND;
+        let mut models = [0, 1].map(|_| Model { rate: first, debt: 0, now_ns: start_ns });
+        let (mut now_ns, mut changes) = (start_ns, 0);
+        for step in steps {
+            let now = Timestamp::from_nanos(now_ns);
+            match step {
+                Step::On { ns } => now_ns += ns,
+                Step::Check { cost } => {
+                    let decisions = [table.check_at(&7, cost, now), live.check_at(cost, now)];
+                    for (model, decision) in models.iter_mut().zip(decisions) {
+                        prop_assert_eq!(decision.limit(), model.rate.burst);
+                        prop_assert!(decision.remaining() <= model.rate.burst);
+                        model.follow(cost, changes, decision.is_allowed())?;
+                    }
+                }
+                Step::Set(rate) => {
+                    changes += 1;
+                    table.set_quota_at(rate.quota(), now).unwrap();
+                    live.set_quota_at(rate.quota(), now).unwrap();
+                    for model in &mut models {
+                        model.debt = model.debt.min(i128::from(rate.burst) * Rate::PART);
+                        model.rate = rate;
+                    }
+                }
+            }
+            for model in &mut models {
+                model.advance(now_ns);
+            }
+        }
+    }
+
+    /// The bound that `src/algorithm/rebase.rs` states and proves, at times in any order.
+    #[test]
+    fn no_interval_holds_more_than_the_bound_across_a_change(
+        rates in [rates(), rates()],
+        asks in prop::collection::vec((0_u64..400, 1_u64..=20), 1..120),
+        split in 0_usize..120,
+        change_s in 0_u64..400,
+    ) {
+        let limiter = live(rates[0].quota());
+        let table = table(rates[0].quota());
+        let start = 100_000;
+        let mut admitted = [vec![], vec![]];
+        for (n, &(tenths, cost)) in asks.iter().enumerate() {
+            if n == split {
+                let change = Timestamp::from_millis(start + 100 * change_s);
+                limiter.set_quota_at(rates[1].quota(), change).unwrap();
+                table.set_quota_at(rates[1].quota(), change).unwrap();
+            }
+            let now_ms = start + 100 * tenths;
+            let now = Timestamp::from_millis(now_ms);
+            let decisions = [limiter.check_at(cost, now), table.check_at(&7, cost, now)];
+            for (admitted, decision) in admitted.iter_mut().zip(decisions) {
+                if decision.is_allowed() {
+                    admitted.push((n >= split, now_ms, cost));
+                }
+            }
+        }
+        if split < asks.len() {
+            for admitted in admitted {
+                assert_bound(rates, start + 100 * change_s, &admitted)?;
+            }
+        }
+    }
+}
+
+/// For every interval: the larger burst and what both rates give, to the tick.
+fn assert_bound(
+    [old, new]: [Rate; 2],
+    change_ms: u64,
+    admitted: &[(bool, u64, u64)],
+) -> Result<(), TestCaseError> {
+    let ns = |ms: u64| ms * 1_000_000;
+    let latest_old = admitted.iter().filter(|(is_new, ..)| !is_new).map(|(_, now, _)| *now).max();
+    let late = latest_old.map_or(0, |now| now.saturating_sub(change_ms));
+    let late_burst = i128::from(old.burst) * Rate::PART + old.drained(0, ns(late));
+    let earliest_new = admitted.iter().filter(|(is_new, ..)| *is_new).map(|(_, now, _)| *now).min();
+    let early = earliest_new.map_or(0, |now| change_ms.saturating_sub(now));
+    let burst = late_burst.max(i128::from(new.burst) * Rate::PART);
+    for from in admitted.iter().map(|(_, now, _)| *now) {
+        for to in admitted.iter().map(|(_, now, _)| *now).filter(|to| from <= *to) {
+            let inside = admitted.iter().filter(|(_, now, _)| (from..=to).contains(now));
+            let units: u64 = inside.map(|(_, _, cost)| cost).sum();
+            let [before, after] = [from.min(change_ms), to.max(change_ms)];
+            let rated = old.drained(ns(before), ns(change_ms))
+                + new.drained(ns(change_ms), ns(after))
+                + new.drained(0, ns(early));
+            let most = burst + rated + 2 * Rate::PART / 256;
+            prop_assert!(i128::from(units) * Rate::PART <= most, "{units} in {from}..={to} ms");
+        }
+    }
+    Ok(())
+}

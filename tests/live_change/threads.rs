@@ -1,0 +1,72 @@
+//! Changes while other threads decide, or change.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use tollgate::{ChangeError, Decision, KeyedLimiter, ManualClock, Quota, Tiers};
+
+use super::{at, live, table};
+
+#[test]
+fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other() {
+    let quotas = [Quota::per_minute(100).burst(50_000), Quota::per_hour(700).burst(60_000)];
+    let tiers = Tiers::of(quotas[0]).headroom(quotas[1]);
+    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1_000, ManualClock::new()).unwrap();
+    let live = live(quotas[0]);
+    let (over, admitted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let now = at(1_000);
+    // Nothing drains at one instant, so what is left is the burst less what was admitted, at every moment.
+    let is_whole = |decision: Decision| {
+        let limit = decision.limit();
+        quotas.iter().any(|quota| quota.max_burst() == limit) && decision.remaining() < limit
+    };
+    thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (limiter, live, over, admitted) = (&limiter, &live, &over, &admitted);
+            scope.spawn(move || {
+                for n in (thread..).step_by(4) {
+                    if over.load(Ordering::Relaxed) || n >= 40_000 {
+                        break;
+                    }
+                    let decision = limiter.check_at(&(n % 100), 1, now);
+                    assert!(is_whole(decision), "{decision:?}");
+                    let decision = live.check_at(1, now);
+                    assert!(is_whole(decision), "{decision:?}");
+                    admitted.fetch_add(u64::from(decision.is_allowed()), Ordering::Relaxed);
+                }
+            });
+        }
+        for change in 1..300 {
+            limiter.set_quota_at(quotas[change % 2], now).unwrap();
+            live.set_quota_at(quotas[change % 2], now).unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    live.set_quota_at(quotas[1], now).unwrap();
+    let spent = quotas[1].max_burst() - live.peek_at(0, now).remaining();
+    assert_eq!(spent, admitted.into_inner());
+}
+
+#[test]
+fn a_second_change_at_the_same_time_is_told_so() {
+    let limiter = table(Quota::per_second(9));
+    let refused = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for count in 5..=20 {
+                    match limiter.set_quota_at(Quota::per_second(count), at(1_000)) {
+                        Ok(()) => {}
+                        Err(error) => {
+                            assert_eq!(error, ChangeError::Busy);
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert!(refused.into_inner() < 64);
+    limiter.set_quota_at(Quota::per_second(11), at(1_000)).unwrap();
+    assert_eq!(limiter.peek_at(&7, 0, at(1_000)).remaining(), 11);
+}

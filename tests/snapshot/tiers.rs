@@ -1,0 +1,271 @@
+//! Tables of several quotas: the file says which these are, and one with others is refused.
+
+use std::time::Duration;
+
+use tollgate::{
+    BuildError, ChangeError, Clock, KeyedLimiter, ManualClock, Policy, Quota, RestoreError, Tiers,
+    Timestamp,
+};
+
+use crate::common::policy;
+use crate::file::{HASHERS, Times, WORDS_AT, get, put, seal, wall};
+
+type Table = KeyedLimiter<u64, Times>;
+
+const TEXTS: [&str; 3] = ["gcra 1/m burst 3", "fixed-window 10/m", "sliding-window 20/h"];
+
+fn tiers(texts: &[&str]) -> Tiers {
+    let first = Tiers::of(policy(texts[0]));
+    texts[1..].iter().fold(first, |tiers, text| tiers.and(policy(text)))
+}
+
+fn table() -> Table {
+    tiers(&TEXTS).build_with_hashers(20, ManualClock::new(), HASHERS).unwrap()
+}
+
+fn saved(table: &Table) -> Vec<u8> {
+    let mut file = Vec::new();
+    let summary = table.snapshot_at(&mut file, wall(0)).unwrap();
+    assert_eq!(summary.bytes, file.len() as u64);
+    file
+}
+
+fn restore(tiers: Tiers, file: &[u8]) -> Result<Table, RestoreError> {
+    tiers.restore_with_hashers_at(ManualClock::new(), HASHERS, file, wall(0))
+}
+
+fn charged() -> Table {
+    let table = table();
+    for key in 0..9 {
+        let tier = table.tier(usize::try_from(key % 3).unwrap()).unwrap();
+        assert!(tier.check_at(&key, 1 + key / 3, Timestamp::from_secs(key)).is_allowed());
+    }
+    table
+}
+
+#[test]
+fn a_restart_forgets_nothing_of_any_tier() {
+    let table = charged();
+    let file = saved(&table);
+    let restored = restore(tiers(&TEXTS), &file).unwrap();
+    assert_eq!(saved(&restored), file);
+    for tier in 0..3 {
+        let [old, new] = [&table, &restored].map(|table| table.tier(tier).unwrap());
+        assert_eq!((new.policy(), new.limit()), (old.policy(), old.limit()));
+        for key in 0..12 {
+            for seconds in [9, 30, 70, 4_000] {
+                let now = Timestamp::from_secs(seconds);
+                let [old, new] = [old, new].map(|tier| tier.peek_at(&key, 1, now).remaining());
+                assert_eq!(new, old, "tier {tier}, key {key} at {seconds} s");
+            }
+        }
+    }
+    assert_eq!(restored.tier(0).unwrap().peek_at(&6, 1, Timestamp::from_secs(9)).remaining(), 0);
+}
+
+#[test]
+fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
+    let quotas = || Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(50));
+    let table: KeyedLimiter<str> = quotas().build_with_clock(100, ManualClock::new()).unwrap();
+    assert!(table.tier(1).unwrap().check("alice", 50).is_allowed());
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    let restored: KeyedLimiter<str> = quotas().restore(ManualClock::new(), &file[..]).unwrap();
+    assert!(!restored.tier(1).unwrap().check("alice", 1).is_allowed());
+    assert!(restored.tier(0).unwrap().check("alice", 2).is_allowed());
+    // And is written again with them.
+    let mut again = Vec::new();
+    restored.snapshot(&mut again).unwrap();
+    assert!(quotas().restore::<str>(ManualClock::new(), &again[..]).is_ok());
+}
+
+#[test]
+fn what_was_changed_is_saved_as_it_was_changed() {
+    let table = charged();
+    let at = Timestamp::from_secs;
+    let second = policy("fixed-window 12/m");
+    table.tier(1).unwrap().set_quota_at(second, at(10)).unwrap();
+    assert_eq!(table.tier(1).unwrap().policy(), second);
+    let file = saved(&table);
+    match restore(tiers(&TEXTS), &file).unwrap_err() {
+        RestoreError::Tier { tier: 1, found, expected } => {
+            assert_eq!([found.as_str(), expected.as_str()], ["fixed-window 12/m", TEXTS[1]]);
+        }
+        other => panic!("{other}"),
+    }
+    let restored = restore(tiers(&[TEXTS[0], "fixed-window 12/m", TEXTS[2]]), &file).unwrap();
+    assert_eq!(saved(&restored), file);
+    assert_eq!(restored.tier(1).unwrap().peek_at(&7, 1, at(20)).remaining(), 9);
+    // It goes on being one whose quotas change, not before the last change.
+    restored.tier(1).unwrap().set_quota_at(policy(TEXTS[1]), at(5)).unwrap();
+    assert_eq!(restored.tier(1).unwrap().peek_at(&7, 1, at(20)).remaining(), 7);
+    for _ in 0..20 {
+        restored.tier(2).unwrap().set_quota_at(policy("sliding-window 30/h"), at(11)).unwrap();
+        restored.tier(2).unwrap().set_quota_at(policy(TEXTS[2]), at(11)).unwrap();
+    }
+    assert_eq!(restored.tier(2).unwrap().peek_at(&8, 1, at(20)).remaining(), 17);
+    assert_eq!(restored.tier(0).unwrap().peek_at(&6, 1, at(9)).remaining(), 0);
+}
+
+#[test]
+fn other_tiers_are_refused_and_told() {
+    let file = saved(&charged());
+    let refused = |texts: &[&str]| restore(tiers(texts), &file).unwrap_err();
+    let [one, two, three] = TEXTS;
+    assert!(matches!(
+        refused(&[one, two]),
+        RestoreError::Field { name: "number of tiers", found: 3, expected: 2 }
+    ));
+    assert!(matches!(
+        refused(&[one, two, three, three]),
+        RestoreError::Field { name: "number of tiers", found: 3, expected: 4 }
+    ));
+    assert!(matches!(refused(&[two, one, three]), RestoreError::Tier { tier: 0, .. }));
+    assert_eq!(
+        refused(&["gcra 1/m burst 2", two, three]).to_string(),
+        "tier 0 was \"gcra 1/m burst 3\" when the snapshot was taken; only one that was \
+         \"gcra 1/m burst 2\" is read"
+    );
+    assert!(matches!(
+        restore(tiers(&[one, two, "gcra 100/m soft 50%"]), &file).unwrap_err(),
+        RestoreError::Build(BuildError::TierAtLimit { .. })
+    ));
+}
+
+#[test]
+fn headroom_may_be_another_if_it_fits() {
+    let file = saved(&charged());
+    let near: Policy = policy("gcra 2/m burst 4");
+    assert!(restore(tiers(&TEXTS).headroom(near), &file).is_ok());
+    let far = policy("gcra 1000000/s burst 1000000");
+    match restore(tiers(&TEXTS).headroom(far), &file).unwrap_err() {
+        RestoreError::DoesNotFit { policy } => assert_eq!(policy, far.to_string()),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_table_of_one_quota_is_none_of_tiers_and_the_other_way_round() {
+    let one = policy(TEXTS[0]);
+    let plain = Table::with_hashers(one, 20, ManualClock::new(), HASHERS).unwrap();
+    let refused = restore(Tiers::of(one), &saved(&plain)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "this is the snapshot of a KeyedLimiter; one of a KeyedLimiter with Tiers is needed"
+    );
+    let tiered = Tiers::of(one).build_with_hashers(20, ManualClock::new(), HASHERS).unwrap();
+    let file: Vec<u8> = saved(&tiered);
+    let refused =
+        Table::restore_with_hashers_at(one, ManualClock::new(), HASHERS, &file[..], wall(0));
+    assert!(matches!(refused, Err(RestoreError::Kind { .. })));
+    let refused = Tiers::of(one).restore::<u64>(ManualClock::new(), &file[..]);
+    assert!(matches!(refused, Err(RestoreError::SeedsMissing)));
+    let clock = Clock::monotonic();
+    let refused =
+        Tiers::of(one).restore_with_hashers_at::<u64, _>(clock, HASHERS, &file[..], wall(0));
+    assert!(matches!(refused, Err(RestoreError::ClockOrigin { .. })));
+}
+
+#[test]
+fn every_byte_that_is_changed_is_noticed() {
+    let file = saved(&charged());
+    for at in 0..file.len() {
+        let mut other = file.clone();
+        other[at] ^= 0x41;
+        assert!(restore(tiers(&TEXTS), &other).is_err(), "byte {at}");
+    }
+    for length in 0..file.len() {
+        assert!(restore(tiers(&TEXTS), &file[..length]).is_err(), "{length} bytes");
+    }
+}
+
+/// Where the book's entry of a tier begins: its index, four numbers of its policy, eight of its words.
+fn entry(tier: usize) -> usize {
+    WORDS_AT + tier * 13 * 8
+}
+
+#[test]
+fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
+    let file = saved(&charged());
+    let changed = |at: usize, number: u64| {
+        let mut other = file.clone();
+        put(&mut other, at, number);
+        seal(&mut other);
+        restore(tiers(&TEXTS), &other).unwrap_err()
+    };
+    assert_eq!([get(&file, entry(0)), get(&file, entry(1))], [0, 1]);
+    // The same index twice, and one that there is not.
+    for index in [0, 8, u64::MAX] {
+        assert!(matches!(
+            changed(entry(1), index),
+            RestoreError::Field { name: "index of a tier", .. }
+        ));
+    }
+    // A policy of no tier, and one that is none.
+    assert!(matches!(changed(entry(0) + 16, 2), RestoreError::Tier { tier: 0, .. }));
+    match changed(entry(0) + 8, 99) {
+        RestoreError::Tier { tier: 0, found, .. } => assert_eq!(found, "of no policy"),
+        other => panic!("{other}"),
+    }
+    for nth in 5..13 {
+        let at = entry(2) + 8 * nth;
+        assert!(matches!(changed(at, get(&file, at) ^ 1), RestoreError::Layout { .. }), "{nth}");
+    }
+    // The division of words: cells, granule, index, time, tag; then the number of tiers and the epoch.
+    for at in 56..61 {
+        let mut other = file.clone();
+        other[at] ^= 1;
+        seal(&mut other);
+        assert!(restore(tiers(&TEXTS), &other).is_err(), "byte {at}");
+    }
+    assert!(matches!(changed(64, 4), RestoreError::Field { name: "number of tiers", .. }));
+    for epoch in [0, 1, get(&file, 72) + 1, 1 << 60, u64::MAX] {
+        assert!(!matches!(changed(72, epoch), RestoreError::Damaged { .. }), "{epoch}");
+    }
+}
+
+#[test]
+fn a_word_of_a_quota_that_is_not_in_the_file_is_refused() {
+    let file = saved(&charged());
+    let words = (entry(3)..file.len() - 8).step_by(8);
+    let index_shift = 63 - u32::from(file[60]) - u32::from(file[58]);
+    let live: Vec<usize> =
+        words.filter(|at| !(*at - entry(3)).is_multiple_of(64) && get(&file, *at) != 0).collect();
+    assert_eq!(live.len(), 9);
+    for at in live {
+        let mut other = file.clone();
+        // Indices 3 to 7 are nobody's.
+        put(&mut other, at, get(&file, at) | 7 << index_shift);
+        seal(&mut other);
+        match restore(tiers(&TEXTS), &other).unwrap_err() {
+            RestoreError::Word { offset, accepted, .. } => {
+                assert_eq!(
+                    (offset, accepted),
+                    (at as u64, "vacant, or counted in a quota of the file's")
+                );
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
+    // A writer is only called when the copy is done, and the right to change is given back.
+    let table = table();
+    struct Changes<'a>(&'a Table, Vec<Result<(), ChangeError>>);
+    impl std::io::Write for Changes<'_> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.1.push(self.0.set_quota_at(policy(TEXTS[0]), Timestamp::from_secs(1)));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut changes = Changes(&table, Vec::new());
+    table.snapshot(&mut changes).unwrap();
+    assert!(!changes.1.is_empty() && changes.1.iter().all(Result::is_ok));
+    assert_eq!(table.peek_at(&1, 1, Timestamp::default() + Duration::from_secs(2)).remaining(), 3);
+}

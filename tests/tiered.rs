@@ -1,0 +1,139 @@
+//! A limiter that finds a key's tier itself.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tollgate::{
+    BuildError, Full, KeyedLimiter, ManualClock, Quota, TieredLimiter, Tiers, Timestamp,
+};
+
+/// A whole number of hours: whole ticks.
+const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
+
+fn tiers() -> Tiers {
+    Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(5)).and(Quota::per_hour(50))
+}
+
+/// Keys below 100 are in tier 0, below 200 in tier 1, and so on, also beyond the last.
+fn hundreds(key: &u64) -> usize {
+    usize::try_from(key / 100).unwrap()
+}
+
+fn limiter() -> TieredLimiter<u64> {
+    let clock = ManualClock::new();
+    clock.set(NOW);
+    tiers().build_by_with_clock(1_000, hundreds as fn(&u64) -> usize, clock).unwrap()
+}
+
+#[test]
+fn each_key_has_the_quota_of_its_tier() {
+    let limiter = limiter();
+    for (key, limit) in [(7, 1), (107, 5), (207, 50)] {
+        assert_eq!(limiter.peek(&key, 1).limit(), limit);
+        assert!(limiter.check_at(&key, limit, NOW).is_allowed());
+        assert!(!limiter.check(&key, 1).is_allowed());
+        assert_eq!(limiter.tier_of(&key).limit(), limit);
+    }
+}
+
+#[test]
+fn a_tier_beyond_the_last_is_the_last() {
+    let limiter = limiter();
+    for key in [307, 1_000_007, u64::MAX] {
+        assert!(limiter.check(&key, 50).is_allowed());
+        // And its key is one of that tier, not one of its own.
+        let last = limiter.limiter().tier(2).unwrap();
+        assert_eq!(last.peek_at(&key, 1, NOW).remaining(), 0);
+    }
+}
+
+#[test]
+fn every_verb_is_that_of_the_tier() {
+    let limiter = limiter();
+    let tier = limiter.limiter().tier(1).unwrap();
+    let left = || tier.peek_at(&107, 1, NOW).remaining();
+    let permit = limiter.check(&107, 4).into_result().unwrap();
+    assert_eq!((left(), limiter.peek_at(&107, 1, NOW).remaining()), (1, 1));
+    assert_eq!((limiter.refund(&107, permit.portion(2)), left()), (2, 3));
+    assert_eq!(limiter.take_up_to(&107, 9).into_result().unwrap().cost(), 3);
+    assert_eq!((limiter.charge(&107, 2), left()), (0, 0));
+    let place = limiter.reserve(&107, 1, Duration::from_secs(7_200)).unwrap();
+    assert_eq!(place.wait(), Duration::from_secs(2_160));
+    assert!(limiter.cancel(&107, place));
+    limiter.reset(&107);
+    assert_eq!(left(), 5);
+    let place = limiter.reserve_at(&107, 5, Duration::ZERO, NOW).unwrap();
+    assert!(limiter.cancel_at(&107, place, NOW));
+    let permit = limiter.take_up_to_at(&107, 9, NOW).into_result().unwrap();
+    assert_eq!((limiter.refund_at(&107, permit, NOW), left()), (5, 5));
+    assert_eq!((limiter.charge_at(&107, 15, NOW), left()), (5, 0));
+    limiter.reset_at(&107, NOW);
+    assert_eq!(left(), 5);
+    // Of the other tiers the key has used nothing.
+    for tier in [0, 2] {
+        let tier = limiter.limiter().tier(tier).unwrap();
+        assert_eq!(tier.peek_at(&107, 1, NOW).remaining(), tier.limit());
+    }
+}
+
+#[test]
+fn a_function_that_captures_is_asked_once_for_each_request() {
+    let asked = AtomicUsize::new(0);
+    let resolve = |key: &str| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        key.len() - 1
+    };
+    let limiter = tiers().build_by(1_000, resolve).unwrap();
+    assert!(limiter.check("a", 1).is_allowed());
+    assert!(limiter.check("bb", 5).is_allowed());
+    assert!(limiter.check("ccc", 50).is_allowed());
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_key_that_changes_its_tier_takes_along_what_it_has_spent() {
+    let paid = AtomicUsize::new(0);
+    let limiter = tiers().build_by_with_clock(
+        100,
+        |_: &u64| paid.load(Ordering::Relaxed),
+        ManualClock::new(),
+    );
+    let limiter = limiter.unwrap();
+    assert!(limiter.check(&7, 1).is_allowed());
+    assert_eq!(limiter.limiter().move_key(&7, 0, 1).unwrap(), 1);
+    paid.store(1, Ordering::Relaxed);
+    assert_eq!(limiter.peek(&7, 1).remaining(), 4);
+}
+
+#[test]
+fn a_restored_limiter_can_be_given_its_function_again() {
+    let limiter = limiter();
+    assert!(limiter.check(&207, 50).is_allowed());
+    let mut file = Vec::new();
+    limiter.limiter().snapshot(&mut file).unwrap();
+    let clock = ManualClock::new();
+    clock.set(NOW);
+    let restored: KeyedLimiter<u64> = tiers().restore(clock, &file[..]).unwrap();
+    let limiter = TieredLimiter::new(restored, hundreds);
+    assert!(!limiter.check(&207, 1).is_allowed());
+    assert!(limiter.check(&107, 5).is_allowed());
+}
+
+#[test]
+fn a_table_of_tiers_denies_where_it_has_no_cell_and_says_why_it_cannot_spill() {
+    let table = || tiers().build_with_clock::<u64>(1, ManualClock::new()).unwrap();
+    let refused = table().when_full(Full::Spill).unwrap_err();
+    assert_eq!(refused, BuildError::TierSpill);
+    assert_eq!(
+        refused.to_string(),
+        "a table of several quotas, or of one that may be changed, has no spill: keys share its words, \
+         which cannot say whose quota they are counted in; use Full::Deny"
+    );
+    let table = table().when_full(Full::Deny).unwrap();
+    let last = table.tier(2).unwrap();
+    let denied = (0..200_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count();
+    assert_eq!(denied as u64, table.stats_at(NOW).full);
+    assert!(denied > 150, "{denied}");
+}
