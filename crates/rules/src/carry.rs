@@ -45,7 +45,7 @@ use crate::rule::Table;
 /// # Ok::<(), tollgate_rules::RuleError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct LimitChange {
     pub(crate) domain: Box<str>,
     pub(crate) path: Box<str>,
     pub(crate) before: Policy,
@@ -76,7 +76,7 @@ pub enum Loss {
     Refused(ChangeError),
 }
 
-impl Change {
+impl LimitChange {
     /// The domain of the rule.
     #[must_use]
     pub fn domain(&self) -> &str {
@@ -108,7 +108,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for LimitChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { domain, path, before, now, lost } = self;
         write!(f, "{}.{}: ", domain.escape_debug(), path.escape_debug())?;
@@ -199,16 +199,21 @@ impl Kept {
     }
 }
 
+/// Whether a limit goes on with a table of before.
+type Fits = fn(&Kept, &Policy) -> bool;
+
+/// Tried one after the other, each for all limits: the same quota, the same window, whatever is left.
+const WAYS: [Fits; 3] = [
+    |kept, policy| kept.policy == *policy,
+    |kept, policy| kept.policy.quota().period() == policy.quota().period(),
+    |_, _| true,
+];
+
 /// Which of the tables of before each limit of a rule goes on with.
 pub(crate) fn pair(before: &[Kept], now: &[Policy]) -> Vec<Option<usize>> {
     let mut pairs = vec![None; now.len()];
     let mut is_taken = vec![false; before.len()];
-    let by_quota = |kept: &Kept, policy: &Policy| kept.policy == *policy;
-    let by_window =
-        |kept: &Kept, policy: &Policy| kept.policy.quota().period() == policy.quota().period();
-    let by_turn = |_: &Kept, _: &Policy| true;
-    let ways: [&dyn Fn(&Kept, &Policy) -> bool; 3] = [&by_quota, &by_window, &by_turn];
-    for fits in ways {
+    for fits in WAYS {
         for (pair, policy) in pairs.iter_mut().zip(now).filter(|(pair, _)| pair.is_none()) {
             let free = |n: &usize| !is_taken[*n] && fits(&before[*n], policy);
             *pair = (0..before.len()).find(free);

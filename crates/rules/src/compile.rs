@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate::{Clock, Policy};
 
-use crate::carry::{Change, Kept, pair};
+use crate::carry::{Kept, LimitChange, pair};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Part, is_constant};
@@ -217,7 +217,7 @@ impl Compiler<'_> {
         {
             let (domain, path) = (place.id.domain.clone(), place.path.as_str().into());
             let (before, now) = (before.policy, policy);
-            self.set.changes.push(Change { domain, path, before, now, lost });
+            self.set.changes.push(LimitChange { domain, path, before, now, lost });
         }
         if let Some((before, None)) = lost {
             let kept = before.under(policy);
@@ -239,7 +239,10 @@ impl Compiler<'_> {
             kept.put_in_force().map_err(|error| RuleError {
                 file: file.clone(),
                 at: Some(*at),
-                problem: Problem::Change { policy: kept.policy.to_string(), error },
+                problem: Problem::Change {
+                    policy: kept.policy.to_string(),
+                    error: Box::new(error),
+                },
             })?;
         }
         Ok(())

@@ -192,7 +192,7 @@ pub enum Problem {
         /// The limit, as a policy's text.
         policy: String,
         /// What the core says.
-        error: ChangeError,
+        error: Box<ChangeError>,
     },
     /// All tables together would be too large.
     TooMuchMemory {

@@ -109,7 +109,7 @@ mod yaml;
 
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
-pub use carry::{Change, Loss};
+pub use carry::{LimitChange, Loss};
 pub use decide::DecisionMaker;
 pub use error::{Position, Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};

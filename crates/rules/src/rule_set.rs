@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use crate::carry::{Change, Kept};
+use crate::carry::{Kept, LimitChange};
 use crate::identifier::Part;
 use crate::request::Entry;
 use crate::rule::{Counters, Rule};
@@ -29,7 +29,7 @@ pub struct RuleSet {
     pub(crate) tables: HashMap<RuleId, Vec<Kept>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
     pub(crate) table_bytes: u64,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<LimitChange>,
 }
 
 /// What makes a rule the same rule in the next load: its domain, and the keys and values that lead to it.
@@ -69,7 +69,7 @@ impl RuleSet {
     /// The limits that this load found changed, and whether what was spent under them stays spent. Rules
     /// that are new or gone are not among them.
     #[must_use]
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[LimitChange] {
         &self.changes
     }
 

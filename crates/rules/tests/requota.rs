@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{World, over_and_left};
 use tollgate::{ChangeError, ManualClock};
 use tollgate_rules::{
-    DecisionMaker, Descriptor, Loss, Request, RuleCache, RuleSet, RuleText, Settings,
+    DecisionMaker, Descriptor, LimitChange, Loss, Request, RuleCache, RuleSet, RuleText, Settings,
 };
 
 /// One rule with this under `rate_limit`.
@@ -46,7 +46,7 @@ fn reload(world: &World, text: &str) -> (Vec<String>, Vec<Option<Loss>>) {
     world.load(text).expect("good rules");
     let rules = rules(world);
     let texts = rules.changes().iter().map(ToString::to_string).collect();
-    (texts, rules.changes().iter().map(tollgate_rules::Change::loss).collect())
+    (texts, rules.changes().iter().map(LimitChange::loss).collect())
 }
 
 #[test]
