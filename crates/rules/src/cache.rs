@@ -83,8 +83,8 @@ impl RuleCache {
         }
     }
 
-    /// Compiles the texts and puts the rules in force. Limits whose rule and quota are as before keep
-    /// what was spent; others begin anew.
+    /// Compiles the texts and puts the rules in force. Limits of rules that were there before keep what was
+    /// spent; of those that changed, [`RuleSet::changes`] tells which do.
     ///
     /// # Errors
     /// One for each bad file. Then the rules of before stay.

@@ -1,21 +1,18 @@
-//! From what files say to a [`RuleSet`]. Tables whose rule and quota are as before are taken over.
+//! From what files say to a [`RuleSet`]. Tables of the rules of before go on: see [`crate::carry`].
 //!
-//! # What a reload keeps
-//! A table is kept if its rule's domain, keys and values, its quota and algorithm, and its capacity are
-//! what they were: then everything that was spent stays spent, and counters go on. A limit that changes
-//! any of these begins anew, with nothing spent: a table does not store keys, so they cannot be carried
-//! to another one.
+//! Nothing of what is in force changes until all files have turned out to be good.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate::Clock;
+use tollgate::{Clock, Policy};
 
+use crate::carry::{Kept, LimitChange, pair};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Part, is_constant};
-use crate::rule::{Gate, Limit, Rule, Table};
-use crate::rule_set::{RuleId, RuleSet, TableId};
+use crate::rule::{Gate, Limit, Rule};
+use crate::rule_set::{RuleId, RuleSet};
 use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::tree::{Level, Node, has_star};
@@ -41,12 +38,16 @@ pub(crate) fn compile(
         places: HashMap::new(),
         domain_files: HashMap::new(),
         expected_bytes: 0,
+        requotas: Vec::new(),
     };
     for text in texts {
         let compiled = file::read(text.bytes())
             .map_err(|fault| fault.in_file(text.file()))
             .and_then(|file| compiler.add_file(text.file(), file));
         errors.extend(compiled.err());
+    }
+    if errors.is_empty() {
+        errors.extend(compiler.put_in_force().err());
     }
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }
 }
@@ -60,6 +61,8 @@ struct Compiler<'a> {
     places: HashMap<RuleId, (String, Position)>,
     domain_files: HashMap<String, String>,
     expected_bytes: u64,
+    /// Tables that are to go on under another quota, and where that stands.
+    requotas: Vec<(Kept, String, Position)>,
 }
 
 /// Where the compiler is: the file, and the way down to the descriptor.
@@ -140,12 +143,7 @@ impl Compiler<'_> {
         let counts = self.previous.and_then(|previous| previous.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
-        let limits = spec
-            .limits
-            .into_iter()
-            .enumerate()
-            .map(|(number, limit)| self.add_limit(limit, number, capacity, place))
-            .collect::<Result<_, RuleError>>()?;
+        let limits = self.add_limits(spec.limits, capacity, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;
         self.set.identifiers.push(parts);
@@ -163,52 +161,91 @@ impl Compiler<'_> {
         Ok(self.set.rules.len() - 1)
     }
 
-    fn add_limit(
+    fn add_limits(
         &mut self,
-        limit: LimitText,
-        number: usize,
+        limits: Vec<LimitText>,
         capacity: usize,
         place: &Place<'_>,
-    ) -> Result<Limit, RuleError> {
-        let gate = match limit.policy {
-            None => None,
-            Some(policy) => {
-                let id = TableId { rule: place.id.clone(), number, policy, capacity };
-                let table = self.table(id).map_err(|problem| place.error(limit.at, problem))?;
-                Some(Gate { policy, table })
-            }
-        };
-        Ok(Limit {
-            requests: limit.requests,
-            window: limit.window,
-            unit: limit.unit,
-            name: limit.name.map(Into::into),
-            gate,
-            drains_denied: self.settings.compat && limit.is_plain,
-        })
+    ) -> Result<Box<[Limit]>, RuleError> {
+        let before = self.previous.and_then(|previous| previous.tables.get(&place.id));
+        let before = before.map_or(&[][..], Vec::as_slice);
+        let policies: Vec<Policy> = limits.iter().filter_map(|limit| limit.policy).collect();
+        let mut pairs = pair(before, &policies).into_iter();
+        let mut kept = Vec::with_capacity(policies.len());
+        let mut compiled = Vec::with_capacity(limits.len());
+        for limit in limits {
+            let gate = match limit.policy {
+                None => None,
+                Some(policy) => {
+                    let before = pairs.next().flatten().map(|n| &before[n]);
+                    let table = self.table(before, policy, capacity, (place, limit.at))?;
+                    kept.push(table.clone());
+                    Some(Gate { policy, table: table.table })
+                }
+            };
+            compiled.push(Limit {
+                requests: limit.requests,
+                window: limit.window,
+                unit: limit.unit,
+                name: limit.name.map(Into::into),
+                gate,
+                drains_denied: self.settings.compat && limit.is_plain,
+            });
+        }
+        self.set.tables.insert(place.id.clone(), kept);
+        Ok(compiled.into())
     }
 
     /// The table of before, or a new one.
-    fn table(&mut self, id: TableId) -> Result<Arc<Table>, Problem> {
+    fn table(
+        &mut self,
+        before: Option<&Kept>,
+        policy: Policy,
+        capacity: usize,
+        (place, at): (&Place<'_>, Position),
+    ) -> Result<Kept, RuleError> {
         // Before it is built: an allocation that the system grants and cannot keep ends the process.
-        self.expected_bytes = self.expected_bytes.saturating_add(expected_bytes(id.capacity));
+        self.expected_bytes = self.expected_bytes.saturating_add(expected_bytes(capacity));
         let (bytes, most) = (self.expected_bytes, self.settings.most_table_bytes);
         if bytes > most {
-            return Err(Problem::TooMuchMemory { bytes, most });
+            return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));
         }
-        let kept = self.previous.and_then(|previous| previous.tables.get(&id));
-        let table = match kept {
-            Some(table) => Arc::clone(table),
-            None => {
-                let built = Table::with_clock(id.policy, id.capacity, self.clock.clone());
-                let policy = id.policy.to_string();
-                let refused = |error| Problem::Table { policy, error: Box::new(error) };
-                Arc::new(built.map_err(refused)?)
+        self.set.table_bytes += expected_bytes(capacity);
+        let lost = before.map(|before| (before, before.can_become(policy, capacity).err()));
+        if let Some((before, lost)) = lost
+            && (before.policy != policy || lost.is_some())
+        {
+            let (domain, path) = (place.id.domain.clone(), place.path.as_str().into());
+            let (before, now) = (before.policy, policy);
+            self.set.changes.push(LimitChange { domain, path, before, now, lost });
+        }
+        if let Some((before, None)) = lost {
+            let kept = before.under(policy);
+            if before.policy != policy {
+                self.requotas.push((kept.clone(), place.file.to_owned(), at));
             }
-        };
-        self.set.table_bytes += expected_bytes(id.capacity);
-        self.set.tables.insert(id, Arc::clone(&table));
-        Ok(table)
+            return Ok(kept);
+        }
+        Kept::build(policy, capacity, self.clock).map_err(|error| {
+            let (policy, error) = (policy.to_string(), Box::new(error));
+            place.error(at, Problem::Table { policy, error })
+        })
+    }
+
+    /// Changes the quotas of the tables that go on. Loads come one after the other and each change has been
+    /// tried, so none is refused; were one, the load would be, with the quotas before it changed.
+    fn put_in_force(&self) -> Result<(), RuleError> {
+        for (kept, file, at) in &self.requotas {
+            kept.put_in_force().map_err(|error| RuleError {
+                file: file.clone(),
+                at: Some(*at),
+                problem: Problem::Change {
+                    policy: kept.policy.to_string(),
+                    error: Box::new(error),
+                },
+            })?;
+        }
+        Ok(())
     }
 }
 

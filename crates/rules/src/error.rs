@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{BuildError, PolicyError};
+use tollgate::{BuildError, ChangeError, PolicyError};
 
 /// A place in a rule file.
 ///
@@ -187,6 +187,13 @@ pub enum Problem {
         /// What the core says.
         error: Box<BuildError>,
     },
+    /// The limit in force cannot be changed to this one.
+    Change {
+        /// The limit, as a policy's text.
+        policy: String,
+        /// What the core says.
+        error: Box<ChangeError>,
+    },
     /// All tables together would be too large.
     TooMuchMemory {
         /// What is needed, in bytes.
@@ -217,6 +224,7 @@ impl fmt::Display for Problem {
             | Self::KeyNotText => self.describe_text(f),
             Self::Policy { .. }
             | Self::Table { .. }
+            | Self::Change { .. }
             | Self::TooMuchMemory { .. }
             | Self::NotBuilt { .. } => self.describe_limit(f),
             _ => self.describe_rule(f),
@@ -254,6 +262,9 @@ impl Problem {
         match self {
             Self::Policy { error } => write!(f, "{error}"),
             Self::Table { policy, error } => write!(f, "no table can hold {policy}: {error}"),
+            Self::Change { policy, error } => {
+                write!(f, "the limit in force cannot be changed to {policy}: {error}")
+            }
             Self::TooMuchMemory { bytes, most } => write!(
                 f,
                 "with this rule the tables need {bytes} bytes and {most} are allowed; lower the \

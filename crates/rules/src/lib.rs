@@ -77,9 +77,10 @@
 //!
 //! # Reloading
 //! [`Retriever`] reads again when a [`RuleSource`] says so and every 30 s. One bad file and the last good
-//! rules stay, all of them. A limit whose rule, quota and capacity are as before keeps what was spent; a
-//! changed one begins anew, since tables do not store keys. Rules can come from anywhere: implement
-//! [`RuleSource`].
+//! rules stay, all of them. A limit keeps what was spent: also when its quota changes, if the core can change
+//! it in place ([`tollgate::KeyedLimiter::set_quota`]). What cannot be (another `capacity`; `mode`,
+//! `count_rejected` or `penalty`; a quota that is very different) begins anew, and [`RuleSet::changes`] says
+//! so. Rules can come from anywhere: implement [`RuleSource`].
 //!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables
@@ -88,6 +89,7 @@
 
 mod answer;
 mod cache;
+mod carry;
 mod compile;
 mod decide;
 mod error;
@@ -107,6 +109,7 @@ mod yaml;
 
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
+pub use carry::{LimitChange, Loss};
 pub use decide::DecisionMaker;
 pub use error::{Position, Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};

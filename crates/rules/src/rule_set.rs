@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use tollgate::Policy;
 
+use crate::carry::{Kept, LimitChange};
 use crate::identifier::Part;
 use crate::request::Entry;
-use crate::rule::{Counters, Rule, Table};
+use crate::rule::{Counters, Rule};
 use crate::tree::Level;
 
 /// The rules of one load.
@@ -25,9 +25,11 @@ pub struct RuleSet {
     pub(crate) rules: Vec<Rule>,
     /// What the entries of a rule contribute to its key, as [`rules`](RuleSet::rules).
     pub(crate) identifiers: Vec<Box<[Part]>>,
-    pub(crate) tables: HashMap<TableId, Arc<Table>, RandomState>,
+    /// Of each rule, as its limits that let anything pass: what the next load goes on with.
+    pub(crate) tables: HashMap<RuleId, Vec<Kept>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
     pub(crate) table_bytes: u64,
+    pub(crate) changes: Vec<LimitChange>,
 }
 
 /// What makes a rule the same rule in the next load: its domain, and the keys and values that lead to it.
@@ -35,16 +37,6 @@ pub struct RuleSet {
 pub(crate) struct RuleId {
     pub(crate) domain: Box<str>,
     pub(crate) steps: Vec<(Box<str>, Option<Box<str>>, Part)>,
-}
-
-/// What makes a table good for the next load: the same rule, the same quota, the same size.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TableId {
-    pub(crate) rule: RuleId,
-    /// Which of the rule's limits.
-    pub(crate) number: usize,
-    pub(crate) policy: Policy,
-    pub(crate) capacity: usize,
 }
 
 impl RuleSet {
@@ -72,6 +64,13 @@ impl RuleSet {
     #[must_use]
     pub fn table_bytes(&self) -> u64 {
         self.table_bytes
+    }
+
+    /// The limits that this load found changed, and whether what was spent under them stays spent. Rules
+    /// that are new or gone are not among them.
+    #[must_use]
+    pub fn changes(&self) -> &[LimitChange] {
+        &self.changes
     }
 
     /// The rule of a descriptor, by index; `None` if the domain is unknown or nothing matches.

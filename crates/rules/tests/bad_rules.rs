@@ -35,7 +35,7 @@ fn assert_all_refused(cases: &[(String, &str)]) {
 }
 
 #[test]
-fn every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and_place() {
+fn row_102_103_every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and_place() {
     let cases = [
         ("".to_owned(), "1:1: config file cannot have empty domain"),
         ("domain: ''".to_owned(), "1:1: config file cannot have empty domain"),
@@ -77,7 +77,7 @@ fn every_error_of_envoyproxy_ratelimit_is_an_error_with_its_text_and_place() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_refused_with_both_places() {
+fn row_102_a_key_that_stands_twice_is_refused_with_both_places() {
     assert_refused(
         "domain: d\ndomain: e\n",
         "test.yaml:2:1: key 'domain' is here twice, first at 1:1; leave one out",
@@ -91,7 +91,7 @@ fn a_key_that_stands_twice_is_refused_with_both_places() {
 }
 
 #[test]
-fn numbers_are_whole_and_in_digits() {
+fn row_104_numbers_are_whole_and_in_digits() {
     for number in
         ["1e30", "-1", "0x10", "off", "1.5", "4294967296", "1_000", "+1", "'x'", "~5", ".inf"]
     {
@@ -187,7 +187,7 @@ fn words_of_the_policy_are_the_cores_to_judge() {
 }
 
 #[test]
-fn bombs_and_abysses_are_refused_before_they_are_built() {
+fn row_101_bombs_and_abysses_are_refused_before_they_are_built() {
     let mut bomb = "domain: d\nx0: &x0 [0, 0, 0, 0, 0, 0, 0, 0, 0]\n".to_owned();
     for n in 1..20 {
         let aliases = vec![format!("*x{}", n - 1); 9].join(", ");
@@ -214,7 +214,7 @@ fn bombs_and_abysses_are_refused_before_they_are_built() {
 }
 
 #[test]
-fn control_characters_of_a_file_are_escaped_in_its_errors() {
+fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
     let found = refused(limit("unit: \"\\e[31m\\r\\nx\""));
     assert!(!found.contains(['\u{1b}', '\r', '\n']), "{found:?}");
 }
@@ -267,7 +267,7 @@ descriptors:
 }
 
 #[test]
-fn a_pattern_made_to_be_slow_is_not() {
+fn row_107_a_pattern_made_to_be_slow_is_not() {
     let pattern = "a*".repeat(2_000) + "b";
     let world =
         World::new(&with(&format!("{{key: k, value: '{pattern}', rate_limit: {{unit: day}}}}")));

@@ -28,12 +28,19 @@
 //! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`Answers`] says so;
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
+//! # TLS and unix sockets
+//! [`Options::grpc_tls`] and [`Options::http_tls`] name a certificate, its key, and the authority of clients'
+//! certificates if they must have one. The files are read again when they change, every 10 s, and on
+//! [`Running::reload`]; bad ones leave the last good certificate in use. [`Options::grpc_socket`] and
+//! [`Options::http_socket`] are listened on beside the addresses.
+//!
 //! # Bounds
-//! A message or body has at most 256 KiB, a connection 1,024 streams; headers must come within 5 s. What a
-//! request may hold, the rules' settings say. Labels of metrics come from rules, never from requests.
+//! A message or body has at most 256 KiB, a connection 1,024 streams; headers must come within 5 s,
+//! and so must a handshake. What a request may hold, the rules' settings say. Labels of metrics come from rules, never from requests.
 
 mod histogram;
 mod http;
+mod listen;
 mod metrics;
 mod options;
 pub mod protocol;
@@ -42,5 +49,6 @@ mod serve;
 mod service;
 mod wire;
 
+pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{Answers, Options};
 pub use serve::{Running, StartError, start};

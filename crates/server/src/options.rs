@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 
+use crate::listen::TlsFiles;
+
 /// What a service is started with. The ports are those of envoyproxy/ratelimit.
 ///
 /// ```
@@ -24,8 +26,16 @@ pub struct Options {
     pub timing: Timing,
     /// Where HTTP is listened for. Port 0 takes any that is free.
     pub http: SocketAddr,
+    /// A unix socket where HTTP is listened for as well, without TLS: whoever may open the file may ask.
+    pub http_socket: Option<PathBuf>,
+    /// The certificate of the HTTP address; without it HTTP is plain. The admin's address is always plain.
+    pub http_tls: Option<TlsFiles>,
     /// Where gRPC is listened for.
     pub grpc: SocketAddr,
+    /// A unix socket where gRPC is listened for as well, without TLS.
+    pub grpc_socket: Option<PathBuf>,
+    /// The certificate of the gRPC address; without it gRPC is plain.
+    pub grpc_tls: Option<TlsFiles>,
     /// Where `/rlconfig` and `/v1/reset` are: they show and undo what others rely on. Keep it loopback.
     pub admin: SocketAddr,
     /// What answers say beside the decision.
@@ -61,7 +71,11 @@ impl Options {
             settings: Settings::default(),
             timing: Timing::default(),
             http: everywhere(8080),
+            http_socket: None,
+            http_tls: None,
             grpc: everywhere(8081),
+            grpc_socket: None,
+            grpc_tls: None,
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             answers: Answers::default(),
             grace: Duration::from_secs(10),

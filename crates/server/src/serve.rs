@@ -3,19 +3,19 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tollgate::BuildError;
 use tollgate_rules::{Changed, DecisionMaker, FileSource, Refresh, Retriever, RuleCache};
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic_health::server::HealthReporter;
 
 use crate::http;
+use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
 use crate::protocol::DESCRIPTORS;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
@@ -56,6 +56,15 @@ pub enum StartError {
         /// What the system answered.
         error: io::Error,
     },
+    /// A unix socket cannot be made.
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// What the system answered.
+        error: io::Error,
+    },
+    /// A certificate is no good.
+    Tls(TlsError),
     /// The tables cannot be built.
     Build(BuildError),
     /// The system has no thread for reading rules.
@@ -70,6 +79,13 @@ impl fmt::Display for StartError {
             Self::Listen { address, error } => {
                 write!(f, "cannot listen on {address}: {error}; choose another address")
             }
+            Self::Socket { path, error } => write!(
+                f,
+                "cannot listen on {}: {error}; choose a path in a directory that may be written, where no \
+                 other service listens",
+                path.display()
+            ),
+            Self::Tls(error) => error.fmt(f),
             Self::Build(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread for reading rules: {error}"),
             Self::Reflection => f.write_str("the description of the protocol cannot be read"),
@@ -85,6 +101,7 @@ pub struct Running {
     service: Arc<Service>,
     retriever: Retriever,
     health: HealthReporter,
+    certificates: Arc<Notify>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     grace: Duration,
@@ -106,8 +123,7 @@ pub async fn start(
     options: Options,
     observe: impl FnMut(&Refresh) + Send + 'static,
 ) -> Result<Running, StartError> {
-    let [http, grpc, admin] =
-        [bind(options.http).await?, bind(options.grpc).await?, bind(options.admin).await?];
+    let sockets = Sockets::bind(&options).await?;
     let cache = Arc::new(RuleCache::new(options.settings));
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let service = Arc::new(Service::new(maker, options.answers));
@@ -127,39 +143,82 @@ pub async fn start(
     let rls = RateLimitServiceServer::new(Rls(Arc::clone(&service)))
         .max_decoding_message_size(MOST_MESSAGE_BYTES);
     let (stop, stopped) = watch::channel(false);
-    let addresses = [&http, &grpc, &admin].map(|(_, address)| *address);
     let router = Server::builder()
         .max_concurrent_streams(MOST_STREAMS)
         .http2_max_pending_accept_reset_streams(Some(MOST_PENDING_RESETS))
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
-        .tcp_nodelay(true)
         .add_service(rls)
         .add_service(health_service)
         .add_service(reflection_v1)
         .add_service(reflection_alpha);
     let mut tasks = JoinSet::new();
+    let incoming = listen::incoming(sockets.grpc, &stopped, &mut tasks);
     let mut ends = stopped.clone();
     tasks.spawn(async move {
         let ended = async move { drop(ends.wait_for(|stopped| *stopped).await) };
-        let incoming = TcpIncoming::from(grpc.0).with_nodelay(Some(true));
         // An error here would be the listener's own; the process is told by its health.
         let _ = router.serve_with_incoming_shutdown(incoming, ended).await;
     });
-    for ((listener, _), routes) in [
-        (http, http::routes(Arc::clone(&service))),
-        (admin, http::admin_routes(Arc::clone(&service))),
-    ] {
-        tasks.spawn(http::listen(listener, routes, stopped.clone(), options.grace));
+    let routes = http::routes(Arc::clone(&service));
+    let admin = (sockets.admin, http::admin_routes(Arc::clone(&service)));
+    for (socket, routes) in sockets.http.into_iter().map(|one| (one, routes.clone())).chain([admin])
+    {
+        tasks.spawn(http::listen(socket, routes, stopped.clone(), options.grace));
     }
-    let (grace, [http, grpc, admin]) = (options.grace, addresses);
-    Ok(Running { service, retriever, health, stop, tasks, grace, http, grpc, admin })
+    let certificates = Arc::new(Notify::new());
+    if !sockets.tls.is_empty() {
+        tasks.spawn(listen::keep_fresh(sockets.tls, Arc::clone(&certificates), stopped));
+    }
+    let (grace, [http, grpc, admin]) = (options.grace, sockets.addresses);
+    Ok(Running { service, retriever, health, certificates, stop, tasks, grace, http, grpc, admin })
 }
 
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let refused = |error| StartError::Listen { address, error };
-    let listener = TcpListener::bind(address).await.map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
-    Ok((listener, address))
+/// All that is listened on.
+struct Sockets {
+    http: Vec<Socket>,
+    grpc: Vec<Socket>,
+    admin: Socket,
+    /// Those of HTTP, gRPC and the admin.
+    addresses: [SocketAddr; 3],
+    tls: Vec<Arc<Tls>>,
+}
+
+impl Sockets {
+    async fn bind(options: &Options) -> Result<Self, StartError> {
+        // What is agreed on in a handshake: HTTP has no HTTP/2 here, and gRPC nothing else.
+        let http_tls = load(options.http_tls.as_ref(), b"http/1.1")?;
+        let grpc_tls = load(options.grpc_tls.as_ref(), b"h2")?;
+        let (http, http_address) = bind(options.http, http_tls.clone()).await?;
+        let (grpc, grpc_address) = bind(options.grpc, grpc_tls.clone()).await?;
+        let (admin, admin_address) = bind(options.admin, None).await?;
+        let with = |socket, path: &Option<PathBuf>| -> Result<Vec<Socket>, StartError> {
+            let unix = path.as_deref().map(bind_unix).transpose()?;
+            Ok([Some(socket), unix].into_iter().flatten().collect())
+        };
+        Ok(Self {
+            http: with(http, &options.http_socket)?,
+            grpc: with(grpc, &options.grpc_socket)?,
+            admin,
+            addresses: [http_address, grpc_address, admin_address],
+            tls: [http_tls, grpc_tls].into_iter().flatten().collect(),
+        })
+    }
+}
+
+fn load(files: Option<&TlsFiles>, protocol: &'static [u8]) -> Result<Option<Arc<Tls>>, StartError> {
+    let load = |files: &TlsFiles| Tls::load(files.clone(), protocol).map(Arc::new);
+    files.map(load).transpose().map_err(StartError::Tls)
+}
+
+async fn bind(
+    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
+) -> Result<(Socket, SocketAddr), StartError> {
+    Socket::tcp(address, tls).await.map_err(|error| StartError::Listen { address, error })
+}
+
+fn bind_unix(path: &Path) -> Result<Socket, StartError> {
+    Socket::unix(path).map_err(|error| StartError::Socket { path: path.to_owned(), error })
 }
 
 /// The health check of gRPC has to be told; that of HTTP asks.
@@ -186,10 +245,16 @@ async fn report(health: &HealthReporter, serving: bool) {
 }
 
 impl Running {
-    /// Tells it to read the rules again: on SIGHUP.
+    /// Tells it to read the rules again, from wherever that is noticed.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.retriever.changed()
+    }
+
+    /// Tells it to read rules and certificates again: on SIGHUP.
+    pub fn reload(&self) {
+        self.changed().notify();
+        self.certificates.notify_one();
     }
 
     /// Fails its health checks, takes no more connections, answers what has begun, for at most the grace

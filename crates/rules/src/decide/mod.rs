@@ -41,7 +41,9 @@ thread_local! {
 /// Decides requests by the rules of a [`RuleCache`]. Shared by reference; decisions never wait.
 ///
 /// # What it guarantees
-/// * A request is decided by the rules of one load, never by a mix.
+/// * A request is decided by the rules of one load, never by a mix. A limit is decided by one quota, whole;
+///   but quotas that a load changes change one after the other, and a request that is under way then may
+///   meet one limit before its change and another after.
 /// * Unless [`compat`](Settings::compat) is on, a denied request is charged to no limit, and an admitted
 ///   one to all of them: [`tollgate::check_all`] says what remains of a race. A descriptor that is listed
 ///   twice is charged twice.

@@ -1,8 +1,8 @@
 //! The routes: those for everybody, and those for the loopback address.
 
 mod check;
+mod connections;
 mod json;
-mod listen;
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 
 use crate::service::Service;
 
-pub(crate) use listen::listen;
+pub(crate) use connections::listen;
 
 /// Of a body: the largest request that rules may be asked about has 64 KiB of keys and values.
 const MOST_BODY_BYTES: usize = 256 << 10;

@@ -36,6 +36,15 @@ pub(crate) struct World {
 
 /// Serves these rules. `test` is the name of the test.
 pub(crate) async fn serve(test: &str, rules: &str, settings: Settings) -> World {
+    serve_with(test, rules, |options| Options { settings, ..options }).await
+}
+
+/// Serves these rules with more than the usual options.
+pub(crate) async fn serve_with(
+    test: &str,
+    rules: &str,
+    more: impl FnOnce(Options) -> Options,
+) -> World {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).expect("a directory below target");
@@ -43,14 +52,13 @@ pub(crate) async fn serve(test: &str, rules: &str, settings: Settings) -> World 
         fs::write(path.join("basic.yaml"), rules).expect("a file below target");
     }
     let any = "127.0.0.1:0".parse().expect("an address");
-    let options = Options {
-        settings,
+    let options = more(Options {
         http: any,
         grpc: any,
         admin: any,
         answers: Answers { headers: true, metadata: true },
         ..Options::new(&path)
-    };
+    });
     World { running: start(options, |_| ()).await.expect("free ports"), rules: path }
 }
 

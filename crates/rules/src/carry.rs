@@ -1,0 +1,283 @@
+//! What was spent, from one load to the next: a limit's table goes on, under its new quota if that changed.
+//!
+//! # What goes on
+//! The tables of a rule (the same domain, keys and values) go on in the next load. Of stacked limits each
+//! finds the table of its own quota, else the one of its own window, else the next that is left. Where the
+//! quota differs, [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: what
+//! each client has spent stays spent, at most the new limit, and the core says the bound.
+//!
+//! # What begins anew
+//! A table that has another size now; a quota that does not fit in the table's words; and limits that say
+//! what happens at them (`mode`, `count_rejected`, `penalty`), which the core does not change. Each is told
+//! in [`RuleSet::changes`](crate::RuleSet::changes), with its reason.
+//!
+//! # What it costs
+//! A decision of a limit that can be changed reads ten numbers more than one that is built for good: some
+//! nanoseconds, where a question over the network takes thousands.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate::{BuildError, ChangeError, Clock, ManualClock, Policy, Tiers};
+
+use crate::rule::Table;
+
+/// What a load did to a limit that is not as it was.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let cache = RuleCache::new(Settings::default());
+/// let load = |requests: u32| {
+///     let text = format!(
+///         "domain: shop\ndescriptors:\n  - key: user\n    \
+///          rate_limit: {{unit: hour, requests_per_unit: {requests}}}\n"
+///     );
+///     cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())
+/// };
+/// assert!(load(5)?.changes().is_empty());
+/// let rules = load(9)?;
+/// let change = &rules.changes()[0];
+/// assert!(change.is_kept());
+/// assert_eq!(
+///     change.to_string(),
+///     "shop.user: fixed-window 5/h is now fixed-window 9/h; what was spent stays spent"
+/// );
+/// # Ok::<(), tollgate_rules::RuleError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitChange {
+    pub(crate) domain: Box<str>,
+    pub(crate) path: Box<str>,
+    pub(crate) before: Policy,
+    pub(crate) now: Policy,
+    pub(crate) lost: Option<Loss>,
+}
+
+/// Why a changed limit began anew, with nothing spent.
+///
+/// ```
+/// let loss = tollgate_rules::Loss::Capacity { before: 100, now: 200 };
+/// assert_eq!(loss.to_string(), "its table was for 100 clients and is for 200 now");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its table has another size. Tables do not store keys, so none can be carried over to another.
+    Capacity {
+        /// The clients that the table was for.
+        before: usize,
+        /// The clients that it is for now.
+        now: usize,
+    },
+    /// The limit of before was built for good: it said what happens at it, or was too large for a table
+    /// that changes.
+    Fixed,
+    /// The core does not change the limit to the new one.
+    Refused(ChangeError),
+}
+
+impl LimitChange {
+    /// The domain of the rule.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// The path of the rule, as [`Rule::path`](crate::Rule::path).
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The limit of before, and the one of now. They are equal if only the table's size has changed.
+    #[must_use]
+    pub fn policies(&self) -> [Policy; 2] {
+        [self.before, self.now]
+    }
+
+    /// Whether what was spent stays spent.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.lost.is_none()
+    }
+
+    /// Why it began anew.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.lost
+    }
+}
+
+impl fmt::Display for LimitChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, path, before, now, lost } = self;
+        write!(f, "{}.{}: ", domain.escape_debug(), path.escape_debug())?;
+        if before == now {
+            write!(f, "{now}")?;
+        } else {
+            write!(f, "{before} is now {now}")?;
+        }
+        match lost {
+            None => f.write_str("; what was spent stays spent"),
+            Some(loss) => write!(f, " and begins anew: {loss}"),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity { before, now } => {
+                write!(f, "its table was for {before} clients and is for {now} now")
+            }
+            Self::Fixed | Self::Refused(ChangeError::AtLimit { .. }) => f.write_str(
+                "a limit with mode, count_rejected or penalty, or too large to be counted beside \
+                 another, cannot be changed while it is in use",
+            ),
+            Self::Refused(ChangeError::DoesNotFit { state_bits }) => write!(
+                f,
+                "it cannot be counted in the {state_bits} bits that the one of before was built with"
+            ),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A limit's table, as one load leaves it to the next.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) table: Arc<Table>,
+    /// The quota that the load decided by.
+    pub(crate) policy: Policy,
+    pub(crate) capacity: usize,
+    /// The quota that its words were divided for; `None` if it cannot be changed.
+    planned_for: Option<Policy>,
+}
+
+impl Kept {
+    /// A table that can be changed later, if the core has one for this policy; else one for good.
+    pub(crate) fn build(
+        policy: Policy,
+        capacity: usize,
+        clock: &Clock,
+    ) -> Result<Self, BuildError> {
+        let (table, planned_for) = match Tiers::of(policy).build_with_clock(capacity, clock.clone())
+        {
+            Ok(table) => (table, Some(policy)),
+            Err(BuildError::TierAtLimit { .. } | BuildError::TagTooNarrow { .. }) => {
+                (Table::with_clock(policy, capacity, clock.clone())?, None)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { table: Arc::new(table), policy, capacity, planned_for })
+    }
+
+    /// Whether the table can go on under this quota and size. Changes nothing.
+    pub(crate) fn can_become(&self, policy: Policy, capacity: usize) -> Result<(), Loss> {
+        if capacity != self.capacity {
+            return Err(Loss::Capacity { before: self.capacity, now: capacity });
+        }
+        if policy == self.policy {
+            return Ok(());
+        }
+        let planned_for = self.planned_for.ok_or(Loss::Fixed)?;
+        // What fits depends on the division of the words alone, and a table for one key has the same. So it
+        // is tried there: a load that is refused for another rule's sake must not have changed anything.
+        let probe = Tiers::of(planned_for).build_with_clock::<[u8]>(1, ManualClock::new());
+        let probe = probe.map_err(|_| Loss::Fixed)?;
+        probe.set_quota(policy).map_err(Loss::Refused)
+    }
+
+    /// The same table under another quota, once [`put_in_force`](Kept::put_in_force).
+    pub(crate) fn under(&self, policy: Policy) -> Self {
+        Self { policy, ..self.clone() }
+    }
+
+    /// Turns the table to the quota that it is to have.
+    pub(crate) fn put_in_force(&self) -> Result<(), ChangeError> {
+        self.table.set_quota(self.policy)
+    }
+}
+
+/// Whether a limit goes on with a table of before.
+type Fits = fn(&Kept, &Policy) -> bool;
+
+/// Tried one after the other, each for all limits: the same quota, the same window, whatever is left.
+const WAYS: [Fits; 3] = [
+    |kept, policy| kept.policy == *policy,
+    |kept, policy| kept.policy.quota().period() == policy.quota().period(),
+    |_, _| true,
+];
+
+/// Which of the tables of before each limit of a rule goes on with.
+pub(crate) fn pair(before: &[Kept], now: &[Policy]) -> Vec<Option<usize>> {
+    let mut pairs = vec![None; now.len()];
+    let mut is_taken = vec![false; before.len()];
+    for fits in WAYS {
+        for (pair, policy) in pairs.iter_mut().zip(now).filter(|(pair, _)| pair.is_none()) {
+            let free = |n: &usize| !is_taken[*n] && fits(&before[*n], policy);
+            *pair = (0..before.len()).find(free);
+            if let Some(n) = *pair {
+                is_taken[n] = true;
+            }
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> Policy {
+        text.parse().expect("a policy")
+    }
+
+    fn kept(text: &str) -> Kept {
+        Kept::build(policy(text), 10, &ManualClock::new().into()).expect("a table")
+    }
+
+    #[test]
+    fn a_limit_finds_its_own_quota_then_its_own_window_then_what_is_left() {
+        let before = ["fixed-window 5/s", "fixed-window 100/h", "fixed-window 900/d"].map(kept);
+        for (now, expected) in [
+            (vec!["fixed-window 100/h", "fixed-window 5/s"], vec![Some(1), Some(0)]),
+            (vec!["fixed-window 200/h", "fixed-window 5/s"], vec![Some(1), Some(0)]),
+            (vec!["fixed-window 7/m", "fixed-window 7/d"], vec![Some(0), Some(2)]),
+            (
+                vec!["fixed-window 7/m", "fixed-window 5/s", "gcra 1/d", "gcra 1/d"],
+                vec![Some(1), Some(0), Some(2), None],
+            ),
+            (vec![], vec![]),
+        ] {
+            let policies: Vec<Policy> = now.iter().copied().map(policy).collect();
+            assert_eq!(pair(&before, &policies), expected, "{now:?}");
+        }
+    }
+
+    #[test]
+    fn what_can_become_of_a_table_is_what_the_table_then_becomes() {
+        // The trial is made on a table of one key: it must say what the table itself says.
+        let texts = [
+            "fixed-window 5/h",
+            "fixed-window 1000000/h",
+            "sliding-window 100/m",
+            "gcra 60/m",
+            "gcra 10000/s",
+            "gcra 1000/d burst 5000",
+            "gcra 60/m soft 5%",
+            "fixed-window 2000000000/s",
+        ];
+        let mut outcomes = [0, 0];
+        for (before, now) in texts.iter().flat_map(|before| texts.map(|now| (before, now))) {
+            let kept = kept(before);
+            let said = kept.can_become(policy(now), 10);
+            let found = kept.under(policy(now)).put_in_force();
+            if *before != now {
+                assert_eq!(said.is_ok(), found.is_ok(), "{before} to {now}");
+                outcomes[usize::from(said.is_ok())] += 1;
+            }
+        }
+        assert!(outcomes.iter().all(|n| *n > 5), "both happen: {outcomes:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Reloads that change a limit: what was spent stays spent, and what begins anew says so.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{World, over_and_left};
+use tollgate::{ChangeError, ManualClock};
+use tollgate_rules::{
+    DecisionMaker, Descriptor, LimitChange, Loss, Request, RuleCache, RuleSet, RuleText, Settings,
+};
+
+/// One rule with this under `rate_limit`.
+fn one(limit: &str) -> String {
+    format!("domain: d\ndescriptors:\n  - key: user\n    rate_limit: {{{limit}}}\n")
+}
+
+/// One rule with these limits.
+fn stacked(limits: &[&str]) -> String {
+    let limits: String = limits.iter().map(|limit| format!("      - {{{limit}}}\n")).collect();
+    format!("domain: d\ndescriptors:\n  - key: user\n    limits:\n{limits}")
+}
+
+const USER: &[(&str, &str)] = &[("user", "alice")];
+
+/// What is left, asked and not charged.
+fn left(world: &World) -> u64 {
+    let descriptors = [Descriptor::new(USER)];
+    let answer = world.maker.peek(&Request::new("d", &descriptors)).expect("a good request");
+    answer.statuses()[0].remaining
+}
+
+fn spend(world: &World, hits: u64) -> (bool, u64) {
+    let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(USER) }];
+    over_and_left(&world.ask(&Request::new("d", &descriptors)).expect("a good request"))[0]
+}
+
+fn rules(world: &World) -> Arc<RuleSet> {
+    world.maker.cache().rules().expect("loaded")
+}
+
+/// Loads it and says what that changed, and why it begins anew if it does.
+fn reload(world: &World, text: &str) -> (Vec<String>, Vec<Option<Loss>>) {
+    world.load(text).expect("good rules");
+    let rules = rules(world);
+    let texts = rules.changes().iter().map(ToString::to_string).collect();
+    (texts, rules.changes().iter().map(LimitChange::loss).collect())
+}
+
+#[test]
+fn a_raised_limit_gives_the_difference_and_a_lowered_one_takes_it() {
+    let world = World::new(&one("unit: hour, requests_per_unit: 5"));
+    assert_eq!(spend(&world, 3), (false, 2));
+    let (texts, _) = reload(&world, &one("unit: hour, requests_per_unit: 9"));
+    assert_eq!(
+        texts,
+        ["d.user: fixed-window 5/h is now fixed-window 9/h; what was spent stays spent"]
+    );
+    assert_eq!(left(&world), 6);
+    reload(&world, &one("unit: hour, requests_per_unit: 2"));
+    assert_eq!(spend(&world, 1), (true, 0));
+    world.clock.advance(Duration::from_secs(3_599));
+    assert_eq!(spend(&world, 1), (true, 0));
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(spend(&world, 1), (false, 1));
+    // The same again: nothing has changed.
+    assert_eq!(reload(&world, &one("unit: hour, requests_per_unit: 2")).0, [""; 0]);
+    assert_eq!(left(&world), 1);
+}
+
+#[test]
+fn a_changed_rate_counts_from_the_reload_on() {
+    let gcra = |requests, burst| {
+        one(&format!(
+            "unit: minute, requests_per_unit: {requests}, algorithm: gcra, burst: {burst}"
+        ))
+    };
+    let world = World::new(&gcra(60, 60));
+    assert_eq!(spend(&world, 40), (false, 20));
+    world.clock.advance(Duration::from_secs(10));
+    // 30 are owed of 50; from here on one comes back in ten seconds.
+    reload(&world, &gcra(6, 50));
+    assert_eq!(left(&world), 20);
+    world.clock.advance(Duration::from_secs(10));
+    assert_eq!(left(&world), 21);
+}
+
+#[test]
+fn another_algorithm_takes_over_what_was_used() {
+    let world = World::new(&one("unit: minute, requests_per_unit: 10"));
+    assert_eq!(spend(&world, 4), (false, 6));
+    let (texts, _) = reload(&world, &one("unit: minute, requests_per_unit: 10, algorithm: gcra"));
+    assert_eq!(texts, ["d.user: fixed-window 10/m is now gcra 10/m; what was spent stays spent"]);
+    assert_eq!(left(&world), 6);
+    world.clock.advance(Duration::from_secs(6));
+    assert_eq!(left(&world), 7);
+}
+
+#[test]
+fn stacked_limits_find_themselves_by_their_windows() {
+    let world = World::new(&stacked(&[
+        "unit: hour, requests_per_unit: 5",
+        "unit: day, requests_per_unit: 8",
+    ]));
+    assert_eq!(spend(&world, 3), (false, 2));
+    let (texts, _) = reload(
+        &world,
+        &stacked(&["unit: day, requests_per_unit: 9", "unit: hour, requests_per_unit: 6"]),
+    );
+    assert_eq!(
+        texts,
+        [
+            "d.user: fixed-window 8/d is now fixed-window 9/d; what was spent stays spent",
+            "d.user: fixed-window 5/h is now fixed-window 6/h; what was spent stays spent",
+        ]
+    );
+    assert_eq!(spend(&world, 3), (false, 0));
+    assert_eq!(spend(&world, 1), (true, 0));
+    world.clock.advance(Duration::from_secs(3_600));
+    // Of the day's nine six are gone.
+    assert_eq!(spend(&world, 4), (true, 3));
+    assert_eq!(spend(&world, 3), (false, 0));
+}
+
+#[test]
+fn what_does_not_fit_begins_anew_and_says_so() {
+    let world = World::new(&one("unit: minute, requests_per_unit: 60, algorithm: gcra"));
+    assert_eq!(spend(&world, 40), (false, 20));
+    let fast = one("unit: second, requests_per_unit: 10000, algorithm: gcra");
+    let (texts, losses) = reload(&world, &fast);
+    assert_eq!(losses, [Some(Loss::Refused(ChangeError::DoesNotFit { state_bits: 29 }))]);
+    assert_eq!(
+        texts,
+        [
+            "d.user: gcra 60/m is now gcra 10000/s and begins anew: it cannot be counted in the 29 bits \
+          that the one of before was built with"
+        ]
+    );
+    assert_eq!(left(&world), 10_000);
+}
+
+#[test]
+fn limits_that_say_what_happens_at_them_begin_anew_and_say_so() {
+    let limit = |requests, more: &str| {
+        one(&format!("unit: hour, requests_per_unit: {requests}, algorithm: gcra{more}"))
+    };
+    let world = World::new(&limit(5, ""));
+    assert_eq!(spend(&world, 3), (false, 2));
+    let (texts, losses) = reload(&world, &limit(5, ", mode: soft 20%"));
+    let policy = "gcra 5/h soft 20%".parse().expect("a policy");
+    assert_eq!(losses, [Some(Loss::Refused(ChangeError::AtLimit { policy }))]);
+    assert!(
+        texts[0]
+            .starts_with("d.user: gcra 5/h is now gcra 5/h soft 20% and begins anew: a limit with"),
+        "{texts:?}"
+    );
+    assert_eq!(spend(&world, 3), (false, 2));
+    // The same words: the table goes on. Others: it does not.
+    assert_eq!(reload(&world, &limit(5, ", mode: soft 20%")).1, []);
+    assert_eq!(left(&world), 2);
+    assert_eq!(reload(&world, &limit(9, ", mode: soft 20%")).1, [Some(Loss::Fixed)]);
+    assert_eq!(left(&world), 9);
+}
+
+#[test]
+fn a_table_of_another_size_begins_anew_and_says_so() {
+    let sized = |capacity| {
+        format!(
+            "domain: d\ndescriptors:\n  - key: user\n    capacity: {capacity}\n    \
+             rate_limit: {{unit: hour, requests_per_unit: 5}}\n"
+        )
+    };
+    let world = World::new(&sized(100));
+    assert_eq!(spend(&world, 3), (false, 2));
+    let (texts, losses) = reload(&world, &sized(200));
+    assert_eq!(losses, [Some(Loss::Capacity { before: 100, now: 200 })]);
+    assert_eq!(
+        texts,
+        [
+            "d.user: fixed-window 5/h and begins anew: its table was for 100 clients and is for 200 now"
+        ]
+    );
+    assert_eq!(left(&world), 5);
+}
+
+#[test]
+fn a_load_that_is_refused_changes_no_limit() {
+    let world = World::new(&one("unit: hour, requests_per_unit: 5"));
+    assert_eq!(spend(&world, 3), (false, 2));
+    let texts = [
+        RuleText::new("test.yaml", one("unit: hour, requests_per_unit: 9")),
+        RuleText::new("zzz.yaml", "domain: ''"),
+    ];
+    assert_eq!(world.maker.cache().load(&texts).expect_err("a bad file").len(), 1);
+    assert_eq!(left(&world), 2);
+    assert!(rules(&world).changes().is_empty());
+}
+
+#[test]
+fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
+    const LAST: u32 = 200;
+    let clock = ManualClock::new();
+    let settings = Settings { default_capacity: 16, ..Settings::default() };
+    let cache = Arc::new(RuleCache::with_clock(settings, clock));
+    let load = |requests: u32| {
+        let text = one(&format!("unit: hour, requests_per_unit: {requests}"));
+        cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules")
+    };
+    load(1);
+    let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
+    let admitted = AtomicU32::new(0);
+    let spend_all = || loop {
+        let descriptors = [Descriptor::new(USER)];
+        let request = Request::new("d", &descriptors);
+        if maker.check(&request).expect("a good request").is_allowed() {
+            // Relaxed: read after the threads have ended.
+            admitted.fetch_add(1, Ordering::Relaxed);
+        } else if cache.status().loads == u64::from(LAST) {
+            // The last limit was in force, and it was spent: unless it came after the question.
+            if !maker.check(&request).expect("a good request").is_allowed() {
+                return;
+            }
+            admitted.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(spend_all);
+        }
+        for requests in 2..=LAST {
+            let rules = load(requests);
+            assert!(rules.changes().len() == 1 && rules.changes()[0].is_kept());
+        }
+    });
+    assert_eq!(admitted.into_inner(), LAST);
+}

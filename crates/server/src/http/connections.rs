@@ -1,0 +1,42 @@
+//! Gives connections deadlines: a client that sends its headers one by one, or nothing at all, is closed,
+//! and keeps nobody else waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::watch;
+
+use crate::listen::{self, Io, Socket};
+
+/// For all headers of a request.
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Serves until `stopped` says so; then waits for the requests that have begun.
+pub(crate) async fn listen(
+    socket: Socket,
+    routes: Router,
+    stopped: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    // Telling the versions apart would wait for a first byte without a deadline.
+    let mut server = Builder::new(TokioExecutor::new()).http1_only();
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    let server = Arc::new(server);
+    let open = GracefulShutdown::new();
+    let serve = || {
+        let (server, routes, open) = (Arc::clone(&server), routes.clone(), open.watcher());
+        move |io: Io| async move {
+            let service = TowerToHyperService::new(routes);
+            let connection = server.serve_connection(TokioIo::new(io), service);
+            // An error here is the client's: it has gone, or did not speak HTTP.
+            drop(open.watch(connection.into_owned()).await);
+        }
+    };
+    listen::accept(socket, stopped, serve).await;
+    let _ = tokio::time::timeout(grace, open.shutdown()).await;
+}

@@ -1,0 +1,232 @@
+//! [`Tls`]: a listener's certificate, key and client authority, as they are in their files now.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+use super::tls_error::{TlsError, TlsProblem};
+
+/// A chain of a few certificates has some kilobytes; a bundle of all public authorities less than this.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The files of a listener that speaks TLS, in PEM. They are read again when they change: new connections
+/// get the new certificate, and if the new files are no good, the last good one.
+///
+/// ```
+/// use tollgate_service::TlsFiles;
+/// let files = TlsFiles::new("tls.crt", "tls.key");
+/// assert!(files.client_ca.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that lead from it to an authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of which every client must have a certificate. Without it clients need none.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// A certificate and its key; clients need none.
+    #[must_use]
+    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { certificate: certificate.into(), key: key.into(), client_ca: None }
+    }
+
+    /// All that are there.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Path> {
+        [&self.certificate, &self.key].into_iter().chain(&self.client_ca).map(PathBuf::as_path)
+    }
+}
+
+/// What a listener shakes hands with.
+pub(crate) struct Tls {
+    files: TlsFiles,
+    /// What is spoken inside, as it is agreed on in the handshake.
+    protocol: &'static [u8],
+    config: ArcSwap<ServerConfig>,
+    /// What was read last, whatever came of it. Held while reading; handshakes do not ask for it.
+    last: Mutex<Result<Texts, TlsError>>,
+}
+
+/// What the files hold, in the order of [`TlsFiles::all`].
+type Texts = Vec<Vec<u8>>;
+
+/// Not the key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    pub(crate) fn load(files: TlsFiles, protocol: &'static [u8]) -> Result<Self, TlsError> {
+        let texts = read(&files)?;
+        let config = config(&files, &texts, protocol)?;
+        let (config, last) = (ArcSwap::from_pointee(config), Mutex::new(Ok(texts)));
+        Ok(Self { files, protocol, config, last })
+    }
+
+    pub(crate) fn files(&self) -> &TlsFiles {
+        &self.files
+    }
+
+    /// Reads the files again. True if there is something new in force; an error is told once.
+    pub(crate) fn reload(&self) -> Result<bool, TlsError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts = read(&self.files);
+        if *last == texts {
+            return Ok(false);
+        }
+        last.clone_from(&texts);
+        let config = config(&self.files, &texts?, self.protocol)?;
+        self.config.store(Arc::new(config));
+        Ok(true)
+    }
+
+    /// For one handshake.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.config.load_full())
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<Texts, TlsError> {
+    files.all().map(read_file).collect()
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let refused = |problem| TlsError { file: path.to_owned(), problem };
+    let unreadable =
+        |error: std::io::Error| refused(TlsProblem::Unreadable { reason: error.to_string() });
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > MOST_BYTES {
+        return Err(refused(TlsProblem::TooLarge { most: MOST_BYTES }));
+    }
+    Ok(bytes)
+}
+
+fn config(files: &TlsFiles, texts: &[Vec<u8>], protocol: &[u8]) -> Result<ServerConfig, TlsError> {
+    let refused = |file: &Path, error: &dyn fmt::Display| {
+        let problem = TlsProblem::Refused { reason: error.to_string() };
+        TlsError { file: file.to_owned(), problem }
+    };
+    let (certificate, key) = (&files.certificate, &files.key);
+    let chain = certificates(certificate, &texts[0])?;
+    let private = private_key(key, &texts[1])?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refused(certificate, &error))?;
+    let builder = match (&files.client_ca, texts.get(2)) {
+        (Some(file), Some(text)) => {
+            builder.with_client_cert_verifier(client_verifier(file, text, provider)?)
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, private).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            let problem = TlsProblem::OtherKey { certificate: certificate.clone() };
+            TlsError { file: key.clone(), problem }
+        }
+        error => refused(certificate, &error),
+    })?;
+    config.alpn_protocols = vec![protocol.to_vec()];
+    Ok(config)
+}
+
+fn certificates(file: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let refused = |problem| TlsError { file: file.to_owned(), problem };
+    let found: Vec<_> = CertificateDer::pem_slice_iter(text)
+        .collect::<Result<_, pem::Error>>()
+        .map_err(|error| refused(TlsProblem::Pem { reason: error.to_string() }))?;
+    if found.is_empty() { Err(refused(TlsProblem::NoCertificate)) } else { Ok(found) }
+}
+
+fn private_key(file: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| {
+        let problem = match error {
+            pem::Error::NoItemsFound => TlsProblem::NoKey,
+            error => TlsProblem::Pem { reason: error.to_string() },
+        };
+        TlsError { file: file.to_owned(), problem }
+    })
+}
+
+fn client_verifier(
+    file: &Path,
+    text: &[u8],
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let refused = |reason: String| TlsError {
+        file: file.to_owned(),
+        problem: TlsProblem::Refused { reason },
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file, text)? {
+        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    verifier.build().map_err(|error| refused(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+
+    use super::*;
+
+    fn issue(files: &TlsFiles) {
+        let names = ["localhost".to_owned()];
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(names).expect("a certificate");
+        fs::write(&files.certificate, cert.pem()).expect("a file");
+        fs::write(&files.key, signing_key.serialize_pem()).expect("a file");
+    }
+
+    #[test]
+    fn files_that_turn_bad_leave_the_last_good_certificate_and_are_told_once() {
+        let path = std::env::temp_dir().join(format!("tollgate-{}-turn-bad", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory for temporary files");
+        let files = TlsFiles::new(path.join("tls.crt"), path.join("tls.key"));
+        issue(&files);
+        let tls = Tls::load(files.clone(), b"h2").expect("good files");
+        let first = tls.config.load_full();
+        assert_eq!(tls.reload(), Ok(false), "nothing has changed");
+        let good = fs::read(&files.certificate).expect("the file");
+        fs::write(&files.certificate, &good[..100]).expect("a file");
+        let error = tls.reload().expect_err("half a certificate");
+        assert!(matches!(error.problem, TlsProblem::Pem { .. }), "{error}");
+        assert_eq!(tls.reload(), Ok(false), "told once");
+        fs::remove_file(&files.certificate).expect("the file");
+        assert!(matches!(
+            tls.reload().expect_err("no file").problem,
+            TlsProblem::Unreadable { .. }
+        ));
+        assert!(Arc::ptr_eq(&tls.config.load_full(), &first));
+        // The same as before is in force already, and a new one is taken.
+        fs::write(&files.certificate, &good).expect("a file");
+        assert_eq!(tls.reload(), Ok(true));
+        issue(&files);
+        assert_eq!(tls.reload(), Ok(true));
+        assert!(!Arc::ptr_eq(&tls.config.load_full(), &first));
+        assert_eq!(tls.config.load().alpn_protocols, [b"h2".to_vec()]);
+        let _ = fs::remove_dir_all(&path);
+    }
+}

@@ -1,0 +1,96 @@
+//! [`TlsError`]: which file of a certificate is no good, and why.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a listener cannot speak TLS.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use tollgate_service::{Options, TlsFiles, start};
+/// let files = TlsFiles::new("no/such/tls.crt", "no/such/tls.key");
+/// let any = "127.0.0.1:0".parse().unwrap();
+/// let options = Options { http: any, grpc: any, admin: any, grpc_tls: Some(files), ..Options::new("rules") };
+/// let error = start(options, |_| ()).await.unwrap_err();
+/// assert!(error.to_string().starts_with("no/such/tls.crt: cannot be read: "));
+/// # });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub problem: TlsProblem,
+}
+
+/// What is wrong with a file of a certificate.
+///
+/// ```
+/// use tollgate_service::TlsProblem;
+/// assert!(TlsProblem::NoKey.to_string().starts_with("holds no private key"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// It could not be read.
+    Unreadable {
+        /// What the system answered.
+        reason: String,
+    },
+    /// It has more bytes than such a file may have.
+    TooLarge {
+        /// The most that is accepted.
+        most: usize,
+    },
+    /// It is damaged.
+    Pem {
+        /// What the parser says.
+        reason: String,
+    },
+    /// There is no certificate in it.
+    NoCertificate,
+    /// There is no private key in it.
+    NoKey,
+    /// The certificate, the key or the client authority is of a kind that is not accepted.
+    Refused {
+        /// What the TLS library says.
+        reason: String,
+    },
+    /// The key is not that of the certificate.
+    OtherKey {
+        /// The file of the certificate.
+        certificate: PathBuf,
+    },
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.problem)
+    }
+}
+
+impl fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
+            Self::TooLarge { most } => {
+                write!(f, "is larger than {most} bytes; give a PEM file with one chain or key")
+            }
+            Self::Pem { reason } => write!(f, "is no whole PEM file: {reason}"),
+            Self::NoCertificate => {
+                f.write_str("holds no certificate; give a PEM file with BEGIN CERTIFICATE")
+            }
+            Self::NoKey => f.write_str(
+                "holds no private key; give a PEM file with BEGIN PRIVATE KEY, not encrypted",
+            ),
+            Self::Refused { reason } => write!(f, "is not accepted: {reason}"),
+            Self::OtherKey { certificate } => write!(
+                f,
+                "is not the key of the certificate in {}; give the two that were made together",
+                certificate.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TlsError {}

@@ -1,0 +1,87 @@
+//! Unix sockets, beside the addresses.
+#![cfg(unix)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{RULES, World, descriptor, request, serve_with};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
+use tollgate_service::{Options, StartError, start};
+use tonic::transport::{Channel, Endpoint};
+
+/// A short path, since those of sockets have 107 bytes at most.
+fn directory(test: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("tollgate-{}-{test}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a directory for temporary files");
+    path
+}
+
+async fn serve(test: &str, path: &Path) -> World {
+    serve_with(&format!("unix_{test}"), RULES, |options| Options {
+        http_socket: Some(path.join("http")),
+        grpc_socket: Some(path.join("grpc")),
+        ..options
+    })
+    .await
+}
+
+async fn channel(path: PathBuf) -> Channel {
+    let connector = tower::service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    let endpoint = Endpoint::from_static("http://localhost");
+    endpoint.connect_with_connector(connector).await.expect("it listens")
+}
+
+#[tokio::test]
+async fn both_protocols_are_spoken_there_and_the_files_go_with_the_service() {
+    let path = directory("both");
+    let world = serve("both", &path).await;
+    let asked = || request("basic", &[descriptor(&[("key3", "x")])]);
+    let mut client = RateLimitServiceClient::new(channel(path.join("grpc")).await);
+    let answer = client.should_rate_limit(asked()).await.expect("an answer").into_inner();
+    assert_eq!(answer.statuses[0].limit_remaining, 9);
+    // The same limit as over TCP.
+    let answer = world.client().await.should_rate_limit(asked()).await.expect("an answer");
+    assert_eq!(answer.into_inner().statuses[0].limit_remaining, 8);
+    let mut stream = UnixStream::connect(path.join("http")).await.expect("it listens");
+    let ask = b"GET /healthcheck HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(ask).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    world.running.stop().await;
+    assert_eq!(fs::read_dir(&path).expect("the directory").count(), 0);
+    fs::remove_dir(&path).expect("it is empty");
+}
+
+#[tokio::test]
+async fn what_another_left_is_replaced_and_what_is_in_use_is_not() {
+    let path = directory("left");
+    // Dropped, a listener of the standard library leaves its file.
+    drop(std::os::unix::net::UnixListener::bind(path.join("grpc")).expect("a socket"));
+    assert!(path.join("grpc").exists());
+    let world = serve("left", &path).await;
+    channel(path.join("grpc")).await;
+    fs::write(path.join("file"), "precious").expect("a file");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    for name in ["grpc", "file"] {
+        let options = Options { http: any, grpc: any, admin: any, ..Options::new("no/rules") };
+        let grpc_socket = Some(path.join(name));
+        let error = start(Options { grpc_socket, ..options }, |_| ()).await.expect_err("in use");
+        assert!(matches!(&error, StartError::Socket { path, .. } if path.ends_with(name)));
+        let expected = format!("cannot listen on {}: ", path.join(name).display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+    }
+    channel(path.join("grpc")).await;
+    assert_eq!(fs::read_to_string(path.join("file")).expect("it is there"), "precious");
+    world.running.stop().await;
+    let _ = fs::remove_dir_all(&path);
+}
