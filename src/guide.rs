@@ -2,6 +2,10 @@
 //!
 //! [`which_algorithm`](crate::which_algorithm) is a page of its own.
 
+pub mod from_envoy {
+    #![doc = include_str!("../docs/from-envoy.md")]
+}
+
 pub mod from_governor {
     #![doc = include_str!("../docs/from-governor.md")]
 }

@@ -46,6 +46,15 @@ pub(crate) enum Failure {
         /// The directory as it was named on the command line.
         path: String,
     },
+    /// Which rules are meant is not clear, or there are none of that name.
+    Domain {
+        /// What `--domain` says.
+        named: Option<String>,
+        /// The domains that there are.
+        known: Vec<String>,
+    },
+    /// The rules gave no answer.
+    Asking(String),
     /// The service could not start.
     Serve(String),
     /// The answer could not be written.
@@ -85,6 +94,17 @@ impl fmt::Display for Failure {
             Self::NoRules { path } => {
                 write!(f, "no rules in {path}: there is no file whose name ends in .yaml or .yml")
             }
+            Self::Domain { named, known } => {
+                match named {
+                    Some(named) => write!(f, "--domain {}: no such domain", named.escape_debug())?,
+                    None => f.write_str("--domain is needed")?,
+                }
+                match known.as_slice() {
+                    [] => f.write_str("; the rules have no domain at all"),
+                    _ => write!(f, "; the rules have {}", known.join(", ").escape_debug()),
+                }
+            }
+            Self::Asking(reason) => write!(f, "the rules cannot be asked: {reason}"),
             Self::Serve(reason) => f.write_str(reason),
             Self::Output(error) => write!(f, "cannot write the report: {error}"),
         }

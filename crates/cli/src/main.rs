@@ -41,13 +41,13 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Check(args) => check::run(&args),
+        Command::Simulate(args) => simulate::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(unix)]
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever reads the output (`head`, a pager) has seen enough: that is no failure.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS

@@ -26,8 +26,11 @@ fn pages() -> Vec<String> {
         let pages = names.filter(|name| name.ends_with(".md"));
         pages.map(|name| Path::new(directory).join(name).display().to_string()).collect::<Vec<_>>()
     };
-    let mut pages: Vec<_> =
-        ["", "docs", "benches", "fuzz"].into_iter().flat_map(in_directory).collect();
+    let crates = fs::read_dir(root().join("crates")).expect("the crates");
+    let crates = crates.map(|entry| entry.expect("an entry").file_name());
+    let crates = crates.map(|name| format!("crates/{}", name.to_str().expect("a name in ASCII")));
+    let directories = ["", "docs", "benches", "fuzz"].map(str::to_owned).into_iter().chain(crates);
+    let mut pages: Vec<_> = directories.flat_map(|name| in_directory(&name)).collect();
     pages.sort();
     pages
 }
@@ -53,15 +56,97 @@ fn every_link_within_the_repository_leads_to_a_file() {
         let text = read(&page);
         let directory = Path::new(&page).parent().expect("a page is in a directory");
         for link in between(&text, "](", ")") {
-            if link.contains("://") || link.starts_with('#') {
+            if link.contains("://") {
                 continue;
             }
-            let file = link.split('#').next().unwrap_or_default();
-            assert!(root().join(directory).join(file).exists(), "{page}: ({link}) leads nowhere");
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { page.clone() } else { join(directory, file) };
+            assert!(root().join(&file).exists(), "{page}: ({link}) leads nowhere");
+            if !heading.is_empty() {
+                assert!(
+                    headings(&read(&file)).contains(heading),
+                    "{page}: ({link}) has no such place"
+                );
+            }
             links += 1;
         }
     }
     assert!(links >= 6, "{links} links");
+}
+
+fn join(directory: &Path, file: &str) -> String {
+    directory.join(file).display().to_string()
+}
+
+/// What the headings of a page are called in links: in small letters, with dashes for spaces.
+fn headings(page: &str) -> BTreeSet<String> {
+    let named = page.lines().filter(|line| line.starts_with('#'));
+    let name = |line: &str| {
+        let text = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    named.map(name).collect()
+}
+
+#[test]
+fn a_heading_is_found_by_its_name_in_links() {
+    let found = headings("# One, two: `three`\ntext\n## What to watch: the service\n");
+    let expected = ["one-two-three", "what-to-watch-the-service"].map(str::to_owned);
+    assert_eq!(found, BTreeSet::from(expected));
+}
+
+/// Every source file below a directory of the repository.
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory of the repository") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Where a text leads out of the repository. Addresses of this machine and of examples are no links.
+fn leads_out(text: &str) -> Vec<&str> {
+    let ends = |c: char| c.is_whitespace() || "<>()\"'`\\{".contains(c);
+    let starts = text.match_indices("https://").chain(text.match_indices("http://"));
+    let links = starts.map(|(at, _)| text[at..].split(ends).next().unwrap_or_default());
+    let is_place = |link: &&str| {
+        let host = link.split("://").nth(1).unwrap_or_default();
+        let host = host.split(['/', ':', '#', '?']).next().unwrap_or_default();
+        host.contains('.') && !host.starts_with("127.") && !host.contains("example")
+    };
+    links.filter(is_place).map(|link| link.trim_end_matches(['.', ',', ';'])).collect()
+}
+
+#[test]
+fn every_link_out_of_the_repository_is_on_the_list() {
+    let listed: BTreeSet<String> =
+        leads_out(&read("docs/links.md")).into_iter().map(str::to_owned).collect();
+    let mut found = BTreeSet::new();
+    for page in pages().into_iter().filter(|page| page != "docs/links.md") {
+        found.extend(leads_out(&read(&page)).into_iter().map(str::to_owned));
+    }
+    let mut files = Vec::new();
+    sources(&root().join("src"), &mut files);
+    let crates = fs::read_dir(root().join("crates")).expect("the crates");
+    let crates = crates.map(|entry| entry.expect("an entry").path().join("src"));
+    crates.filter(|path| path.is_dir()).for_each(|path| sources(&path, &mut files));
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source file");
+        let comments = text.lines().map(str::trim_start).filter(|line| line.starts_with("//"));
+        found.extend(comments.flat_map(leads_out).map(str::to_owned));
+    }
+    assert_eq!(found, listed);
+}
+
+#[test]
+fn what_leads_out_is_told_from_what_does_not() {
+    let text = "see <https://docs.rs/loom>, [x](https://a.b/c#d). http://127.0.0.1:3000/ http://localhost/ \
+                https://shop.example/a `https://c.d`";
+    assert_eq!(leads_out(text), ["https://docs.rs/loom", "https://a.b/c#d", "https://c.d"]);
 }
 
 /// Each row of the page says which test holds a promise: a file, and then the tests in it.
@@ -123,20 +208,49 @@ fn words(command: &str) -> Vec<String> {
         .collect()
 }
 
+/// Rule files that a page shows, with their names as a comment in the first line, are there for its commands.
+fn write_files(scratch: &Scratch, page: &str) -> usize {
+    let blocks = between(page, "```yaml\n# ", "```").into_iter();
+    let files: Vec<_> = blocks.filter_map(|block| block.split_once('\n')).collect();
+    for (name, content) in &files {
+        scratch.file(name.trim(), content);
+    }
+    files.len()
+}
+
+/// The commands of a page, and behind the last of a block what the page says that it prints.
+fn commands(page: &str) -> Vec<(&str, Option<&str>)> {
+    let mut commands = Vec::new();
+    for block in page.split("```sh\n").skip(1) {
+        let (block, after) = block.split_once("```").expect("a block ends");
+        let printed = after.trim_start().strip_prefix("```text\n");
+        let printed = printed.and_then(|text| text.split_once("```")).map(|(text, _)| text);
+        let ours = block.lines().filter_map(|line| line.strip_prefix("tollgate "));
+        let is_last = |line: &str| block.trim_end().ends_with(line);
+        commands.extend(ours.map(|line| (line, printed.filter(|_| is_last(line)))));
+    }
+    commands
+}
+
 #[test]
 fn every_command_of_a_page_runs() {
     let scratch = Scratch::new("commands_of_pages");
     scratch.file("access.log", read("examples/access.log"));
-    let (mut commands, mut pictures) = (0, 0);
+    let (mut count, mut pictures, mut files, mut outputs) = (0, 0, 0, 0);
     for page in pages() {
         let text = read(&page);
-        let blocks = between(&text, "```sh\n", "```");
-        for command in blocks.iter().flat_map(|block| block.lines()) {
-            let Some(command) = command.strip_prefix("tollgate ") else { continue };
+        files += write_files(&scratch, &text);
+        for (command, printed) in commands(&text) {
             let words = words(command);
             let run = scratch.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-            assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{page}: {command}");
-            commands += 1;
+            // That two sets of rules differ is what a page shows.
+            let code = i32::from(words.iter().any(|word| word == "--diff"));
+            assert_eq!((run.code, run.err.as_str()), (Some(code), ""), "{page}: {command}");
+            if let Some(printed) = printed {
+                assert_eq!(run.out, printed, "{page}: {command}");
+                outputs += 1;
+            }
+            count += 1;
             // What a page says that a command draws is what is committed.
             let drawn = words.iter().skip_while(|word| *word != "--svg").nth(1);
             let committed = drawn.map(|name| root().join("docs/pictures").join(name));
@@ -148,7 +262,8 @@ fn every_command_of_a_page_runs() {
         }
     }
     assert_eq!(pictures, fs::read_dir(root().join("docs/pictures")).expect("pictures").count());
-    assert!(commands >= 4, "{commands} commands");
+    assert!(count >= 7, "{count} commands");
+    assert!(files >= 2 && outputs >= 1, "{files} files, {outputs} outputs");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_key_that_the_format_does_not_have_ends_the_run_with_those_it_has() {
     assert_refused(
         &scratch.replay(&["a.log", "--key", "tenant", "--policy", "10/m"]),
         "tollgate: nothing to replay in a.log: 0 of 1 lines are good; line 1: \"tenant\" is \
-         not in Common or Combined lines, which have ip, user, path, referer and user-agent; other \
+         not in Common or Combined lines, which have ip, user, method, path, referer and user-agent; other \
          keys name a field of JSON lines\n",
     );
     assert_refused(

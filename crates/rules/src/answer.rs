@@ -135,8 +135,26 @@ impl Answer {
     /// The rule that decided about a descriptor, counted from 0.
     #[must_use]
     pub fn rule(&self, descriptor: usize) -> Option<&Rule> {
-        let (rule, _) = self.statuses.get(descriptor)?.rule?;
-        self.rules.as_ref()?.rules().get(rule)
+        self.rules.as_ref()?.rules().get(self.rule_index(descriptor)?)
+    }
+
+    /// The place of that rule in [`RuleSet::rules`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::new(Settings::default()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: hour, requests_per_unit: 1}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let descriptors = [Descriptor::new(&[("user", "alice")]), Descriptor::new(&[("page", "/")])];
+    /// let answer = DecisionMaker::new(cache)?.check(&Request::new("shop", &descriptors))?;
+    /// assert_eq!((answer.rule_index(0), answer.rule_index(1)), (Some(0), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn rule_index(&self, descriptor: usize) -> Option<usize> {
+        self.statuses.get(descriptor)?.rule.map(|(rule, _)| rule)
     }
 
     /// The name of the limit that decided about a descriptor.

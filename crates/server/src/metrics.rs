@@ -113,6 +113,18 @@ impl Collector for OfRules {
     }
 }
 
+/// A counter of a rule's tables: its name, what it counts, and how it is read.
+type TableCounter = (&'static str, &'static str, fn(&tollgate::Stats) -> u64);
+
+const TABLE_COUNTERS: [TableCounter; 2] = [
+    ("rule_full", "New clients that were denied because a rule's table was full", |stats| {
+        stats.full
+    }),
+    ("rule_spilled", "Requests of clients without a cell, decided in the spill", |stats| {
+        stats.spilled
+    }),
+];
+
 /// How full the tables are. Reads them whole.
 fn encode_tables(encoder: &mut DescriptorEncoder<'_>, rules: &[Rule]) -> Result<(), fmt::Error> {
     let stats: Vec<_> = rules.iter().map(|rule| (rule, rule.table_stats())).collect();
@@ -124,12 +136,13 @@ fn encode_tables(encoder: &mut DescriptorEncoder<'_>, rules: &[Rule]) -> Result<
         let live = ConstGauge::new(i64::try_from(live).unwrap_or(i64::MAX));
         live.encode(metric.encode_family(&labels)?)?;
     }
-    let help = "New clients that were denied because a rule's table was full";
-    let mut metric = encoder.encode_descriptor("rule_full", help, None, MetricType::Counter)?;
-    for (rule, stats) in &stats {
-        let labels = [("domain", rule.domain()), ("rule", rule.path())];
-        let full: u64 = stats.iter().map(|stats| stats.full).sum();
-        ConstCounter::new(full).encode(metric.encode_family(&labels)?)?;
+    for (name, help, read) in TABLE_COUNTERS {
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (rule, stats) in &stats {
+            let labels = [("domain", rule.domain()), ("rule", rule.path())];
+            let sum: u64 = stats.iter().map(read).sum();
+            ConstCounter::new(sum).encode(metric.encode_family(&labels)?)?;
+        }
     }
     Ok(())
 }

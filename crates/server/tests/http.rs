@@ -114,11 +114,28 @@ async fn metrics_hold_rules_and_nothing_of_requests() {
         r#"tollgate_rule_within_limit_total{domain="basic",rule="key3"} 300"#,
         r#"tollgate_rule_over_limit_total{domain="basic",rule="key3"} 300"#,
         r#"tollgate_rule_clients{domain="basic",rule="key3"} 50"#,
+        r#"tollgate_rule_full_total{domain="basic",rule="key3"} 0"#,
+        r#"tollgate_rule_spilled_total{domain="basic",rule="key3"} 0"#,
         "tollgate_decision_seconds_count 100",
         "tollgate_config_load_success_total 1",
         "tollgate_config_refused 0",
     ] {
         assert!(page.contains(line), "{line}\n{page}");
+    }
+}
+
+/// Whoever meets a metric finds what it means, and when to worry.
+#[tokio::test]
+async fn every_metric_is_explained_to_who_runs_the_service() {
+    let world = world("every_metric").await;
+    let (_, page) = world.http("GET", "/metrics", "").await;
+    let names = page.lines().filter_map(|line| line.strip_prefix("# HELP tollgate_"));
+    let names: Vec<&str> = names.filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.len() >= 13, "{names:?}");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/production.md");
+    let guide = std::fs::read_to_string(file).expect("the page is there");
+    for name in names {
+        assert!(guide.contains(&format!("| `{name}`")), "docs/production.md: what is {name}?");
     }
 }
 

@@ -7,6 +7,7 @@ use arbitrary::Arbitrary;
 use crate::expect::{LATEST_NS, Plant};
 use crate::replay::key::Key;
 use crate::replay::parse::{Parsed, Parser};
+use crate::replay::wanted::Wanted;
 
 /// Target `log_line`: any bytes, by every key, are read or refused line by line.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +20,10 @@ impl fmt::Debug for LogCase<'_> {
 }
 
 /// The name of a key, and the field of the time.
-const CHOICES: [(&str, Option<&str>); 8] = [
+const CHOICES: [(&str, Option<&str>); 9] = [
     ("ip", None),
     ("user", None),
+    ("method", None),
     ("path", None),
     ("referer", None),
     ("user-agent", None),
@@ -43,8 +45,11 @@ impl LogCase<'_> {
     pub fn run_against(&self, plant: Plant) {
         // 2015-01-01: every seed that is good is younger.
         let end_ns = if plant == Plant::Limit { 1_420_070_400_000_000_000 } else { LATEST_NS };
-        for (name, time_field) in CHOICES {
-            let key: Key = name.parse().expect("every name is a key");
+        let key = |name: &str| -> Key { name.parse().expect("every name is a key") };
+        let one = CHOICES.map(|(name, time_field)| (Wanted::One(key(name)), time_field));
+        // What `--rules` reads of a line.
+        let row = Wanted::Row(["ip", "user", "method", "path"].map(key).into());
+        for (key, time_field) in one.into_iter().chain([(row, None)]) {
             let parser = Parser { key, time_field: time_field.map(str::to_owned) };
             let whole = parser.block(self.0);
             assert!(
@@ -61,7 +66,7 @@ impl LogCase<'_> {
         self.0.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii_end().is_empty())
     }
 
-    fn is_counted(&self, parsed: &Parsed<'_>, key: &Key) {
+    fn is_counted(&self, parsed: &Parsed<'_>, key: &Wanted) {
         let (good, bad) = (parsed.tally.good, parsed.tally.bad);
         assert_eq!(good, parsed.events.len() as u64);
         assert_eq!(good + bad, self.lines().count() as u64);

@@ -13,3 +13,5 @@ pub(crate) mod parse;
 pub(crate) mod reason;
 #[path = "../../../crates/cli/src/replay/text.rs"]
 pub(crate) mod text;
+#[path = "../../../crates/cli/src/replay/wanted.rs"]
+pub(crate) mod wanted;

@@ -3,6 +3,7 @@
 use tollgate::Policy;
 
 use super::key::Key;
+use super::rules::RuleArgs;
 use super::suggest::Share;
 use crate::spans::span;
 
@@ -13,6 +14,7 @@ Examples:
   tollgate replay app.jsonl --key tenant --time ts --policy 50/s --json
   tollgate replay access.log --policy 10/m --policy \"sliding-window 10/m\" --html report.html
   tollgate replay access.log --suggest 99.9%
+  tollgate replay access.log --rules rules --descriptor \"remote_address={ip}\" --diff rules.new
   tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
 
 Use --help for the formats, the keys and what becomes of unreadable or late lines.";
@@ -49,6 +51,17 @@ Pictures (--svg, --html):
   refused when, the most refused keys, and how long the refused were told to wait. At most 240
   bins, whatever the log. Light or dark as the reader's screen is, light on paper; no script.
 
+Rules (--rules):
+  The rule files of `tollgate serve`, and of envoyproxy/ratelimit. Each line is a request that asks
+  about all its descriptors at once, at its own time, and is decided as the service would: lines
+  of one time in the order of the files. In the report a key is a descriptor with its values; the
+  row \"all rules\" is the answer to the whole request. A rule in shadow mode is reported as if it
+  refused. Tables begin empty, as those of a service that has just been started.
+
+Comparing rules (--rules OLD --diff NEW):
+  Decides each line by both and prints the rules, keys and requests of which the answer changes.
+  Exit code 0 if no request is answered otherwise, 1 if any is, and 2 if it could not be found out.
+
 Late lines (--stream):
   A line older than the newest one by more than --reorder cannot be put in its place any more. It
   is decided at the time up to which lines were already decided, as a limiter that sees it only
@@ -61,6 +74,7 @@ Examples:
   tollgate replay app.jsonl --key tenant --time ts --policy 50/s --json
   tollgate replay access.log --policy 10/m --policy \"sliding-window 10/m\" --html report.html
   tollgate replay access.log --suggest 99.9%
+  tollgate replay access.log --rules rules --descriptor \"remote_address={ip}\" --diff rules.new
   tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)";
 
 /// Apply rate limits to an access log and show what they would have refused
@@ -75,18 +89,19 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<String>,
 
-    /// What a policy limits by: ip, user, path, referer, user-agent, or any field of JSON lines
+    /// What a policy limits by: ip, user, method, path, referer, user-agent, or a field of JSON lines
     ///
-    /// In Common and Combined lines: ip, user, path (without its query) and, in Combined lines,
-    /// referer and user-agent. Requests without a value (`-`, anonymous users) share one key `-`.
-    /// In JSON lines: the field of that name, `a.b` reaching into objects. There ip also finds
-    /// remote_addr, remote_ip and client_ip, user also remote_user, and path also uri and
-    /// request_uri. With ip, a port is cut off and equal addresses are one key however written.
+    /// In Common and Combined lines: ip, user, method, path (without its query) and, in Combined
+    /// lines, referer and user-agent. Requests without a value (`-`, anonymous users) share one key
+    /// `-`. In JSON lines: the field of that name, `a.b` reaching into objects. There ip also finds
+    /// remote_addr, remote_ip and client_ip, user also remote_user, method also request_method, and
+    /// path also uri and request_uri. With ip, a port is cut off and equal addresses are one key however written.
     #[arg(long, default_value = "ip")]
     pub(super) key: Key,
 
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
-    #[arg(long = "policy", required_unless_present = "suggest", value_name = "POLICY")]
+    #[arg(long = "policy", required_unless_present_any = ["suggest", "rules"])]
+    #[arg(group = "limits", value_name = "POLICY")]
     pub(super) policies: Vec<Policy>,
 
     /// The field that holds the time in JSON lines [default: the usual names]
@@ -101,11 +116,11 @@ pub(crate) struct Args {
     pub(super) json: bool,
 
     /// Also write a page with pictures, which needs nothing else to be read
-    #[arg(long, requires = "policies", value_name = "FILE")]
+    #[arg(long, requires = "limits", value_name = "FILE")]
     pub(super) html: Option<String>,
 
     /// Also write the pictures
-    #[arg(long, requires = "policies", value_name = "FILE")]
+    #[arg(long, requires = "limits", value_name = "FILE")]
     pub(super) svg: Option<String>,
 
     /// Find the smallest limits under which this share of the keys is never refused
@@ -119,4 +134,16 @@ pub(crate) struct Args {
     /// With --stream: how far out of order lines may be
     #[arg(long, requires = "stream", value_name = "SPAN", default_value = "10m", value_parser = span)]
     pub(super) reorder: u64,
+
+    #[command(flatten)]
+    pub(super) rules: RuleArgs,
+}
+
+impl Args {
+    /// What is read, and must not be written.
+    pub(super) fn inputs(&self) -> Vec<String> {
+        let rules = [&self.rules.rules, &self.rules.diff].into_iter().flatten();
+        let rules = rules.map(|path| path.display().to_string());
+        self.files.iter().cloned().chain(rules).collect()
+    }
 }

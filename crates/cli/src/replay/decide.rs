@@ -137,7 +137,7 @@ impl Outcome {
 
     /// Names a key if it is among the worst: most refused first, then most requests, then by text
     /// (the numbers of keys depend on which thread read what first).
-    fn consider(&mut self, key: Worst, keys: &Keys) {
+    pub(crate) fn consider(&mut self, key: Worst, keys: &Keys) {
         let comes_before = |a: &Worst, b: &Worst| {
             let counts = (b.refused, b.requests).cmp(&(a.refused, a.requests));
             let texts = || keys[a.key].cmp(&keys[b.key]);

@@ -14,6 +14,8 @@ pub(crate) enum Key {
     Ip,
     /// The authenticated user.
     User,
+    /// The method of the request, such as `GET`.
+    Method,
     /// The requested path, without its query.
     Path,
     /// The `Referer` header.
@@ -31,6 +33,7 @@ impl FromStr for Key {
         Ok(match name {
             "ip" => Self::Ip,
             "user" => Self::User,
+            "method" => Self::Method,
             "path" => Self::Path,
             "referer" | "referrer" => Self::Referer,
             "user-agent" => Self::UserAgent,
@@ -45,6 +48,7 @@ impl Key {
         match self {
             Self::Ip => "ip",
             Self::User => "user",
+            Self::Method => "method",
             Self::Path => "path",
             Self::Referer => "referer",
             Self::UserAgent => "user-agent",

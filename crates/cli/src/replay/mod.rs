@@ -3,6 +3,7 @@
 //! ```text
 //! source -> parse -> gather -> decide -> report        whole logs, in parallel
 //! source -> parse ->      stream      -> report        endless input, in order
+//! source -> parse ->      rules       -> report        whole logs, by the rules of a service
 //! ```
 
 mod args;
@@ -13,6 +14,7 @@ mod key;
 mod parse;
 mod reason;
 mod report;
+mod rules;
 mod seconds;
 mod source;
 mod stream;
@@ -20,8 +22,12 @@ mod suggest;
 mod text;
 mod timeline;
 mod waits;
+mod wanted;
 
+use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 pub(crate) use args::Args;
@@ -37,28 +43,37 @@ use report::Report;
 use source::Sources;
 use stream::Stream;
 use suggest::suggest;
+use wanted::Wanted;
 
-/// Reads, decides, reports.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let written = [&args.html, &args.svg];
-    output::keep_inputs(written.into_iter().flatten(), &args.files)?;
-    let parser = Parser { key: args.key.clone(), time_field: args.time.clone() };
+/// Reads, decides, reports. Exit code 1 says that two sets of rules differ.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    output::keep_inputs([&args.html, &args.svg].into_iter().flatten(), &args.inputs())?;
+    let parser = Parser { key: Wanted::One(args.key.clone()), time_field: args.time.clone() };
     let sources = Arc::new(Sources::new(&args.files)?);
-    let (tallies, report) = if args.stream {
-        replay_stream(args, &parser, &sources)?
-    } else {
-        replay_log(args, &parser, &sources)?
+    let (tallies, report) = match (&args.rules.rules, &args.rules.diff) {
+        (Some(old), Some(new)) => return compare(args, [old, new], &sources),
+        (Some(rules), None) => rules::replay(args, rules, &sources)?,
+        (None, _) if args.stream => replay_stream(args, &parser, &sources)?,
+        (None, _) => replay_log(args, &parser, &sources)?,
     };
     name_bad_lines(&args.files, &tallies);
     name_policies_without_table(&args.policies);
-    print(&report, args.json).map_err(Failure::Output)?;
+    // Who reads the report may go away in the middle of it, and the files are written all the same.
+    let printed = print(&report, args.json.then(|| report.to_json()));
     if let Some(file) = &args.html {
         output::write(file, &report.to_html().map_err(Failure::Output)?)?;
     }
     if let Some(file) = &args.svg {
         output::write(file, &report.to_svg().map_err(Failure::Output)?)?;
     }
-    Ok(())
+    printed.map(|()| ExitCode::SUCCESS).map_err(Failure::Output)
+}
+
+fn compare(args: &Args, rules: [&PathBuf; 2], sources: &Sources) -> Result<ExitCode, Failure> {
+    let (tallies, diff) = rules::diff(args, rules.map(PathBuf::as_path), sources)?;
+    name_bad_lines(&args.files, &tallies);
+    print(&diff, args.json.then(|| diff.to_json())).map_err(Failure::Output)?;
+    Ok(rules::exit_code(&diff))
 }
 
 fn replay_log(
@@ -68,7 +83,7 @@ fn replay_log(
 ) -> Result<(Vec<Tally>, Report), Failure> {
     let (log, tallies) = Log::read(&args.files, parser, sources)?;
     // One policy after the other: each uses every core, and its accounts are gone before the next.
-    let decide = |&policy| (policy, decide::decide(policy, &log));
+    let decide = |&policy: &Policy| (policy.to_string(), decide::decide(policy, &log));
     let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
     // Every file has a good line, or reading would have failed.
     let span = log.span().unwrap_or_default();
@@ -89,7 +104,8 @@ fn replay_stream(
     let mut stream = Stream::new(&args.policies, args.reorder);
     let tallies = stream.read(&args.files, parser, sources)?;
     let finished = stream.finish();
-    let outcomes: Vec<_> = args.policies.iter().copied().zip(finished.outcomes).collect();
+    let names = args.policies.iter().map(Policy::to_string);
+    let outcomes: Vec<_> = names.zip(finished.outcomes).collect();
     let span = finished.span.unwrap_or_default();
     let late = Some(finished.late_lines);
     let report = Report::new(&tallies, span, late, &outcomes, &finished.keys);
@@ -126,12 +142,12 @@ fn name_bad_lines(files: &[String], tallies: &[Tally]) {
     }
 }
 
-fn print(report: &Report, json: bool) -> io::Result<()> {
+/// As JSON if there is some, else as text.
+fn print(report: &impl Display, json: Option<serde_json::Result<String>>) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    if json {
-        writeln!(out, "{}", report.to_json()?)?;
-    } else {
-        write!(out, "{report}")?;
+    match json {
+        Some(json) => writeln!(out, "{}", json?)?,
+        None => write!(out, "{report}")?,
     }
     out.flush()
 }

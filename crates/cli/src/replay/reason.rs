@@ -45,8 +45,8 @@ impl Reason {
     #[cold]
     pub(super) fn not_in_logs(key: &str) -> Self {
         Self(format!(
-            "{} is not in Common or Combined lines, which have ip, user, path, referer and \
-             user-agent; other keys name a field of JSON lines",
+            "{} is not in Common or Combined lines, which have ip, user, method, path, \
+             referer and user-agent; other keys name a field of JSON lines",
             quoted(key.as_bytes())
         ))
     }

@@ -10,7 +10,8 @@ const AFTER_HELP: &str = "\
 Examples:
   tollgate simulate --pattern boundary --policy \"fixed-window 10/s\" --policy \"sliding-window 10/s\"
   tollgate simulate --pattern poisson --rate 20/s --for 60s --policy \"10/s burst 5\" --svg out.svg
-  tollgate simulate --times times.csv --policy 10/m --csv decisions.csv";
+  tollgate simulate --times times.csv --policy 10/m --csv decisions.csv
+  tollgate simulate --pattern on-off --policy \"gcra 10/s burst 5\" --live";
 
 /// Decide made-up traffic and show side by side what policies would do to it
 ///
@@ -60,6 +61,10 @@ pub(crate) struct Args {
     /// With poisson: another number makes other traffic
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
+
+    /// Also show the decisions as they happen, in ten seconds; where there is no terminal, the table alone
+    #[arg(long)]
+    pub(super) live: bool,
 
     /// Also write every decision as a line of this file
     #[arg(long, value_name = "FILE")]

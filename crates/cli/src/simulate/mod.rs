@@ -1,7 +1,7 @@
 //! `tollgate simulate`: what policies do to traffic that is made up.
 //!
 //! ```text
-//! pattern or file of times -> lane for each policy -> table, CSV, SVG
+//! pattern or file of times -> lane for each policy -> table, CSV, SVG, a live view
 //! ```
 //!
 //! All requests are of one client. The arithmetic is the library's own, at times that start at zero.
@@ -9,19 +9,23 @@
 mod args;
 mod error;
 mod lane;
+mod live;
 mod pattern;
 mod picture;
 mod table;
 mod times;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::thread;
+use std::time::Duration;
 
 pub(crate) use args::Args;
 pub(crate) use error::TrafficError;
 
 use crate::failure::Failure;
 use crate::output;
+use indicatif::ProgressDrawTarget;
 use lane::{Answer, Lane};
 
 /// More requests than this make no clearer picture, and all of them are kept.
@@ -60,6 +64,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         lanes.push(lane?);
     }
     csv.map(Csv::finish).transpose()?;
+    // A pipe or a file gets the table alone.
+    if args.live && io::stdout().is_terminal() {
+        let target = ProgressDrawTarget::stdout_with_hz(live::RATE);
+        let pause = Duration::from_secs(1) / u32::from(live::RATE);
+        live::play(&traffic, &lanes, target, || thread::sleep(pause));
+        writeln!(io::stdout()).map_err(Failure::Output)?;
+    }
     let mut out = io::stdout().lock();
     let table = table::Report { traffic: &traffic, lanes: &lanes };
     write!(out, "{table}").and_then(|()| out.flush()).map_err(Failure::Output)?;

@@ -29,7 +29,10 @@ impl Scratch {
 
     /// Writes a file. Commands run inside the directory, so its name is its path.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
-        fs::write(self.0.join(name), content).expect("a file below target");
+        let path = self.0.join(name);
+        let directory = path.parent().expect("a file is in a directory");
+        fs::create_dir_all(directory).expect("a directory below target");
+        fs::write(path, content).expect("a file below target");
         self
     }
 

@@ -6,35 +6,62 @@
 //!
 //! Only what was asked for is looked at: with the address as the key, nothing behind the time.
 
+use std::borrow::Cow;
+
 use memchr::memchr;
 
 use super::time::Clock;
-use super::{Key, Reason};
+use super::{Key, Reason, Wanted, wanted};
 
-/// The time and the key of a line.
+/// The time of a line, and what is wanted of it.
 pub(super) fn read<'l>(
     line: &'l [u8],
-    key: &Key,
+    wanted: &Wanted,
     clock: &mut Clock,
-) -> Result<(u64, &'l [u8]), Reason> {
+) -> Result<(u64, Cow<'l, [u8]>), Reason> {
     let open = memchr(b'[', line).filter(|&open| open > 0).ok_or_else(Reason::not_a_log_line)?;
     let (before, rest) = (&line[..open], &line[open + 1..]);
     let close = memchr(b']', rest).ok_or_else(Reason::not_a_log_line)?;
     let (time, after) = (&rest[..close], &rest[close + 1..]);
-    let found = match key {
+    let found = match wanted {
+        Wanted::One(key) => Cow::Borrowed(part(before, after, key)?),
+        Wanted::Row(keys) => {
+            let mut row = Vec::new();
+            for key in keys {
+                wanted::push(&mut row, part(before, after, key)?);
+            }
+            Cow::Owned(row)
+        }
+    };
+    Ok((clock.read(time)?, found))
+}
+
+/// What a key names, of what stands before and after the time.
+fn part<'l>(before: &'l [u8], after: &'l [u8], key: &Key) -> Result<&'l [u8], Reason> {
+    Ok(match key {
         Key::Ip => before.split(|&b| b == b' ').next().unwrap_or_default(),
         Key::User => user(before),
+        Key::Method => method(after),
         Key::Path => path(after),
         Key::Referer => header(after, 0, key)?,
         Key::UserAgent => header(after, 1, key)?,
         Key::Field(name) => return Err(Reason::not_in_logs(name)),
-    };
-    Ok((clock.read(time)?, found))
+    })
 }
 
 /// The third field. It runs up to the time, since names may hold spaces.
 fn user(before: &[u8]) -> &[u8] {
     before.splitn(3, |&b| b == b' ').nth(2).unwrap_or_default().trim_ascii()
+}
+
+/// The first word of the request, if it has several.
+fn method(after: &[u8]) -> &[u8] {
+    let (request, _) = quoted(after).unwrap_or_default();
+    request
+        .split(|&b| b == b' ')
+        .next()
+        .filter(|word| word.len() < request.len())
+        .unwrap_or_default()
 }
 
 /// The second word of the request. A request without one (`-`, a broken handshake) has no path.
@@ -80,9 +107,9 @@ mod tests {
     );
 
     fn key(line: &str, key: &str) -> Result<String, String> {
-        let key: Key = key.parse().expect("every name is a key");
+        let key = Wanted::One(key.parse().expect("every name is a key"));
         read(line.as_bytes(), &key, &mut Clock::default())
-            .map(|(_, found)| String::from_utf8_lossy(found).into_owned())
+            .map(|(_, found)| String::from_utf8_lossy(&found).into_owned())
             .map_err(|reason| reason.to_string())
     }
 
@@ -90,6 +117,7 @@ mod tests {
     fn each_key_is_found_in_its_place() {
         assert_eq!(key(COMBINED, "ip").as_deref(), Ok("192.0.2.7"));
         assert_eq!(key(COMBINED, "user").as_deref(), Ok("a user"));
+        assert_eq!(key(COMBINED, "method").as_deref(), Ok("GET"));
         assert_eq!(key(COMBINED, "path").as_deref(), Ok("/a?b=1"));
         assert_eq!(key(COMBINED, "referer").as_deref(), Ok(r#"http://example.org/\"x\""#));
         assert_eq!(key(COMBINED, "user-agent").as_deref(), Ok(r"Agent [1] \\"));
@@ -99,6 +127,7 @@ mod tests {
     fn a_request_that_is_none_has_no_path_and_is_good() {
         let dash = r#"192.0.2.7 - - [17/May/2015:10:05:03 +0000] "-" 408 -"#;
         assert_eq!(key(dash, "path").as_deref(), Ok(""));
+        assert_eq!(key(dash, "method").as_deref(), Ok(""));
         assert_eq!(key(dash, "ip").as_deref(), Ok("192.0.2.7"));
         assert_eq!(key("192.0.2.7 - - [17/May/2015:10:05:03 +0000]", "path").as_deref(), Ok(""));
     }

@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use super::{Key, Reason, time};
+use super::{Key, Reason, Wanted, time, wanted};
 
 /// Where lines usually keep their time; the first one present counts.
 const TIME_FIELDS: [&str; 7] =
     ["time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"];
 
-/// The time and the key of a line.
+/// The time of a line, and what is wanted of it.
 pub(super) fn read(
     line: &[u8],
-    key: &Key,
+    wanted: &Wanted,
     time_field: Option<&str>,
 ) -> Result<(u64, Vec<u8>), Reason> {
     let object: Map<String, Value> =
@@ -20,15 +20,30 @@ pub(super) fn read(
         Some(name) => plain(&object, &[name])?,
         None => plain(&object, &TIME_FIELDS)?,
     };
-    let found = match key {
-        Key::Ip => plain(&object, &["ip", "remote_addr", "remote_ip", "client_ip"])?,
-        Key::User => plain(&object, &["user", "remote_user"])?,
-        Key::Path => plain(&object, &["path", "uri", "request_uri"])?,
-        Key::Referer => plain(&object, &["referer", "http_referer"])?,
-        Key::UserAgent => plain(&object, &["user-agent", "user_agent", "http_user_agent"])?,
-        Key::Field(name) => plain(&object, &[name])?,
+    let found = match wanted {
+        Wanted::One(key) => part(&object, key)?.into_bytes(),
+        Wanted::Row(keys) => {
+            let mut row = Vec::new();
+            for key in keys {
+                wanted::push(&mut row, part(&object, key)?.as_bytes());
+            }
+            row
+        }
     };
-    Ok((time::from_text(time.as_bytes())?, found.into_bytes()))
+    Ok((time::from_text(time.as_bytes())?, found))
+}
+
+/// What a key names.
+fn part(object: &Map<String, Value>, key: &Key) -> Result<String, Reason> {
+    match key {
+        Key::Ip => plain(object, &["ip", "remote_addr", "remote_ip", "client_ip"]),
+        Key::User => plain(object, &["user", "remote_user"]),
+        Key::Method => plain(object, &["method", "request_method"]),
+        Key::Path => plain(object, &["path", "uri", "request_uri"]),
+        Key::Referer => plain(object, &["referer", "http_referer"]),
+        Key::UserAgent => plain(object, &["user-agent", "user_agent", "http_user_agent"]),
+        Key::Field(name) => plain(object, &[name]),
+    }
 }
 
 /// The value of the first of these fields that is there, as text; null is an empty one.
@@ -59,7 +74,7 @@ mod tests {
     use super::*;
 
     fn line(line: &str, key: &str, time: Option<&str>) -> Result<(u64, String), String> {
-        let key: Key = key.parse().expect("every name is a key");
+        let key = Wanted::One(key.parse().expect("every name is a key"));
         read(line.as_bytes(), &key, time)
             .map(|(nanos, key)| (nanos, String::from_utf8(key).expect("JSON is text")))
             .map_err(|reason| reason.to_string())

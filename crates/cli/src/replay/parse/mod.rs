@@ -18,13 +18,14 @@ pub(crate) use time::{instant, nanos_of_text, wait};
 use super::event::Event;
 use super::key::Key;
 use super::reason::Reason;
+use super::wanted::{self, Wanted};
 use time::Clock;
 
 /// Says which part of a line matters.
 #[derive(Debug)]
 pub(crate) struct Parser {
     /// What the requesters are told apart by.
-    pub(crate) key: Key,
+    pub(crate) key: Wanted,
     /// Where JSON lines keep their time, if not in one of the usual places.
     pub(crate) time_field: Option<String>,
 }
@@ -50,7 +51,7 @@ struct Keys<'b> {
 impl<'b> Keys<'b> {
     /// The number of a key as a line spells it. Two spellings of one key may get two numbers here;
     /// they carry the same text and become one key where blocks are put together.
-    fn number(&mut self, found: Cow<'b, [u8]>, key: &Key) -> Result<u32, Reason> {
+    fn number(&mut self, found: Cow<'b, [u8]>, key: &Wanted) -> Result<u32, Reason> {
         if let Some(&number) = self.numbers.get(&found) {
             return Ok(number);
         }
@@ -107,8 +108,7 @@ impl Parser {
             let (nanos, key) = json::read(line, &self.key, self.time_field.as_deref())?;
             (nanos, Cow::Owned(key))
         } else {
-            let (nanos, key) = clf::read(line, &self.key, clock)?;
-            (nanos, Cow::Borrowed(key))
+            clf::read(line, &self.key, clock)?
         };
         Ok(Event::new(nanos, keys.number(key, &self.key)?))
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn block(text: &str) -> Parsed<'_> {
-        Parser { key: Key::Ip, time_field: None }.block(text.as_bytes())
+        Parser { key: Wanted::One(Key::Ip), time_field: None }.block(text.as_bytes())
     }
 
     #[test]

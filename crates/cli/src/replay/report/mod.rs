@@ -8,7 +8,6 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use serde::Serialize;
-use tollgate::Policy;
 
 use super::decide::Outcome;
 use super::gather::Keys;
@@ -16,6 +15,7 @@ use super::parse::{Tally, instant};
 use super::suggest::Suggestion;
 use super::timeline::Timeline;
 use super::waits::Waits;
+use crate::tables::grouped;
 
 /// The whole report. Its fields are those of `--json`, in their order.
 #[derive(Debug, Serialize)]
@@ -31,16 +31,50 @@ pub(crate) struct Report {
     first: String,
     /// The time of the newest request.
     last: String,
-    policies: Vec<PolicyReport>,
+    /// Only of rules.
+    #[serde(flatten)]
+    about: Option<RulesAbout>,
+    #[serde(flatten)]
+    rows: Rows,
     /// Only if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     suggestion: Option<Suggestion>,
 }
 
-/// What one policy did.
+/// What is reported about.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Rows {
+    Policies(Vec<PolicyReport>),
+    Rules(Vec<PolicyReport>),
+}
+
+/// What is said of rules as a whole.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RulesAbout {
+    /// Whose rules were asked.
+    pub(crate) domain: String,
+    /// Lines that make no descriptor.
+    pub(crate) unasked: u64,
+    /// Requests of whose descriptors no rule says anything.
+    pub(crate) unmatched: u64,
+    /// Requests of clients that found a table full.
+    pub(crate) crowded_out: u64,
+}
+
+/// What a row is called.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Name {
+    Policy(String),
+    Rule(String),
+}
+
+/// What one policy did, or one rule.
 #[derive(Debug, Serialize)]
 struct PolicyReport {
-    policy: String,
+    #[serde(flatten)]
+    name: Name,
     requests: u64,
     admitted: u64,
     refused: u64,
@@ -71,25 +105,60 @@ struct WorstKey {
 }
 
 impl Report {
-    /// Puts together what reading and deciding found.
+    /// Puts together what reading and deciding by policies found.
     pub(crate) fn new(
         tallies: &[Tally],
         span: (u64, u64),
         late_lines: Option<u64>,
-        policies: &[(Policy, Outcome)],
+        policies: &[(String, Outcome)],
         keys: &Keys,
     ) -> Self {
+        let row = |(policy, outcome): &(String, Outcome)| {
+            PolicyReport::new(Name::Policy(policy.clone()), outcome, keys)
+        };
+        let rows = Rows::Policies(policies.iter().map(row).collect());
+        Self { late_lines, ..Self::of_rows(tallies, span, rows) }
+    }
+
+    /// The same of rules.
+    pub(crate) fn of_rules(
+        tallies: &[Tally],
+        span: (u64, u64),
+        about: RulesAbout,
+        rules: &[(String, Outcome)],
+        keys: &Keys,
+    ) -> Self {
+        let row = |(rule, outcome): &(String, Outcome)| {
+            PolicyReport::new(Name::Rule(rule.clone()), outcome, keys)
+        };
+        let rows = Rows::Rules(rules.iter().map(row).collect());
+        Self { about: Some(about), ..Self::of_rows(tallies, span, rows) }
+    }
+
+    fn of_rows(tallies: &[Tally], span: (u64, u64), rows: Rows) -> Self {
         Self {
             lines: tallies.iter().map(Tally::counted).sum(),
             bad_lines: tallies.iter().map(|tally| tally.bad).sum(),
-            late_lines,
+            late_lines: None,
             first: instant(span.0),
             last: instant(span.1),
-            policies: policies
-                .iter()
-                .map(|(policy, outcome)| PolicyReport::new(*policy, outcome, keys))
-                .collect(),
+            about: None,
+            rows,
             suggestion: None,
+        }
+    }
+
+    fn rows(&self) -> &[PolicyReport] {
+        match &self.rows {
+            Rows::Policies(rows) | Rows::Rules(rows) => rows,
+        }
+    }
+
+    /// What the rows are.
+    fn noun(&self) -> &'static str {
+        match self.rows {
+            Rows::Policies(_) => "policy",
+            Rows::Rules(_) => "rule",
         }
     }
 
@@ -115,14 +184,14 @@ impl Report {
 }
 
 impl PolicyReport {
-    fn new(policy: Policy, outcome: &Outcome, keys: &Keys) -> Self {
+    fn new(name: Name, outcome: &Outcome, keys: &Keys) -> Self {
         let worst = outcome.worst.iter().map(|worst| {
             let raw = keys[worst.key].clone();
             let key = String::from_utf8_lossy(&raw).into_owned();
             WorstKey { key, requests: worst.requests, refused: worst.refused, raw }
         });
         Self {
-            policy: policy.to_string(),
+            name,
             requests: outcome.admitted + outcome.refused,
             admitted: outcome.admitted,
             refused: outcome.refused,
@@ -135,6 +204,31 @@ impl PolicyReport {
             timeline: outcome.timeline.clone(),
             waits: outcome.waits,
         }
+    }
+
+    fn name(&self) -> &str {
+        match &self.name {
+            Name::Policy(name) | Name::Rule(name) => name,
+        }
+    }
+}
+
+impl RulesAbout {
+    /// What the log had to do with the rules, in words.
+    fn in_words(&self) -> String {
+        let mut words = format!(
+            "domain {}: {} requests that no rule speaks of, {} lines without a descriptor",
+            self.domain.escape_debug(),
+            grouped(self.unmatched),
+            grouped(self.unasked)
+        );
+        if self.crowded_out > 0 {
+            words += &format!(
+                ", {} requests of clients that found a table full (see --capacity)",
+                grouped(self.crowded_out)
+            );
+        }
+        words
     }
 }
 

@@ -40,7 +40,7 @@ td.bar span { display: block; height: .7rem; background: var(--refused); print-c
 /// The whole page.
 pub(super) fn page(report: &Report) -> io::Result<String> {
     let pictures: Vec<_> =
-        report.policies.iter().map(pictures::timeline).collect::<io::Result<_>>()?;
+        report.rows().iter().map(pictures::timeline).collect::<io::Result<_>>()?;
     let cumulative = pictures::cumulative(report)?;
     let markup = html! {
         (DOCTYPE)
@@ -59,7 +59,7 @@ pub(super) fn page(report: &Report) -> io::Result<String> {
                     (side_by_side(report))
                     figure { (PreEscaped(cumulative)) }
                 }
-                @for (policy, picture) in report.policies.iter().zip(&pictures) {
+                @for (policy, picture) in report.rows().iter().zip(&pictures) {
                     (of_policy(policy, picture))
                 }
                 @if let Some(suggestion) = &report.suggestion { (suggested(suggestion)) }
@@ -76,6 +76,7 @@ fn about(report: &Report) -> Markup {
             (grouped(report.lines)) " lines, " (grouped(report.bad_lines)) " bad"
             @if let Some(late) = report.late_lines { ", " (grouped(late)) " late" }
             ", " (report.first) " to " (report.last)
+            @if let Some(about) = &report.about { br; (about.in_words()) }
         }
     }
 }
@@ -84,13 +85,13 @@ fn side_by_side(report: &Report) -> Markup {
     html! {
         div.wide { table.names {
             thead { tr {
-                th { "policy" } th { "requests" } th { "admitted" } th { "refused" } th { "share refused" }
+                th { (report.noun()) } th { "requests" } th { "admitted" } th { "refused" } th { "share refused" }
                 th { "keys" } th { "keys refused" } th { "longest wait" } th { "peak admitted/s" }
             } }
             tbody {
-                @for policy in &report.policies {
+                @for policy in report.rows() {
                     tr {
-                        td { (policy.policy) }
+                        td { (policy.name()) }
                         td { (grouped(policy.requests)) }
                         td { (grouped(policy.admitted)) }
                         td { (grouped(policy.refused)) }
@@ -109,7 +110,7 @@ fn side_by_side(report: &Report) -> Markup {
 fn of_policy(policy: &PolicyReport, picture: &str) -> Markup {
     html! {
         section {
-            h2 { (policy.policy) }
+            h2 { (policy.name()) }
             figure { (PreEscaped(picture)) }
             @if policy.worst.is_empty() {
                 p { "Nothing refused." }

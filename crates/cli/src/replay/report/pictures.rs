@@ -32,14 +32,14 @@ const NUMBERS_WIDTH: i32 = 130;
 /// Everything in one picture that is a file of its own.
 pub(super) fn whole(report: &Report) -> io::Result<String> {
     let height = |policy: &PolicyReport| HEADING_HEIGHT + TIMELINE_HEIGHT + bars_height(policy);
-    let all = cumulative_height(report) + report.policies.iter().map(height).sum::<u32>();
+    let all = cumulative_height(report) + report.rows().iter().map(height).sum::<u32>();
     let drawn = plot::svg(&title(report), (WIDTH, all), |canvas| {
         let (top, mut rest) = canvas.split_vertically(cumulative_height(report));
         draw_cumulative(report, &top)?;
-        for policy in &report.policies {
+        for policy in report.rows() {
             let (panel, below) = rest.split_vertically(height(policy));
             let (heading, body) = panel.split_vertically(HEADING_HEIGHT);
-            let name = text::shortened(policy.policy.as_bytes(), plot::NAME_CHARS);
+            let name = text::shortened(policy.name().as_bytes(), plot::NAME_CHARS);
             plot::text(&heading, &name, (16, 20), plot::HEADING)?;
             let (timeline, bars) = body.split_vertically(TIMELINE_HEIGHT);
             draw_timeline(policy, &timeline)?;
@@ -61,7 +61,7 @@ pub(super) fn cumulative(report: &Report) -> io::Result<String> {
 pub(super) fn timeline(policy: &PolicyReport) -> io::Result<String> {
     let title = format!(
         "{}: {} requests admitted and {} refused over time",
-        policy.policy,
+        policy.name(),
         grouped(policy.admitted),
         grouped(policy.refused)
     );
@@ -73,17 +73,17 @@ fn title(report: &Report) -> String {
 }
 
 fn cumulative_height(report: &Report) -> u32 {
-    let names = u32::try_from(report.policies.len()).unwrap_or(u32::MAX).saturating_add(4);
+    let names = u32::try_from(report.rows().len()).unwrap_or(u32::MAX).saturating_add(4);
     CUMULATIVE_HEIGHT.max(names.saturating_mul(ROW_HEIGHT.unsigned_abs()))
 }
 
 fn draw_cumulative(report: &Report, canvas: &Canvas<'_>) -> Drawn {
-    let Some(first) = report.policies.first() else { return Ok(()) };
+    let Some(first) = report.rows().first() else { return Ok(()) };
     plot::text(canvas, "refused requests, added up", (16, 20), plot::HEADING)?;
     let (_, body) = canvas.split_vertically(36);
     let (plot_area, names) = body.split_horizontally(WIDTH.cast_signed() - NAMES_WIDTH);
     let time = TimeAxis::new(first.timeline.span_ns(), Names::Clock);
-    let most = report.policies.iter().map(|policy| policy.refused).max().unwrap_or(0);
+    let most = report.rows().iter().map(|policy| policy.refused).max().unwrap_or(0);
     let mut chart = ChartBuilder::on(&plot_area)
         .margin_right(plot::RIGHT)
         .x_label_area_size(32)
@@ -98,10 +98,10 @@ fn draw_cumulative(report: &Report, canvas: &Canvas<'_>) -> Drawn {
         .axis_style(plot::AXIS)
         .label_style(label)
         .draw()?;
-    for (n, policy) in report.policies.iter().enumerate() {
+    for (n, policy) in report.rows().iter().enumerate() {
         let colour = plot::LINES[n % plot::LINES.len()];
         chart.draw_series(LineSeries::new(added_up(policy), colour.stroke_width(2)))?;
-        let name = text::shortened(policy.policy.as_bytes(), plot::NAME_CHARS);
+        let name = text::shortened(policy.name().as_bytes(), plot::NAME_CHARS);
         let row = 10 + ROW_HEIGHT * i32::try_from(n).unwrap_or(i32::MAX / ROW_HEIGHT - 1);
         let entry = format!("{name}: {}", grouped(policy.refused));
         plot::legend(&names, &[(colour, &entry, 0)], row)?;

@@ -15,9 +15,13 @@ pub(super) fn write(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     if let Some(late) = report.late_lines {
         write!(f, ", {} late", grouped(late))?;
     }
-    writeln!(f, ", {} to {}\n", report.first, report.last)?;
+    writeln!(f, ", {} to {}", report.first, report.last)?;
+    if let Some(about) = &report.about {
+        writeln!(f, "{}", about.in_words())?;
+    }
+    writeln!(f)?;
     let mut table = aligned(&[
-        "policy",
+        report.noun(),
         "requests",
         "admitted",
         "refused",
@@ -27,9 +31,9 @@ pub(super) fn write(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         "longest wait",
         "peak admitted/s",
     ]);
-    for policy in &report.policies {
+    for policy in report.rows() {
         table.add_row([
-            policy.policy.clone(),
+            policy.name().to_owned(),
             grouped(policy.requests),
             grouped(policy.admitted),
             grouped(policy.refused),
@@ -40,12 +44,12 @@ pub(super) fn write(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             grouped(policy.peak_admitted_per_second),
         ]);
     }
-    if !report.policies.is_empty() {
+    if !report.rows().is_empty() {
         write_table(&table, f)?;
     }
-    report.policies.iter().try_for_each(|policy| write_worst(policy, f))?;
+    report.rows().iter().try_for_each(|policy| write_worst(policy, f))?;
     match &report.suggestion {
-        Some(suggestion) if report.policies.is_empty() => write!(f, "{suggestion}"),
+        Some(suggestion) if report.rows().is_empty() => write!(f, "{suggestion}"),
         Some(suggestion) => write!(f, "\n{suggestion}"),
         None => Ok(()),
     }
@@ -53,9 +57,9 @@ pub(super) fn write(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result 
 
 fn write_worst(policy: &PolicyReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if policy.worst.is_empty() {
-        return writeln!(f, "\n{}: nothing refused", policy.policy);
+        return writeln!(f, "\n{}: nothing refused", policy.name());
     }
-    writeln!(f, "\nmost refused by {}\n", policy.policy)?;
+    writeln!(f, "\nmost refused by {}\n", policy.name())?;
     let mut table = aligned(&["key", "requests", "refused", "share refused"]);
     for worst in &policy.worst {
         table.add_row([

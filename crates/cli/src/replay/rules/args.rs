@@ -1,0 +1,69 @@
+//! The arguments of `replay` that are about rules.
+
+use std::path::PathBuf;
+
+use tollgate_rules::Settings;
+
+use super::mapping::Mapping;
+
+/// Said once more for each option below: that `--rules` is required counts for nothing beside what excludes it.
+const NOT_RULES: [&str; 2] = ["policies", "suggest"];
+
+/// Rules in place of policies.
+#[derive(clap::Args)]
+pub(crate) struct RuleArgs {
+    /// Try the rules of this directory, or file, as `tollgate serve` would decide by them
+    #[arg(long, group = "limits", requires = "descriptors", value_name = "DIR")]
+    #[arg(conflicts_with_all = ["key", "suggest", "stream"])]
+    pub(crate) rules: Option<PathBuf>,
+
+    /// With --rules: compare with the rules of this directory, or file; exit code 1 if anything changes
+    #[arg(long, requires = "rules", value_name = "NEW")]
+    #[arg(conflicts_with_all = NOT_RULES, conflicts_with_all = ["html", "svg"])]
+    pub(crate) diff: Option<PathBuf>,
+
+    /// With --rules: what a line asks about, such as "remote_address={ip}"; repeat for several at once
+    ///
+    /// Entries are key=value, parted by commas, as in "user={user}, path={path}". In a value {ip},
+    /// {user}, {method}, {path}, {referer}, {user-agent} or {a field of JSON lines} stands for what the
+    /// line has there; a comma or a brace that is meant as such is written twice. A descriptor of which
+    /// a field is empty (`-`) is left out, as Envoy leaves it out.
+    #[arg(long = "descriptor", requires = "rules", value_name = "ENTRIES")]
+    #[arg(conflicts_with_all = NOT_RULES)]
+    pub(crate) descriptors: Vec<Mapping>,
+
+    /// With --rules: whose rules apply [default: the only domain that there is]
+    #[arg(long, requires = "rules", value_name = "NAME")]
+    #[arg(conflicts_with_all = NOT_RULES)]
+    pub(crate) domain: Option<String>,
+
+    /// With --rules: decide each descriptor on its own, as envoyproxy/ratelimit does
+    #[arg(long, requires = "rules")]
+    #[arg(conflicts_with_all = NOT_RULES)]
+    pub(crate) compat: bool,
+
+    /// With --rules: allow several files to hold parts of one domain
+    #[arg(long, requires = "rules")]
+    #[arg(conflicts_with_all = NOT_RULES)]
+    pub(crate) merge_domains: bool,
+
+    /// With --rules: clients at a time that a rule is built for where its file does not say
+    #[arg(long, requires = "rules", value_name = "CLIENTS", default_value_t = 65_536)]
+    #[arg(conflicts_with_all = NOT_RULES)]
+    pub(crate) capacity: usize,
+}
+
+impl RuleArgs {
+    /// What holds for all rules. A line may be as long as it is; its descriptors, too.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            compat: self.compat,
+            merge_domains: self.merge_domains,
+            default_capacity: self.capacity,
+            override_capacity: 0,
+            most_descriptors: usize::MAX,
+            most_key_bytes: usize::MAX,
+            ..Settings::default()
+        }
+    }
+}

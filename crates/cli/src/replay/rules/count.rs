@@ -1,0 +1,73 @@
+//! What one rule, or all rules together, said to the requests of a log.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::replay::decide::{Outcome, Worst};
+use crate::replay::gather::Keys;
+use crate::replay::seconds::Peak;
+use crate::replay::timeline::Timeline;
+use crate::replay::waits::Waits;
+
+/// Counts by name of what asked.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    accounts: HashMap<usize, Account, ahash::RandomState>,
+    longest_wait: Duration,
+    peak: Peak,
+    timeline: Timeline,
+    waits: Waits,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    requests: u64,
+    refused: u64,
+}
+
+/// What was said: go, or not, and when it would fit. What never fits has no wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Admitted,
+    Refused(Option<Duration>),
+}
+
+impl Count {
+    /// Counts one request. Requests come in the order of time.
+    pub(super) fn add(&mut self, name: usize, nanos: u64, said: Said) {
+        let account = self.accounts.entry(name).or_default();
+        account.requests += 1;
+        self.timeline.add(nanos, said == Said::Admitted);
+        match said {
+            Said::Admitted => self.peak.add(nanos),
+            Said::Refused(wait) => {
+                account.refused += 1;
+                if let Some(wait) = wait {
+                    self.longest_wait = self.longest_wait.max(wait);
+                    self.waits.add(wait);
+                }
+            }
+        }
+    }
+
+    /// Sums up.
+    pub(super) fn finish(self, names: &Keys) -> Outcome {
+        let mut outcome = Outcome {
+            keys: self.accounts.len() as u64,
+            longest_wait: self.longest_wait,
+            peak_admitted_per_second: self.peak.most(),
+            timeline: self.timeline,
+            waits: self.waits,
+            ..Outcome::default()
+        };
+        for (key, Account { requests, refused }) in self.accounts {
+            outcome.admitted += requests - refused;
+            outcome.refused += refused;
+            if refused > 0 {
+                outcome.keys_refused += 1;
+                outcome.consider(Worst { key, requests, refused }, names);
+            }
+        }
+        outcome
+    }
+}

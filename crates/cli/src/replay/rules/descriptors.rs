@@ -1,0 +1,110 @@
+//! The descriptors that the lines of a log make, each of them once.
+
+use indexmap::IndexSet;
+use tollgate_rules::{Descriptor, Entry};
+
+use super::Pair;
+use super::mapping::{Mapping, name};
+use crate::replay::gather::Keys;
+use crate::replay::key::Key;
+use crate::replay::wanted::{Wanted, parts};
+
+/// What `--descriptor` says, all of it.
+#[derive(Debug)]
+pub(super) struct Mappings<'m> {
+    mappings: &'m [Mapping],
+    /// The fields that they read, each once.
+    fields: Vec<Key>,
+}
+
+impl<'m> Mappings<'m> {
+    pub(super) fn new(mappings: &'m [Mapping]) -> Self {
+        let mut fields: Vec<Key> = Vec::new();
+        for field in mappings.iter().flat_map(Mapping::fields) {
+            if !fields.contains(field) {
+                fields.push(field.clone());
+            }
+        }
+        Self { mappings, fields }
+    }
+
+    /// What is to be read of a line.
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted::Row(self.fields.clone())
+    }
+
+    /// The descriptors of a line with these values.
+    fn of_row(&self, row: &[u8]) -> impl Iterator<Item = Vec<Pair>> {
+        // Rules are text: what is none is replaced, as it would be on its way to a service.
+        let values: Vec<_> = parts(row).map(String::from_utf8_lossy).collect();
+        self.mappings.iter().filter_map(move |mapping| {
+            mapping.descriptor(|key| {
+                let place = self.fields.iter().position(|field| field == key);
+                place.and_then(|place| values.get(place)).map_or("-", |value| value.as_ref())
+            })
+        })
+    }
+}
+
+/// Every descriptor of a log, and which of them each of its rows makes.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    /// What descriptors are called, by their numbers, and behind them what requests of several are.
+    pub(super) names: Keys,
+    pairs: IndexSet<Vec<Pair>, ahash::RandomState>,
+    rows: Vec<RowText>,
+}
+
+/// What a row makes.
+#[derive(Debug)]
+struct RowText {
+    name: usize,
+    descriptors: Vec<usize>,
+}
+
+impl Descriptors {
+    pub(super) fn new(mappings: &Mappings<'_>, rows: &Keys) -> Self {
+        let mut pairs = IndexSet::<Vec<Pair>, ahash::RandomState>::default();
+        let mut number = |made: Vec<Pair>| pairs.insert_full(made).0;
+        let rows: Vec<Vec<usize>> =
+            rows.iter().map(|row| mappings.of_row(row).map(&mut number).collect()).collect();
+        // Different descriptors have different names, so both have the same numbers.
+        let mut names: Keys = pairs.iter().map(|pairs| name(pairs).into_bytes().into()).collect();
+        let text = |descriptors: Vec<usize>| {
+            let of = |n: &usize| String::from_utf8_lossy(&names[*n]).into_owned();
+            let all = descriptors.iter().map(of).collect::<Vec<_>>().join("; ");
+            let name = names.insert_full(all.into_bytes().into()).0;
+            RowText { name, descriptors }
+        };
+        let rows = rows.into_iter().map(text).collect();
+        Self { names, pairs, rows }
+    }
+
+    /// The entries as rules read them, by the numbers of descriptors.
+    pub(super) fn entries(&self) -> Vec<Vec<Entry<'_>>> {
+        fn entry((key, value): &Pair) -> Entry<'_> {
+            (key, value)
+        }
+        self.pairs.iter().map(|pairs| pairs.iter().map(entry).collect()).collect()
+    }
+
+    /// What each row asks, given those entries.
+    pub(super) fn requests<'e>(&self, entries: &'e [Vec<Entry<'e>>]) -> Vec<Row<'e>> {
+        let row = |row: &RowText| Row {
+            name: row.name,
+            numbers: row.descriptors.clone(),
+            descriptors: row.descriptors.iter().map(|n| Descriptor::new(&entries[*n])).collect(),
+        };
+        self.rows.iter().map(row).collect()
+    }
+}
+
+/// What the lines of a row ask.
+#[derive(Debug)]
+pub(super) struct Row<'e> {
+    /// The number of its name.
+    pub(super) name: usize,
+    /// The numbers of its descriptors, in the order of the mappings.
+    pub(super) numbers: Vec<usize>,
+    pub(super) descriptors: Vec<Descriptor<'e>>,
+}

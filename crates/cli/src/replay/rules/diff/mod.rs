@@ -1,0 +1,294 @@
+//! `--diff`: the same requests under two sets of rules, and what is answered otherwise.
+
+mod table;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Serialize;
+use tollgate_rules::{Answer, Code, Rule};
+
+use super::descriptors::Row;
+use super::engine::Engine;
+use crate::replay::gather::Keys;
+use crate::replay::parse::{Tally, instant};
+
+/// How many of the most changed keys, and of the first changed requests, are named.
+const NAMED: usize = 10;
+
+/// What two sets of rules said. Its fields are those of `--json`, in their order. Old comes before new.
+#[derive(Debug, Serialize)]
+pub(crate) struct Diff {
+    lines: u64,
+    bad_lines: u64,
+    first: String,
+    last: String,
+    domain: String,
+    old: Side,
+    new: Side,
+    newly_refused: Moved,
+    newly_admitted: Moved,
+    /// Those whose limits or whose answers differ.
+    rules: Vec<RuleChange>,
+    /// The most changed ones: descriptors that are denied under one set and not under the other.
+    keys: Vec<KeyChange>,
+    /// The first ones.
+    requests: Vec<RequestChange>,
+    #[serde(skip)]
+    counting: Counting,
+}
+
+/// What one set of rules did to all requests.
+#[derive(Debug, Default, Serialize)]
+struct Side {
+    requests: u64,
+    admitted: u64,
+    refused: u64,
+}
+
+/// Requests that are answered otherwise, and how many descriptors they were denied for.
+#[derive(Debug, Default, Serialize)]
+struct Moved {
+    requests: u64,
+    keys: u64,
+}
+
+/// A rule, by its place in the files.
+#[derive(Debug, Serialize)]
+struct RuleChange {
+    rule: String,
+    /// What it is enforced by; none if it is not there.
+    old: Option<String>,
+    new: Option<String>,
+    refused_by_old: u64,
+    refused_by_new: u64,
+    newly_refused: u64,
+    newly_admitted: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct KeyChange {
+    key: String,
+    newly_refused: u64,
+    newly_admitted: u64,
+    /// As it was read, for the table.
+    #[serde(skip)]
+    raw: Box<[u8]>,
+}
+
+#[derive(Debug, Serialize)]
+struct RequestChange {
+    time: String,
+    key: String,
+    is: Change,
+    #[serde(skip)]
+    raw: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Change {
+    NewlyRefused,
+    NewlyAdmitted,
+}
+
+/// What is known while requests are decided.
+#[derive(Debug, Default)]
+struct Counting {
+    /// Of each set, the place among the changes of each of its rules.
+    places: [Vec<Option<usize>>; 2],
+    /// Newly refused and newly admitted, by the number of a name.
+    keys: HashMap<usize, [u64; 2], ahash::RandomState>,
+    first: Vec<(u64, usize, Change)>,
+}
+
+impl Diff {
+    /// Nothing decided yet.
+    pub(super) fn new(
+        domain: &str,
+        engines: &[Engine; 2],
+        tallies: &[Tally],
+        span: (u64, u64),
+    ) -> Self {
+        let mut rules = Vec::new();
+        let places = [0, 1].map(|side| place_all(&mut rules, domain, engines, side));
+        Self {
+            lines: tallies.iter().map(Tally::counted).sum(),
+            bad_lines: tallies.iter().map(|tally| tally.bad).sum(),
+            first: instant(span.0),
+            last: instant(span.1),
+            domain: domain.to_owned(),
+            old: Side::default(),
+            new: Side::default(),
+            newly_refused: Moved::default(),
+            newly_admitted: Moved::default(),
+            rules,
+            keys: Vec::new(),
+            requests: Vec::new(),
+            counting: Counting { places, ..Counting::default() },
+        }
+    }
+
+    /// Takes in what the old rules and the new ones said to one request.
+    pub(super) fn add(&mut self, row: &Row<'_>, nanos: u64, answers: &[Answer; 2]) {
+        let [old, new] = answers;
+        self.old.add(old);
+        self.new.add(new);
+        self.add_rules(answers);
+        let (change, denial) = match (old.is_allowed(), new.is_allowed()) {
+            (true, false) => (Change::NewlyRefused, new),
+            (false, true) => (Change::NewlyAdmitted, old),
+            _ => return,
+        };
+        let moved = match change {
+            Change::NewlyRefused => &mut self.newly_refused,
+            Change::NewlyAdmitted => &mut self.newly_admitted,
+        };
+        moved.requests += 1;
+        for key in denied(row, denial) {
+            let counts = self.counting.keys.entry(key).or_default();
+            let count = &mut counts[usize::from(change == Change::NewlyAdmitted)];
+            moved.keys += u64::from(*count == 0);
+            *count += 1;
+        }
+        if self.counting.first.len() < NAMED {
+            self.counting.first.push((nanos, row.name, change));
+        }
+    }
+
+    fn add_rules(&mut self, answers: &[Answer; 2]) {
+        let places = &self.counting.places;
+        let over = [0, 1].map(|side: usize| {
+            let answer = &answers[side];
+            let statuses = answer.statuses().iter().enumerate();
+            let over = statuses.filter(|(_, status)| status.is_over);
+            let rule = |(n, _)| places[side].get(answer.rule_index(n)?).copied().flatten();
+            over.filter_map(rule).collect::<Vec<usize>>()
+        });
+        for &rule in &over[0] {
+            self.rules[rule].refused_by_old += 1;
+            self.rules[rule].newly_admitted += u64::from(!over[1].contains(&rule));
+        }
+        for &rule in &over[1] {
+            self.rules[rule].refused_by_new += 1;
+            self.rules[rule].newly_refused += u64::from(!over[0].contains(&rule));
+        }
+    }
+
+    /// Sums up, given the texts of the names.
+    pub(super) fn finish(&mut self, names: &Keys) {
+        let text = |name: usize| String::from_utf8_lossy(&names[name]).into_owned();
+        self.rules.retain(|rule| {
+            rule.old != rule.new || rule.newly_refused > 0 || rule.newly_admitted > 0
+        });
+        let mut keys: Vec<_> = self.counting.keys.drain().collect();
+        // Most changed first, then by text: the numbers of names depend on which thread read what first.
+        keys.sort_unstable_by(|(a, in_a), (b, in_b)| {
+            let changes = |[refused, admitted]: &[u64; 2]| refused + admitted;
+            changes(in_b).cmp(&changes(in_a)).then_with(|| names[*a].cmp(&names[*b]))
+        });
+        let key = |(name, [newly_refused, newly_admitted]): (usize, [u64; 2])| KeyChange {
+            key: text(name),
+            newly_refused,
+            newly_admitted,
+            raw: names[name].clone(),
+        };
+        self.keys = keys.into_iter().take(NAMED).map(key).collect();
+        let request = |(nanos, name, is): (u64, usize, Change)| RequestChange {
+            time: instant(nanos),
+            key: text(name),
+            is,
+            raw: names[name].clone(),
+        };
+        self.requests = self.counting.first.drain(..).map(request).collect();
+    }
+
+    /// Whether any request is answered otherwise.
+    pub(super) fn is_different(&self) -> bool {
+        self.newly_refused.requests + self.newly_admitted.requests > 0
+    }
+
+    /// As one line of JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+}
+
+/// The names of the descriptors that were denied; of the whole request if none was by itself.
+fn denied(row: &Row<'_>, answer: &Answer) -> Vec<usize> {
+    let statuses = answer.statuses().iter().zip(&row.numbers);
+    let denied = statuses.filter(|(status, _)| status.code == Code::OverLimit);
+    let mut names: Vec<usize> = denied.map(|(_, name)| *name).collect();
+    if names.is_empty() {
+        names.push(row.name);
+    }
+    names
+}
+
+impl Side {
+    fn add(&mut self, answer: &Answer) {
+        self.requests += 1;
+        self.admitted += u64::from(answer.is_allowed());
+        self.refused += u64::from(!answer.is_allowed());
+    }
+}
+
+/// Puts the rules of one set among the changes, and says where. Rules at one place in the files are one.
+fn place_all(
+    rules: &mut Vec<RuleChange>,
+    domain: &str,
+    engines: &[Engine; 2],
+    side: usize,
+) -> Vec<Option<usize>> {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut place = |rule| -> Option<usize> {
+        let path = Rule::path(rule);
+        if rule.domain() != domain {
+            return None;
+        }
+        // Two rules may be called alike (`a_b`; `a` with the value `b`): then their order tells.
+        let before = seen.iter().filter(|other| **other == path).count();
+        seen.push(path);
+        let known = rules.iter().enumerate().filter(|(_, known)| known.rule == path);
+        // The old set finds none of its own among them.
+        let known = known.map(|(n, _)| n).nth(before).filter(|_| side == 1);
+        let place = known.unwrap_or_else(|| {
+            rules.push(RuleChange::new(path));
+            rules.len() - 1
+        });
+        let limit = Some(limit(rule));
+        match side {
+            0 => rules[place].old = limit,
+            _ => rules[place].new = limit,
+        }
+        Some(place)
+    };
+    engines[side].rules.rules().iter().map(&mut place).collect()
+}
+
+/// What a rule is enforced by, without its name.
+fn limit(rule: &Rule) -> String {
+    let whole = rule.to_string();
+    let name = format!("{}.{}: ", rule.domain().escape_debug(), rule.path().escape_debug());
+    whole.strip_prefix(&name).map_or(whole.clone(), str::to_owned)
+}
+
+impl RuleChange {
+    fn new(path: &str) -> Self {
+        Self {
+            rule: path.to_owned(),
+            old: None,
+            new: None,
+            refused_by_old: 0,
+            refused_by_new: 0,
+            newly_refused: 0,
+            newly_admitted: 0,
+        }
+    }
+}
+
+impl fmt::Display for Diff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        table::write(self, f)
+    }
+}

@@ -1,0 +1,69 @@
+//! The rules at work: read and compiled as `serve` does it, and asked at the times of a log.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tollgate::{ManualClock, Timestamp};
+use tollgate_rules::{
+    Answer, DecisionMaker, FileSource, Request, RuleCache, RuleSet, RuleSource, Settings,
+};
+
+use super::descriptors::Row;
+use crate::failure::Failure;
+
+/// One set of rules, with tables of its own.
+#[derive(Debug)]
+pub(super) struct Engine {
+    maker: DecisionMaker,
+    pub(super) rules: Arc<RuleSet>,
+}
+
+impl Engine {
+    /// The rules of a directory, or of one file.
+    pub(super) fn load(path: &Path, settings: &Settings) -> Result<Self, Failure> {
+        let texts = FileSource::new(path).read().map_err(|error| Failure::Rules(vec![error]))?;
+        if texts.is_empty() {
+            return Err(Failure::NoRules { path: path.display().to_string() });
+        }
+        // Every request brings its time along. It counts from 1970, as windows of a service do.
+        let cache = RuleCache::with_clock(settings.clone(), ManualClock::new());
+        let rules = cache.load(&texts).map_err(Failure::Rules)?;
+        let maker = DecisionMaker::new(Arc::new(cache));
+        let maker = maker.map_err(|error| Failure::Asking(error.to_string()))?;
+        Ok(Self { maker, rules })
+    }
+
+    /// Decides one request.
+    pub(super) fn decide(
+        &self,
+        domain: &str,
+        row: &Row<'_>,
+        nanos: u64,
+    ) -> Result<Answer, Failure> {
+        let request = Request::new(domain, &row.descriptors);
+        let answer = self.maker.check_at(&request, Timestamp::from_nanos(nanos));
+        answer.map_err(|error| Failure::Asking(error.to_string()))
+    }
+
+    /// Requests of clients that found a rule's table full: denied, or decided in its spill.
+    pub(super) fn crowded_out(&self) -> u64 {
+        let of = |stats: tollgate::Stats| stats.full.saturating_add(stats.spilled);
+        let rules = self.rules.rules().iter();
+        rules.flat_map(|rule| rule.table_stats()).map(of).fold(0, u64::saturating_add)
+    }
+}
+
+/// The domain that is asked about: the one that was named, or the only one.
+pub(super) fn domain(named: Option<&str>, engines: &[&Engine]) -> Result<String, Failure> {
+    let mut known: Vec<&str> = engines.iter().flat_map(|engine| engine.rules.domains()).collect();
+    known.sort_unstable();
+    known.dedup();
+    match (named, known.as_slice()) {
+        (Some(named), _) if known.contains(&named) => Ok(named.to_owned()),
+        (None, [only]) => Ok((*only).to_owned()),
+        _ => Err(Failure::Domain {
+            named: named.map(str::to_owned),
+            known: known.into_iter().map(str::to_owned).collect(),
+        }),
+    }
+}

@@ -1,0 +1,85 @@
+//! Reads whole logs and keeps the order of their lines.
+//!
+//! Rules share limits between requesters, so requests cannot be decided apart by key as those of a policy
+//! are: who comes first counts. Within one instant (logs often tell no more than the second) it is the
+//! order of the lines. Blocks are parsed in parallel all the same, and put together in their order.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::failure::Failure;
+use crate::replay::event::Event;
+use crate::replay::gather::{Keys, checked, number_all};
+use crate::replay::parse::{Parser, Tally};
+use crate::replay::source::{Block, Sources};
+
+/// The requests of all files.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// The rows of values that lines have, numbered in no order.
+    pub(super) rows: Keys,
+    /// In the order of time, and of the lines where times are the same.
+    pub(super) events: Vec<Event>,
+}
+
+impl Lines {
+    /// Reads the files to their ends, one after the other.
+    pub(super) fn read(
+        files: &[String],
+        parser: &Parser,
+        sources: &Sources,
+    ) -> Result<(Self, Vec<Tally>), Failure> {
+        let rows = Mutex::new(Keys::default());
+        let mut events = Vec::new();
+        let mut read = |file: &String| -> Result<Tally, Failure> {
+            let (of_file, tally) = read_file(file, parser, sources, &rows)?;
+            events.extend(of_file);
+            Ok(tally)
+        };
+        let tallies: Result<Vec<_>, _> = files.iter().map(&mut read).collect();
+        sources.finish();
+        let tallies = tallies?;
+        // Stable: what has one time keeps its order.
+        events.par_sort_by_key(|event| event.nanos());
+        let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((Self { rows, events }, tallies))
+    }
+
+    /// The times of the first and of the last request.
+    pub(super) fn span(&self) -> (u64, u64) {
+        let nanos = |event: Option<&Event>| event.map_or(0, |event| event.nanos());
+        (nanos(self.events.first()), nanos(self.events.last()))
+    }
+}
+
+fn read_file(
+    file: &str,
+    parser: &Parser,
+    sources: &Sources,
+    rows: &Mutex<Keys>,
+) -> Result<(Vec<Event>, Tally), Failure> {
+    let unreadable = |error| Failure::Unreadable { file: file.to_owned(), error };
+    let read_block = |block: io::Result<Block>| {
+        let block = block.map_err(unreadable)?;
+        let parsed = parser.block(block.bytes());
+        let numbers =
+            number_all(&mut rows.lock().unwrap_or_else(PoisonError::into_inner), &parsed)?;
+        let number = |event: &Event| event.with_key(numbers[event.key() as usize]);
+        let events: Vec<_> = parsed.events.iter().map(number).collect();
+        let (index, tally) = (block.index, parsed.tally);
+        sources.recycle(block);
+        Ok((index, events, tally))
+    };
+    let blocks = sources.open(file).map_err(unreadable)?;
+    let mut blocks: Vec<_> = blocks.par_bridge().map(read_block).collect::<Result<_, Failure>>()?;
+    blocks.sort_unstable_by_key(|(index, ..)| *index);
+    let mut whole = Tally::default();
+    let mut events = Vec::with_capacity(blocks.iter().map(|(_, events, _)| events.len()).sum());
+    for (_, of_block, tally) in blocks {
+        events.extend(of_block);
+        whole.append(tally);
+    }
+    Ok((events, checked(whole, file)?))
+}

@@ -1,0 +1,276 @@
+//! From the fields of a line to a descriptor: `remote_address={ip}, path={path}`.
+//!
+//! Entries are parted by commas. A value is text in which `{field}` stands for what a line has there; a
+//! comma or a brace that is meant as such is written twice. A line that has nothing in a field (`-`, null)
+//! makes no such descriptor, as Envoy makes none of a header that is missing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Pair;
+use crate::replay::key::Key;
+
+/// The most entries in a descriptor, as the rules have it.
+const ENTRIES_MOST: usize = 32;
+
+/// How one descriptor is made of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping(Vec<Entry>);
+
+/// One key and how its value is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    key: String,
+    value: Vec<Piece>,
+}
+
+/// A piece of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Field(Key),
+}
+
+impl Mapping {
+    /// The fields that it reads.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &Key> {
+        self.0.iter().flat_map(|entry| &entry.value).filter_map(|piece| match piece {
+            Piece::Field(key) => Some(key),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The descriptor of a line, whose fields `value` tells; none if one that is needed is empty.
+    pub(super) fn descriptor<'v>(&self, value: impl Fn(&Key) -> &'v str) -> Option<Vec<Pair>> {
+        let pair = |entry: &Entry| {
+            let mut text = String::new();
+            for piece in &entry.value {
+                text.push_str(match piece {
+                    Piece::Text(text) => text,
+                    Piece::Field(key) => Some(value(key)).filter(|value| *value != "-")?,
+                });
+            }
+            Some((entry.key.clone(), text))
+        };
+        self.0.iter().map(pair).collect()
+    }
+}
+
+/// A descriptor as text, in the form of its mapping: so that no two look alike.
+pub(super) fn name(pairs: &[Pair]) -> String {
+    let name = |(key, value): &Pair| format!("{key}={}", value.replace(',', ",,"));
+    pairs.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a text makes no descriptor. Places are counted in characters, from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MappingError {
+    /// A key without a value.
+    NoValue {
+        /// Which entry, from 1.
+        entry: usize,
+        /// What is there.
+        found: String,
+    },
+    /// A value without a key.
+    NoKey {
+        /// Which entry, from 1.
+        entry: usize,
+    },
+    /// A brace where none can be.
+    Brace {
+        at: usize,
+        brace: char,
+    },
+    /// Braces without a name in between.
+    NoField {
+        at: usize,
+    },
+    TooMany {
+        found: usize,
+    },
+}
+
+impl fmt::Display for MappingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoValue { entry, found } => write!(
+                f,
+                "entry {entry} (\"{}\") has no =; write entries as key=value, parted by commas, as in \
+                 remote_address={{ip}}, path={{path}}",
+                found.escape_debug()
+            ),
+            Self::NoKey { entry } => {
+                write!(
+                    f,
+                    "entry {entry} has no key in front of its =; write key=value, as in path={{path}}"
+                )
+            }
+            Self::Brace { at, brace } => write!(
+                f,
+                "'{brace}' at character {at} has no partner; a value has fields as in {{ip}}, a key has \
+                 none, and a brace that is meant as such is written twice"
+            ),
+            Self::NoField { at } => write!(
+                f,
+                "no field between the braces at character {at}; write ip, user, method, path, referer, \
+                 user-agent or a field of JSON lines"
+            ),
+            Self::TooMany { found } => {
+                write!(f, "{found} entries; a descriptor may have {ENTRIES_MOST}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MappingError {}
+
+/// What a text consists of. A doubled comma or brace is a character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    Comma,
+    /// A field, and where its brace is.
+    Field(usize, Key),
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
+    let mut tokens = Vec::new();
+    let mut chars = text.chars().zip(1..).peekable();
+    while let Some((c, at)) = chars.next() {
+        let is_doubled = chars.peek().is_some_and(|(next, _)| *next == c);
+        let token = match c {
+            ',' | '{' | '}' if is_doubled => {
+                chars.next();
+                Token::Char(c)
+            }
+            ',' => Token::Comma,
+            '{' => {
+                let inner = chars.by_ref().map(|(c, _)| c).take_while(|c| *c != '}');
+                let name: String = inner.collect();
+                // Whether there was a closing one, the place of the next character tells.
+                let length = name.chars().count();
+                if text.chars().nth(at + length) != Some('}') {
+                    return Err(MappingError::Brace { at, brace: c });
+                }
+                if name.trim().is_empty() {
+                    return Err(MappingError::NoField { at });
+                }
+                let Ok(key) = name.trim().parse::<Key>();
+                Token::Field(at, key)
+            }
+            '}' => return Err(MappingError::Brace { at, brace: c }),
+            _ => Token::Char(c),
+        };
+        tokens.push(token);
+    }
+    Ok(tokens)
+}
+
+fn entry(number: usize, tokens: &[Token]) -> Result<Entry, MappingError> {
+    let is_space = |token: &Token| matches!(token, Token::Char(c) if c.is_whitespace());
+    let from = tokens.iter().position(|token| !is_space(token)).unwrap_or(tokens.len());
+    let to = tokens.iter().rposition(|token| !is_space(token)).map_or(from, |last| last + 1);
+    let mut tokens = tokens[from..to].iter();
+    let mut key = String::new();
+    loop {
+        match tokens.next() {
+            Some(Token::Char('=')) => break,
+            Some(Token::Char(c)) => key.push(*c),
+            Some(Token::Field(at, _)) => return Err(MappingError::Brace { at: *at, brace: '{' }),
+            Some(Token::Comma) | None => {
+                return Err(MappingError::NoValue { entry: number, found: key });
+            }
+        }
+    }
+    let key = key.trim().to_owned();
+    if key.is_empty() {
+        return Err(MappingError::NoKey { entry: number });
+    }
+    let mut value = Vec::new();
+    for token in tokens.skip_while(|token| is_space(token)) {
+        match (token, value.last_mut()) {
+            (Token::Char(c), Some(Piece::Text(text))) => text.push(*c),
+            (Token::Char(c), _) => value.push(Piece::Text(c.to_string())),
+            (Token::Field(_, key), _) => value.push(Piece::Field(key.clone())),
+            (Token::Comma, _) => {} // not reached: entries are parted there
+        }
+    }
+    Ok(Entry { key, value })
+}
+
+impl FromStr for Mapping {
+    type Err = MappingError;
+
+    fn from_str(text: &str) -> Result<Self, MappingError> {
+        let tokens = tokens(text)?;
+        let entries = tokens.split(|token| *token == Token::Comma).zip(1..);
+        let entries: Vec<_> =
+            entries.map(|(tokens, number)| entry(number, tokens)).collect::<Result<_, _>>()?;
+        let found = entries.len();
+        if found > ENTRIES_MOST { Err(MappingError::TooMany { found }) } else { Ok(Self(entries)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a mapping makes of a line of these fields.
+    fn made(mapping: &str, ip: &str, path: &str) -> Option<String> {
+        let mapping: Mapping = mapping.parse().unwrap_or_else(|error| panic!("{error}"));
+        let pairs = mapping.descriptor(|key| if *key == Key::Ip { ip } else { path });
+        pairs.map(|pairs| name(&pairs))
+    }
+
+    fn refused(mapping: &str) -> String {
+        mapping.parse::<Mapping>().expect_err(mapping).to_string()
+    }
+
+    #[test]
+    fn fields_are_put_in_their_places() {
+        assert_eq!(made("remote_address={ip}", "::1", "/").as_deref(), Some("remote_address=::1"));
+        let two = " plan=free ,path = v1:{path} by { ip }, x=";
+        assert_eq!(made(two, "::1", "/a").as_deref(), Some("plan=free, path=v1:/a by ::1, x="));
+        assert_eq!(made("a={{,,}}=b", "", "").as_deref(), Some("a={,,}=b"));
+    }
+
+    #[test]
+    fn a_field_that_is_empty_makes_no_descriptor() {
+        assert_eq!(made("user={path}, a=b", "::1", "-"), None);
+        assert_eq!(made("a=-", "-", "-").as_deref(), Some("a=-"));
+    }
+
+    #[test]
+    fn different_descriptors_have_different_names() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let lists = [
+            vec![pair("a", "b, c=d")],
+            vec![pair("a", "b"), pair("c", "d")],
+            vec![pair("a", "b,"), pair("c", "d")],
+            vec![pair("a", "b,, c=d")],
+        ];
+        for (n, one) in lists.iter().enumerate() {
+            for other in &lists[..n] {
+                assert_ne!(name(one), name(other));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_mapping_is_refused_with_its_place() {
+        let start = |mapping: &str, expected: &str| {
+            let text = refused(mapping);
+            assert!(text.starts_with(expected), "{mapping:?}: {text}");
+        };
+        start("", "entry 1 (\"\") has no =; write entries as key=value, parted by commas");
+        start("a={ip}, b", "entry 2 (\"b\") has no =");
+        start("a={ip},", "entry 2 (\"\") has no =");
+        start("={ip}", "entry 1 has no key in front of its =");
+        start("a={ip", "'{' at character 3 has no partner");
+        start("a=ip}", "'}' at character 5 has no partner");
+        start("{ip}=a", "'{' at character 1 has no partner");
+        start("a={ }", "no field between the braces at character 3; write ip, user, method");
+        start(&["a=b"; 33].join(","), "33 entries; a descriptor may have 32");
+    }
+}

@@ -1,0 +1,83 @@
+//! Which parts of a line are wanted: one that requests are told apart by, or several, as one row.
+//!
+//! A row is bytes: each part with its length in front, so that no two lists of parts make the same bytes.
+
+use std::borrow::Cow;
+
+use super::key::Key;
+use super::reason::Reason;
+
+/// What is read of each line beside its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// This part.
+    One(Key),
+    /// All of these, in this order.
+    Row(Vec<Key>),
+}
+
+impl Wanted {
+    /// The one text that stands for everything equal to `found`.
+    pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
+        match self {
+            Self::One(key) => key.canonical(found),
+            Self::Row(keys) => {
+                let mut row = Vec::with_capacity(found.len());
+                for (key, part) in keys.iter().zip(parts(found)) {
+                    push(&mut row, &key.canonical(part)?);
+                }
+                Ok(Cow::Owned(row))
+            }
+        }
+    }
+}
+
+/// Appends a part to a row.
+pub(crate) fn push(row: &mut Vec<u8>, part: &[u8]) {
+    row.extend_from_slice(&part.len().to_le_bytes());
+    row.extend_from_slice(part);
+}
+
+/// The parts of a row that [`push`] has made.
+pub(crate) fn parts(mut row: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = row.split_first_chunk()?;
+        let (part, rest) = rest.split_at_checked(usize::from_le_bytes(*length))?;
+        row = rest;
+        Some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(parts: &[&str]) -> Vec<u8> {
+        let mut row = Vec::new();
+        parts.iter().for_each(|part| push(&mut row, part.as_bytes()));
+        row
+    }
+
+    #[test]
+    fn a_row_gives_back_its_parts_and_no_other_row_is_the_same() {
+        let rows: [&[&str]; 6] =
+            [&[], &[""], &["", ""], &["ab", "c"], &["a", "bc"], &["abc", "\0\0\0\0\0\0\0\0"]];
+        for (n, one) in rows.iter().enumerate() {
+            let made = row(one);
+            let back: Vec<_> = parts(&made).map(|part| String::from_utf8_lossy(part)).collect();
+            assert_eq!(back, *one);
+            for other in &rows[..n] {
+                assert_ne!(made, row(other));
+            }
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_row_is_made_canonical_by_its_own_key() {
+        let wanted = Wanted::Row(vec![Key::Ip, Key::Path, Key::User]);
+        let found = row(&["::ffff:192.0.2.1", "/a?b", ""]);
+        let made = wanted.canonical(&found).expect("all good");
+        assert_eq!(*made, row(&["192.0.2.1", "/a", "-"]));
+        assert!(wanted.canonical(&row(&["1.2.3", "/a", ""])).is_err());
+    }
+}
