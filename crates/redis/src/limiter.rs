@@ -79,8 +79,10 @@ impl RedisLimiter {
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
         let ledger = (settings.mode == Mode::Leased)
             .then(|| (Ledger::new(settings.keys), Terms::new(settings.held(), fill_ns)));
-        let Settings { policy, name, on_error, .. } = settings;
-        let head = format!("{}:{{{name}}}:{policy}:", store.prefix).into_bytes();
+        let Settings { policy, name, part, on_error, .. } = settings;
+        // A part stands where without one there is a colon: so no two limits make one key.
+        let part = if part.is_empty() { part } else { format!("/{part}") };
+        let head = format!("{}:{{{name}}}{part}:{policy}:", store.prefix).into_bytes();
         let inner = Inner { store: store.clone(), plan, on_error, share, ledger, head };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -121,6 +123,9 @@ impl RedisLimiter {
             _ if cost == 0 || cost > inner.plan.limit => {
                 inner.ask_store(Verb::Peek, key, cost).await
             }
+            Some((ledger, _)) if let Some(decision) = inner.spend_held(ledger, key, cost) => {
+                return decision;
+            }
             Some((ledger, terms)) => match self.spend(ledger, *terms, key, cost) {
                 Ok(decision) => decision,
                 Err(first) => self.wait_for_lease(first, (ledger, *terms), key, cost).await,
@@ -129,6 +134,25 @@ impl RedisLimiter {
         };
         inner.store.link.counters.decision(decision.source(), decision.is_allowed());
         decision
+    }
+
+    /// [`check`](RedisLimiter::check) for whoever cannot wait: decides from units that this node holds in
+    /// leases, or says that the store would have to be asked. Then nothing was charged.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert!(limiter.check_held("203.0.113.7", 1).is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "a decision that nobody looks at limits nothing"]
+    pub fn check_held(&self, key: impl AsRef<[u8]>, cost: u64) -> Option<RedisDecision> {
+        let (ledger, _) = self.inner.ledger.as_ref().filter(|_| cost > 0)?;
+        self.inner.spend_held(ledger, key.as_ref(), cost)
     }
 
     /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store; with leases,
@@ -336,6 +360,25 @@ impl Inner {
         u64::try_from(self.store.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// Decides from units that can be had without a lock.
+    #[inline]
+    fn spend_held(&self, ledger: &Ledger, key: &[u8], cost: u64) -> Option<RedisDecision> {
+        let now_ns = self.now_ns();
+        let spent = ledger.set(key).spend(key, cost, now_ns)?;
+        self.store.link.counters.decision(Source::Lease, true);
+        let limit = self.plan.limit;
+        let reset_ns = spent.reset_ns.saturating_sub(now_ns);
+        let told = Told {
+            allowed: true,
+            cost,
+            limit,
+            remaining: spent.left.saturating_add(spent.beyond_remaining).min(limit),
+            retry_after: std::time::Duration::ZERO,
+            reset_after: std::time::Duration::from_nanos(reset_ns),
+        };
+        Some(RedisDecision::new(told, Source::Lease, spent.stamp))
+    }
+
     /// Whether both are of one store, name and policy, so that they share every key.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store.link, &other.store.link) && self.head == other.head
@@ -351,7 +394,7 @@ impl Inner {
     }
 
     pub(crate) fn part(&self, key: &[u8], units: Units) -> Part {
-        Part { key: self.key(key), plan: self.plan, units }
+        Part::new(self.key(key), self.plan, units)
     }
 
     /// A decision of the store's, or of whoever decides in its place.
