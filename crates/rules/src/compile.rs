@@ -14,7 +14,7 @@ use tollgate::Clock;
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Part, is_constant};
-use crate::rule::{Gate, Limit, Rule, Table};
+use crate::rule::{Gate, Keeper, Limit, Rule, Table};
 use crate::rule_set::{RuleId, RuleSet, TableId};
 use crate::settings::Settings;
 use crate::source::RuleText;
@@ -159,6 +159,7 @@ impl Compiler<'_> {
             metadata: spec.metadata,
             capacity,
             counts,
+            identity: place.id.text().into(),
         });
         Ok(self.set.rules.len() - 1)
     }
@@ -185,6 +186,7 @@ impl Compiler<'_> {
             name: limit.name.map(Into::into),
             gate,
             drains_denied: self.settings.compat && limit.is_plain,
+            keeper: Keeper::default(),
         })
     }
 

@@ -28,10 +28,15 @@
 //! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`Answers`] says so;
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
+//! # Over many nodes
+//! With [`Options::global`] the limits are kept in Redis, and hold for all services that use the same one:
+//! see [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
+//!
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must come within 5 s. What a
 //! request may hold, the rules' settings say. Labels of metrics come from rules, never from requests.
 
+mod global;
 mod histogram;
 mod http;
 mod metrics;
@@ -42,5 +47,6 @@ mod serve;
 mod service;
 mod wire;
 
+pub use global::{Global, GlobalError};
 pub use options::{Answers, Options};
 pub use serve::{Running, StartError, start};

@@ -36,6 +36,16 @@ pub(crate) struct World {
 
 /// Serves these rules. `test` is the name of the test.
 pub(crate) async fn serve(test: &str, rules: &str, settings: Settings) -> World {
+    serve_with(test, rules, settings, |_| ()).await
+}
+
+/// The same, with other options.
+pub(crate) async fn serve_with(
+    test: &str,
+    rules: &str,
+    settings: Settings,
+    change: impl FnOnce(&mut Options),
+) -> World {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).expect("a directory below target");
@@ -43,7 +53,7 @@ pub(crate) async fn serve(test: &str, rules: &str, settings: Settings) -> World 
         fs::write(path.join("basic.yaml"), rules).expect("a file below target");
     }
     let any = "127.0.0.1:0".parse().expect("an address");
-    let options = Options {
+    let mut options = Options {
         settings,
         http: any,
         grpc: any,
@@ -51,6 +61,7 @@ pub(crate) async fn serve(test: &str, rules: &str, settings: Settings) -> World 
         answers: Answers { headers: true, metadata: true },
         ..Options::new(&path)
     };
+    change(&mut options);
     World { running: start(options, |_| ()).await.expect("free ports"), rules: path }
 }
 
