@@ -9,6 +9,7 @@ mod degraded;
 mod error;
 mod health;
 mod lease;
+mod leasing;
 mod ledger;
 mod limiter;
 mod link;

@@ -108,7 +108,6 @@ impl RequestDecision {
     /// assert!(tollgate_redis::check_request(&[]).await.decisions().is_empty());
     /// # }
     /// ```
-    #[must_use]
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
     }
