@@ -70,6 +70,9 @@ pub(crate) struct Args {
     /// Hand the metadata of rules to Envoy
     #[arg(long)]
     metadata: bool,
+
+    #[command(flatten)]
+    redis: crate::serve_redis::RedisArgs,
 }
 
 /// Serves until it is told to stop.
@@ -93,6 +96,7 @@ fn options(args: &Args) -> Options {
         grpc: args.grpc,
         admin: args.admin,
         answers: Answers { headers: args.response_headers, metadata: args.metadata },
+        global: args.redis.global(),
         ..Options::new(&args.rules)
     }
 }

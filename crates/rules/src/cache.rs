@@ -39,7 +39,9 @@ pub struct RuleCache {
 }
 
 /// Whether a rule can be kept where it is to be.
-struct Vet(Box<dyn Fn(&Rule) -> Result<(), String> + Send + Sync>);
+struct Vet(Box<Vetting>);
+
+type Vetting = dyn Fn(&Rule) -> Result<(), String> + Send + Sync;
 
 impl fmt::Debug for Vet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
