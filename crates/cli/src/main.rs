@@ -10,6 +10,8 @@ mod plot;
 mod replay;
 #[cfg(unix)]
 mod serve;
+#[cfg(unix)]
+mod serve_redis;
 mod simulate;
 mod spans;
 mod tables;

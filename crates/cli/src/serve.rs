@@ -128,6 +128,9 @@ pub(crate) struct Args {
     /// Print every setting, its value and where that comes from, and end
     #[arg(long)]
     print_config: bool,
+
+    #[command(flatten)]
+    redis: crate::serve_redis::RedisArgs,
 }
 
 /// Serves until it is told to stop.
@@ -142,7 +145,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     environment.unheeded().iter().for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let refused = |error: io::Error| Failure::Serve(error.to_string());
-    runtime.map_err(refused)?.block_on(serve(effective.options()))
+    let options = Options { global: args.redis.global(), ..effective.options() };
+    runtime.map_err(refused)?.block_on(serve(options))
 }
 
 async fn serve(options: Options) -> Result<(), Failure> {

@@ -13,9 +13,9 @@ use crate::state::View;
 /// The part of one limit in a request: see [`check_all`].
 #[derive(Clone, Copy, Debug)]
 pub struct RedisToll<'a> {
-    limiter: &'a RedisLimiter,
-    key: &'a [u8],
-    cost: u64,
+    pub(crate) limiter: &'a RedisLimiter,
+    pub(crate) key: &'a [u8],
+    pub(crate) cost: u64,
 }
 
 impl RedisLimiter {
@@ -40,7 +40,7 @@ impl RedisLimiter {
 }
 
 impl RedisToll<'_> {
-    fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &Inner {
         &self.limiter.inner
     }
 
@@ -230,7 +230,7 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
 }
 
 /// What the store says of one limit. If another denied, this one was charged nothing.
-fn said(toll: &RedisToll<'_>, index: usize, reply: &Reply) -> Told {
+pub(crate) fn said(toll: &RedisToll<'_>, index: usize, reply: &Reply) -> Told {
     let seen = &reply.parts[index];
     let view = View { plan: &toll.inner().plan, state: &seen.state, now_us: reply.now_us };
     let charged = if reply.admitted || !seen.admits { toll.cost } else { 0 };

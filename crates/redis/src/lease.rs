@@ -17,6 +17,7 @@
 //! thousandth, which is more than two steady clocks drift apart.
 
 use crate::error::Fault;
+use crate::purse::MOST_UNITS;
 
 /// Leases that are spent faster grow.
 const QUICK_NS: u64 = 50_000_000;
@@ -27,6 +28,8 @@ pub(crate) const LIFE_NS: u64 = 1_000_000_000;
 /// After a denial the store is not asked again for so long, or for an eighth of the time in which an
 /// empty limit fills up if that is shorter.
 const POLL_NS: u64 = 10_000_000;
+/// Fewer are not lent: it is not worth it.
+const LEAST_LENT: u64 = 4;
 /// What is left of a limit after a lease is not asked for at once if it is less than this part of one.
 const DREGS: u64 = 16;
 
@@ -59,6 +62,14 @@ struct Lease {
     since_ns: u64,
     until_ns: u64,
     stamp: u64,
+}
+
+/// Units of one lease that are spent elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lent {
+    pub(crate) units: u64,
+    pub(crate) until_ns: u64,
+    pub(crate) stamp: u64,
 }
 
 /// What came of a lease that was asked for.
@@ -102,6 +113,24 @@ pub(crate) struct Want {
     pub(crate) least: u64,
 }
 
+/// What the store has denied.
+#[derive(Clone, Copy, Debug)]
+struct Denied {
+    /// So much, and more.
+    least: u64,
+    /// Until then, as far as the store knew.
+    until_ns: u64,
+    /// From then on it is asked again, for it may have learnt better: refunds, or a restart.
+    again_ns: u64,
+}
+
+impl Denied {
+    fn new(least: u64, retry_ns: u64, now_ns: u64) -> Self {
+        let until_ns = now_ns.saturating_add(retry_ns);
+        Self { least, until_ns, again_ns: until_ns.min(now_ns.saturating_add(LIFE_NS)) }
+    }
+}
+
 /// The units of one key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holding {
@@ -109,8 +138,7 @@ pub(crate) struct Holding {
     leases: [Lease; 2],
     want: u64,
     asking: bool,
-    /// A cost that was denied, and until when not to ask for it.
-    denied: Option<(u64, u64)>,
+    denied: Option<Denied>,
     failed: Option<(u64, Fault)>,
     pub(crate) beyond: Beyond,
     /// Units that expired unspent and are not counted yet.
@@ -127,10 +155,10 @@ impl Holding {
             return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
         }
         let least = cost - held;
-        if let Some((denied, until_ns)) = self.denied
-            && (now_ns < until_ns && least >= denied)
+        if let Some(denied) = self.denied
+            && (now_ns < denied.again_ns && least >= denied.least)
         {
-            return Spend::Denied { retry_ns: until_ns - now_ns };
+            return Spend::Denied { retry_ns: denied.until_ns - now_ns };
         }
         if let Some((at_ns, fault)) = self.failed
             && at_ns >= came_ns
@@ -149,7 +177,7 @@ impl Holding {
         self.asking = false;
         // Next to nothing is left there: it is not worth a call for each unit.
         let is_drained = grant.beyond.remaining < self.want / DREGS;
-        self.denied = is_drained.then(|| (1, now_ns.saturating_add(terms.poll_ns)));
+        self.denied = is_drained.then(|| Denied::new(1, terms.poll_ns, now_ns));
         self.beyond = grant.beyond;
         let life_ns = grant.turns_ns.map_or(LIFE_NS, |turns_ns| turns_ns.min(LIFE_NS));
         let until_ns = grant.asked_ns.saturating_add(life_ns - life_ns / 1_000);
@@ -181,7 +209,7 @@ impl Holding {
     /// The store has denied `least` units, and has said when it would have them.
     pub(crate) fn denied(&mut self, terms: Terms, least: u64, [retry_ns, now_ns]: [u64; 2]) {
         self.asking = false;
-        self.denied = Some((least, now_ns.saturating_add(retry_ns.max(terms.poll_ns))));
+        self.denied = Some(Denied::new(least, retry_ns.max(terms.poll_ns), now_ns));
     }
 
     /// The store did not answer, or the request for a lease was dropped.
@@ -195,10 +223,30 @@ impl Holding {
         self.leases[0].left.saturating_add(self.leases[1].left)
     }
 
+    /// Lends units of the first lease, to be spent where nothing else is seen of it: as many as leave enough
+    /// here to notice in time that the next lease is due, and that this one is spent. What is not spent is
+    /// [put back](Holding::put_back) before anything else is done here.
+    pub(crate) fn lend(&mut self) -> Option<Lent> {
+        let is_last = self.leases[1].left == 0 && !self.asking;
+        let stay = if is_last { (self.want / 4).max(1) } else { 1 };
+        let [first, _] = &mut self.leases;
+        let units = first.left.saturating_sub(stay).min(MOST_UNITS);
+        if units < LEAST_LENT {
+            return None;
+        }
+        first.left -= units;
+        Some(Lent { units, until_ns: first.until_ns, stamp: first.stamp })
+    }
+
+    /// Takes back what is left of units that were lent.
+    pub(crate) fn put_back(&mut self, units: u64) {
+        self.leases[0].left += units;
+    }
+
     /// Whether nothing would be missed if the key were forgotten.
     pub(crate) fn is_idle(&mut self, now_ns: u64) -> bool {
         self.expire(now_ns);
-        let is_denied = self.denied.is_some_and(|(_, until_ns)| now_ns < until_ns);
+        let is_denied = self.denied.is_some_and(|denied| now_ns < denied.again_ns);
         self.left() == 0 && !self.asking && !is_denied
     }
 
@@ -249,7 +297,7 @@ impl Holding {
     /// The next lease is asked for when a quarter of one is left, and is there when that is spent.
     fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<Want> {
         let held = self.left();
-        let quiet = self.denied.is_some_and(|(_, until_ns)| now_ns < until_ns)
+        let quiet = self.denied.is_some_and(|denied| now_ns < denied.again_ns)
             || self.failed.is_some_and(|(at_ns, _)| now_ns < at_ns.saturating_add(terms.poll_ns));
         let due = self.want > 3 && held <= self.want / 4 && self.leases[1].left == 0;
         if self.asking || quiet || !due {
@@ -351,6 +399,16 @@ mod tests {
         holding.denied(TERMS, 1, [0, MS]);
         assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
         assert!(matches!(spend(&mut holding, 1, 11 * MS), Spend::Ask(_)));
+    }
+
+    #[test]
+    fn a_long_denial_is_looked_at_again_every_second() {
+        let mut holding = Holding::default();
+        assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+        let hour = 3_600_000 * MS;
+        holding.denied(TERMS, 1, [hour, 0]);
+        assert_eq!(spend(&mut holding, 1, 999 * MS), Spend::Denied { retry_ns: hour - 999 * MS });
+        assert!(matches!(spend(&mut holding, 1, 1_000 * MS), Spend::Ask(_)));
     }
 
     #[test]

@@ -1,33 +1,62 @@
 //! [`Ledger`]: the holdings of many keys, in fixed memory.
 //!
-//! Sets of eight places, each behind a mutex. A request locks one set for the time of a lookup and a
-//! subtraction and never while it waits, so no thread holds up another for more than a few dozen
-//! nanoseconds. One word and one compare-and-swap, as in the core, would not do: a holding is two leases,
-//! their ends, and what the store said last, and must change as one. What is decided here is anyhow
-//! decided a batch at a time by the store.
+//! Sets of eight places. Most requests find units of their key in its [`Purse`], and take them with one
+//! compare-and-swap. The others lock the set for the time of a lookup and a subtraction and never while
+//! they wait, so no thread holds up another for more than a few dozen nanoseconds. One word would not do for
+//! these: a holding is two leases, their ends, and what the store said last, and must change as one. What is
+//! decided under the lock is a few requests for each lease.
 //!
 //! A key that finds no place, because its set is full of keys that hold units, is decided by the store.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
+use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 
 use crate::lease::Holding;
+use crate::purse::{Purse, Spent};
 
 /// Places in a set.
 const WAYS: usize = 8;
 
+/// What is found without a lock.
+#[derive(Debug)]
+struct Face {
+    key: Box<[u8]>,
+    purse: Purse,
+}
+
 #[derive(Debug)]
 struct Place {
-    key: Box<[u8]>,
+    face: Arc<Face>,
+    /// But for what is in the purse.
     holding: Holding,
+}
+
+impl Place {
+    fn new(key: &[u8]) -> Box<Self> {
+        let face = Arc::new(Face { key: key.into(), purse: Purse::default() });
+        Box::new(Self { face, holding: Holding::default() })
+    }
+
+    /// Does something with the whole holding. What it may spend without a lock is lent again afterwards.
+    fn turn<T>(&mut self, turn: impl FnOnce(&mut Holding) -> T) -> T {
+        let Self { face, holding } = self;
+        holding.put_back(face.purse.close());
+        let result = turn(holding);
+        if let Some(lent) = holding.lend() {
+            face.purse.fill(lent, holding.beyond);
+        }
+        result
+    }
 }
 
 /// A few keys, and who waits for a lease of one of them.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
-    places: Mutex<[Option<Place>; WAYS]>,
+    faces: [ArcSwapOption<Face>; WAYS],
+    places: Mutex<[Option<Box<Place>>; WAYS]>,
     pub(crate) answered: Notify,
 }
 
@@ -58,6 +87,16 @@ impl Ledger {
 }
 
 impl Set {
+    /// Spends units of the key that can be had without a lock.
+    #[inline]
+    pub(crate) fn spend(&self, key: &[u8], cost: u64, now_ns: u64) -> Option<Spent> {
+        self.faces.iter().find_map(|face| {
+            let face = face.load();
+            let face = face.as_deref().filter(|face| *face.key == *key)?;
+            face.purse.spend(cost, now_ns)
+        })
+    }
+
     /// Does something with the key's holding; `None` if there is no place for the key.
     pub(crate) fn with<T>(
         &self,
@@ -66,25 +105,37 @@ impl Set {
         turn: impl FnOnce(&mut Holding) -> T,
     ) -> Option<T> {
         let mut places = self.places();
-        let known = places.iter().position(|place| place.as_ref().is_some_and(|p| *p.key == *key));
-        let index = known.or_else(|| {
+        let is_keys = |place: &Option<Box<Place>>| {
+            place.as_ref().is_some_and(|place| *place.face.key == *key)
+        };
+        let index = places.iter().position(is_keys).or_else(|| {
             let vacant = places.iter_mut().position(|place| match place {
                 None => true,
-                Some(place) => place.holding.is_idle(now_ns),
+                Some(place) => place.turn(|holding| holding.is_idle(now_ns)),
             })?;
-            places[vacant] = Some(Place { key: key.into(), holding: Holding::default() });
+            let place = Place::new(key);
+            self.faces[vacant].store(Some(Arc::clone(&place.face)));
+            places[vacant] = Some(place);
             Some(vacant)
         })?;
-        places[index].as_mut().map(|place| turn(&mut place.holding))
+        places[index].as_mut().map(|place| place.turn(turn))
     }
 
     /// Takes out every key and its holding.
     pub(crate) fn drain(&self) -> Vec<(Box<[u8]>, Holding)> {
         let mut places = self.places();
-        places.iter_mut().filter_map(Option::take).map(|place| (place.key, place.holding)).collect()
+        let mut drained = Vec::new();
+        for (place, face) in places.iter_mut().zip(&self.faces) {
+            if let Some(mut place) = place.take() {
+                face.store(None);
+                place.holding.put_back(place.face.purse.close());
+                drained.push((place.face.key.clone(), place.holding));
+            }
+        }
+        drained
     }
 
-    fn places(&self) -> MutexGuard<'_, [Option<Place>; WAYS]> {
+    fn places(&self) -> MutexGuard<'_, [Option<Box<Place>>; WAYS]> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -120,6 +171,49 @@ mod tests {
         }
         let later = crate::lease::LIFE_NS;
         assert_eq!(ledger.set(&keys[8]).with(&keys[8], later, |holding| holding.left()), Some(0));
+    }
+
+    #[test]
+    fn units_that_are_spent_without_a_lock_are_those_of_the_lease() {
+        let (ledger, terms) = (Ledger::new(1), Terms { most: 1_000, poll_ns: 0 });
+        let set = ledger.set(b"key");
+        set.with(b"key", 0, |holding| {
+            assert!(matches!(holding.spend(terms, 100, [0, 0]), Spend::Ask(_)));
+            let (turns_ns, beyond) = (None, Beyond { remaining: 900, reset_ns: 0 });
+            let grant = Grant { units: 100, asked_ns: 0, turns_ns, stamp: 7, beyond };
+            holding.granted(terms, grant, 0);
+        });
+        let spent = (0..200).filter(|_| set.spend(b"key", 1, 0).is_some()).count();
+        assert_eq!(spent, 99);
+        assert!(set.spend(b"another", 1, 0).is_none());
+        // The last is spent where it is seen that the lease is.
+        assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(1));
+        let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, [0, 0]));
+        assert!(matches!(last, Some(Spend::Spent { stamp: 7, .. })));
+        assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(0));
+    }
+
+    #[test]
+    fn units_in_a_purse_end_with_their_lease_and_are_drained_with_it() {
+        let (ledger, terms) = (Ledger::new(1), Terms { most: 1_000, poll_ns: 0 });
+        let set = ledger.set(b"key");
+        let fill = |asked_ns| {
+            set.with(b"key", asked_ns, |holding| {
+                let (turns_ns, beyond) = (None, Beyond::default());
+                let grant = Grant { units: 50, asked_ns, turns_ns, stamp: 7, beyond };
+                holding.granted(terms, grant, asked_ns);
+            })
+        };
+        fill(0);
+        let life_ns = crate::lease::LIFE_NS;
+        assert!(set.spend(b"key", 1, life_ns - life_ns / 1_000 - 1).is_some());
+        assert!(set.spend(b"key", 1, life_ns).is_none());
+        assert_eq!(set.with(b"key", life_ns, |holding| holding.is_idle(life_ns)), Some(true));
+        fill(life_ns);
+        assert!(set.spend(b"key", 3, life_ns).is_some());
+        let drained = set.drain();
+        assert_eq!(drained.iter().map(|(_, holding)| holding.left()).collect::<Vec<_>>(), [47]);
+        assert!(set.spend(b"key", 1, life_ns).is_none());
     }
 
     #[test]

@@ -2,16 +2,20 @@
 
 mod all;
 mod backoff;
+mod batch;
 mod counters;
 mod decision;
 mod degraded;
 mod error;
 mod health;
 mod lease;
+mod leasing;
 mod ledger;
 mod limiter;
 mod link;
 mod plan;
+mod purse;
+mod request;
 mod script;
 mod settings;
 mod share;
@@ -28,5 +32,6 @@ pub use counters::Stats;
 pub use decision::{RedisDecision, RedisPermit, Source};
 pub use error::{BuildError, Fault};
 pub use limiter::RedisLimiter;
+pub use request::{Group, RequestDecision, Weight, check_request, peek_request};
 pub use settings::{Mode, OnError, Settings};
 pub use store::Store;

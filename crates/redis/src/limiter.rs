@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::time::timeout_at;
-use tollgate::{Policy, Told};
+use tollgate::Policy;
 
 use crate::counters::Count;
 use crate::decision::{RedisDecision, RedisPermit, Source};
 use crate::error::{BuildError, Fault};
-use crate::lease::{Beyond, Grant, Spend, Terms, Want};
+use crate::lease::Terms;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::script::{Ask, Part, Reply, Units, Verb};
@@ -16,9 +15,6 @@ use crate::settings::{Mode, OnError, Settings};
 use crate::share::Share;
 use crate::state::View;
 use crate::store::Store;
-
-/// Of what is left, a lease takes no more than half.
-const SHARE_OF_A_LEASE: u64 = 2;
 
 /// One limit for each key, over all nodes that use the same store, name and policy.
 ///
@@ -52,7 +48,7 @@ pub(crate) struct Inner {
     pub(crate) on_error: OnError,
     pub(crate) share: Share,
     /// None if every decision is the store's.
-    ledger: Option<(Ledger, Terms)>,
+    pub(crate) ledger: Option<(Ledger, Terms)>,
     /// What all keys of this limit begin with.
     head: Vec<u8>,
 }
@@ -79,8 +75,10 @@ impl RedisLimiter {
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
         let ledger = (settings.mode == Mode::Leased)
             .then(|| (Ledger::new(settings.keys), Terms::new(settings.held(), fill_ns)));
-        let Settings { policy, name, on_error, .. } = settings;
-        let head = format!("{}:{{{name}}}:{policy}:", store.prefix).into_bytes();
+        let Settings { policy, name, part, on_error, .. } = settings;
+        // A part stands where without one there is a colon: so no two limits make one key.
+        let part = if part.is_empty() { part } else { format!("/{part}") };
+        let head = format!("{}:{{{name}}}{part}:{policy}:", store.prefix).into_bytes();
         let inner = Inner { store: store.clone(), plan, on_error, share, ledger, head };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -121,6 +119,9 @@ impl RedisLimiter {
             _ if cost == 0 || cost > inner.plan.limit => {
                 inner.ask_store(Verb::Peek, key, cost).await
             }
+            Some((ledger, _)) if let Some(decision) = inner.spend_held(ledger, key, cost) => {
+                return decision;
+            }
             Some((ledger, terms)) => match self.spend(ledger, *terms, key, cost) {
                 Ok(decision) => decision,
                 Err(first) => self.wait_for_lease(first, (ledger, *terms), key, cost).await,
@@ -129,6 +130,25 @@ impl RedisLimiter {
         };
         inner.store.link.counters.decision(decision.source(), decision.is_allowed());
         decision
+    }
+
+    /// [`check`](RedisLimiter::check) for whoever cannot wait: decides from units that this node holds in
+    /// leases, or says that the store would have to be asked. Then nothing was charged.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1:1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+    /// assert!(limiter.check_held("203.0.113.7", 1).is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "a decision that nobody looks at limits nothing"]
+    pub fn check_held(&self, key: impl AsRef<[u8]>, cost: u64) -> Option<RedisDecision> {
+        let (ledger, _) = self.inner.ledger.as_ref().filter(|_| cost > 0)?;
+        self.inner.spend_held(ledger, key.as_ref(), cost)
     }
 
     /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store; with leases,
@@ -212,127 +232,11 @@ impl RedisLimiter {
         }
         returned
     }
-
-    /// Decides from what this node holds, or says what to wait for. Asks for the next lease if it is time.
-    fn spend(
-        &self,
-        ledger: &Ledger,
-        terms: Terms,
-        key: &[u8],
-        cost: u64,
-    ) -> Result<RedisDecision, Waiting> {
-        let came_ns = self.inner.now_ns();
-        self.spend_since(came_ns, (ledger, terms), key, cost)
-    }
-
-    fn spend_since(
-        &self,
-        came_ns: u64,
-        (ledger, terms): (&Ledger, Terms),
-        key: &[u8],
-        cost: u64,
-    ) -> Result<RedisDecision, Waiting> {
-        let inner = &self.inner;
-        let now_ns = inner.now_ns().max(came_ns);
-        let spent = ledger.set(key).with(key, now_ns, |holding| {
-            let spend = holding.spend(terms, cost, [came_ns, now_ns]);
-            (spend, holding.left(), holding.beyond, holding.take_expired())
-        });
-        let Some((spend, left, beyond, expired)) = spent else { return Err(Waiting::NoPlace) };
-        if expired > 0 {
-            inner.store.link.counters.add(Count::Expired, expired);
-        }
-        let told = |allowed, retry_ns| Told {
-            allowed,
-            cost,
-            limit: inner.plan.limit,
-            remaining: left.saturating_add(beyond.remaining).min(inner.plan.limit),
-            retry_after: std::time::Duration::from_nanos(retry_ns),
-            reset_after: std::time::Duration::from_nanos(beyond.reset_ns.saturating_sub(now_ns)),
-        };
-        match spend {
-            Spend::Spent { stamp, more } => {
-                if let Some(want) = more {
-                    self.fetch(terms, key, want);
-                }
-                Ok(RedisDecision::new(told(true, 0), Source::Lease, stamp))
-            }
-            Spend::Denied { retry_ns } => {
-                let told = Told { remaining: left, ..told(false, retry_ns) };
-                Ok(RedisDecision::new(told, Source::Lease, 0))
-            }
-            Spend::Ask(want) => {
-                self.fetch(terms, key, want);
-                Err(Waiting::Lease { came_ns })
-            }
-            Spend::Wait => Err(Waiting::Lease { came_ns }),
-            Spend::Failed(fault) => Ok(inner.fall_back(key, cost, fault)),
-        }
-    }
-
-    async fn wait_for_lease(
-        &self,
-        first: Waiting,
-        (ledger, terms): (&Ledger, Terms),
-        key: &[u8],
-        cost: u64,
-    ) -> RedisDecision {
-        let Waiting::Lease { came_ns } = first else {
-            return self.inner.ask_store(Verb::Check, key, cost).await;
-        };
-        let due = self.inner.store.link.due();
-        let set = ledger.set(key);
-        loop {
-            let answered = set.answered.notified();
-            tokio::pin!(answered);
-            // From here on no answer is missed, and only now the holding is looked at again.
-            answered.as_mut().enable();
-            match self.spend_since(came_ns, (ledger, terms), key, cost) {
-                Ok(decision) => return decision,
-                Err(Waiting::NoPlace) => return self.inner.ask_store(Verb::Check, key, cost).await,
-                Err(Waiting::Lease { .. }) => {}
-            }
-            if timeout_at(due, answered).await.is_err() {
-                return self.inner.fall_back(key, cost, Fault::Deadline);
-            }
-        }
-    }
-
-    /// Asks the store for a lease, apart from whoever wants it: so it arrives, and is counted, also if they
-    /// no longer wait.
-    fn fetch(&self, terms: Terms, key: &[u8], want: Want) {
-        let (this, key) = (self.clone(), key.to_vec());
-        tokio::spawn(async move {
-            let inner = &this.inner;
-            let Some((ledger, _)) = &inner.ledger else { return };
-            let units =
-                Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
-            let asked_ns = inner.now_ns();
-            let link = &inner.store.link;
-            let result = link.call(inner.request(Verb::Check, &key, units), link.due()).await;
-            let set = ledger.set(&key);
-            let now_ns = inner.now_ns();
-            set.with(&key, now_ns, |holding| match &result {
-                Err(fault) => holding.failed(*fault, now_ns),
-                Ok(reply) => inner.settle(reply, holding, (terms, want), [asked_ns, now_ns]),
-            });
-            set.answered.notify_waiters();
-        });
-    }
-}
-
-/// What a request waits for.
-enum Waiting {
-    Lease {
-        came_ns: u64,
-    },
-    /// There is no room for the key here.
-    NoPlace,
 }
 
 impl Inner {
     /// Nanoseconds since the store was opened.
-    fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         u64::try_from(self.store.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -346,16 +250,16 @@ impl Inner {
     }
 
     /// A request under this limit alone.
-    fn request(&self, verb: Verb, key: &[u8], units: Units) -> Ask {
+    pub(crate) fn request(&self, verb: Verb, key: &[u8], units: Units) -> Ask {
         Ask { verb, parts: vec![self.part(key, units)] }
     }
 
     pub(crate) fn part(&self, key: &[u8], units: Units) -> Part {
-        Part { key: self.key(key), plan: self.plan, units }
+        Part::new(self.key(key), self.plan, units)
     }
 
     /// A decision of the store's, or of whoever decides in its place.
-    async fn ask_store(&self, verb: Verb, key: &[u8], cost: u64) -> RedisDecision {
+    pub(crate) async fn ask_store(&self, verb: Verb, key: &[u8], cost: u64) -> RedisDecision {
         let link = &self.store.link;
         let ask = self.request(verb, key, Units::exactly(cost));
         let reply =
@@ -374,35 +278,5 @@ impl Inner {
         let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
         let charged = if reply.admitted && verb == Verb::Peek { 0 } else { cost };
         Ok(RedisDecision::new(view.told(reply.admitted, charged), Source::Store, view.stamp()))
-    }
-
-    /// Enters what the store said of a lease.
-    fn settle(
-        &self,
-        reply: &Reply,
-        holding: &mut crate::lease::Holding,
-        (terms, want): (Terms, Want),
-        [asked_ns, now_ns]: [u64; 2],
-    ) {
-        let Some(seen) = reply.parts.first() else {
-            return holding.failed(Fault::Unexpected, now_ns);
-        };
-        let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
-        let until_ns = |at_us: u64| at_us.saturating_sub(reply.now_us).saturating_mul(1_000);
-        let reset_ns = now_ns.saturating_add(until_ns(view.ready_us(self.plan.limit)));
-        let beyond = Beyond { remaining: view.remaining(), reset_ns };
-        if !reply.admitted {
-            holding.beyond = beyond;
-            let fitting = want.least.min(self.plan.limit);
-            return holding.denied(terms, want.least, [until_ns(view.ready_us(fitting)), now_ns]);
-        }
-        let counters = &self.store.link.counters;
-        counters.add(Count::Leases, 1);
-        // More than the limit is no answer to anything; nor would it add up.
-        let units = seen.units.min(self.plan.limit);
-        counters.add(Count::Leased, units);
-        let turns_ns = view.turns_us().map(until_ns);
-        let grant = Grant { units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
-        holding.granted(terms, grant, now_ns);
     }
 }

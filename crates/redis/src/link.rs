@@ -19,15 +19,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backoff::Backoff;
+use crate::batch::{Batch, Job};
 use crate::counters::{Count, Counters};
 use crate::error::Fault;
 use crate::health::Health;
 use crate::script::{self, Ask, Invoked, Reply};
 
-/// Requests in one call of the script: at about 3 us each it keeps the server for no more than 50 us.
-const REQUESTS_IN_A_CALL: usize = 16;
-/// Calls in one pipeline.
-const CALLS_IN_A_BATCH: usize = 16;
+/// Requests in one batch.
+const REQUESTS_IN_A_BATCH: usize = 512;
 /// Batches under way: enough that the server is never idle, few enough that requests gather.
 const BATCHES_UNDER_WAY: usize = 3;
 /// Requests that may wait for a batch. Those beyond fall back at once.
@@ -37,13 +36,6 @@ const MISSED: u32 = 3;
 /// How many times the deadline connecting may take; it is nobody's request.
 const CONNECTING: u32 = 20;
 const CONNECTING_LEAST: Duration = Duration::from_millis(100);
-
-/// A request on its way, and where its answer goes.
-#[derive(Debug)]
-struct Job {
-    ask: Ask,
-    answer: oneshot::Sender<Result<Reply, Fault>>,
-}
 
 /// What those hold who ask. When the last is dropped, the task ends.
 #[derive(Debug)]
@@ -177,7 +169,7 @@ impl Keeper {
         connection.set_response_timeout(self.deadline);
         let probe = script::command(Invoked::ByDigest(&digest), std::iter::once(&self.probe));
         let value = connection.req_packed_command(&probe).await.map_err(|e| Fault::of(&e))?;
-        script::replies(answered(value)?, std::iter::once(&self.probe))?;
+        script::replies(&answered(value)?, std::iter::once(&self.probe))?;
         Ok(Line { connection, digest: digest.into() })
     }
 
@@ -191,6 +183,8 @@ impl Keeper {
                 Some(ended) = batches.join_next() => ended.unwrap_or(Some(Fault::Disconnected)),
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
                     let Some(first) = job else { return End::Closed };
+                    // Whoever else is ready to ask does so now: a call for many costs little more than one.
+                    tokio::task::yield_now().await;
                     let jobs = self.gathered(first);
                     batches.spawn(fly(line.connection.clone(), self.names(line), jobs));
                     continue;
@@ -220,7 +214,7 @@ impl Keeper {
     /// The first request and whatever else waits, up to what a batch holds.
     fn gathered(&mut self, first: Job) -> Vec<Job> {
         let mut jobs = vec![first];
-        while jobs.len() < REQUESTS_IN_A_CALL * CALLS_IN_A_BATCH {
+        while jobs.len() < REQUESTS_IN_A_BATCH {
             let Ok(job) = self.jobs.try_recv() else { break };
             jobs.push(job);
         }
@@ -245,24 +239,21 @@ struct Names {
 
 /// Sends a batch and hands out its answers. Says what went wrong, if anything did.
 async fn fly(mut connection: MultiplexedConnection, names: Names, jobs: Vec<Job>) -> Option<Fault> {
-    // Who no longer waits has fallen back: what was not sent is not charged.
-    let jobs: Vec<Job> = jobs.into_iter().filter(|job| !job.answer.is_closed()).collect();
-    if jobs.is_empty() {
+    let mut batch = Batch::of(jobs);
+    let calls = batch.calls();
+    if calls.is_empty() {
         return None;
     }
-    let calls: Vec<&[Job]> = jobs.chunks(REQUESTS_IN_A_CALL).collect();
     let mut pipeline = Pipeline::with_capacity(calls.len());
     for call in &calls {
-        let asks = call.iter().map(|job| &job.ask);
+        let asks = batch.asks(call.clone());
         pipeline.add_command(script::command(Invoked::ByDigest(&names.digest), asks));
     }
     names.counters.add(Count::Calls, calls.len() as u64);
     let values = connection.req_packed_commands(&pipeline, 0, calls.len()).await;
-    let mut results = Vec::with_capacity(jobs.len());
     let mut worst = None;
     let mut values = values.map(Vec::into_iter);
     for call in calls {
-        let asks = || call.iter().map(|job| &job.ask);
         let mut value = match &mut values {
             Ok(values) => values.next().ok_or(Fault::Unexpected).and_then(answered),
             Err(error) => Err(Fault::of(error)),
@@ -270,21 +261,14 @@ async fn fly(mut connection: MultiplexedConnection, names: Names, jobs: Vec<Job>
         if value == Err(Fault::NoScript) {
             // Nothing was carried out. The text teaches the server the script, too.
             names.counters.add(Count::Reloads, 1);
-            let command = script::command(Invoked::ByText(&names.text), asks());
+            let asks = batch.asks(call.clone());
+            let command = script::command(Invoked::ByText(&names.text), asks);
             let again = connection.req_packed_command(&command).await;
             value = again.map_err(|error| Fault::of(&error)).and_then(answered);
         }
-        let replies = value.and_then(|value| script::replies(value, asks()));
-        match replies {
-            Ok(replies) => results.extend(replies.into_iter().map(Ok)),
-            Err(fault) => {
-                worst = Some(fault);
-                results.extend(call.iter().map(|_| Err(fault)));
-            }
-        }
-    }
-    for (job, result) in jobs.into_iter().zip(results) {
-        _ = job.answer.send(result); // who no longer waits has fallen back
+        let replies = value.and_then(|value| script::replies(&value, batch.asks(call.clone())));
+        worst = replies.as_ref().err().copied().or(worst);
+        batch.answer(call, replies);
     }
     worst
 }

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Policy};
+use tollgate::{Algorithm, AtLimit, Policy};
 
 use crate::error::BuildError;
 
@@ -55,6 +55,10 @@ pub(crate) struct Plan {
 impl Plan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
+        // Penalties and the like are not in the script: better refused than left out.
+        if policy.at_limit() != AtLimit::default() {
+            return Err(BuildError::Unknown { policy });
+        }
         let quota = policy.quota();
         let limit = quota.max_burst();
         let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<Kind>| {
@@ -100,7 +104,7 @@ impl Plan {
     }
 
     /// What the script is told: kind, tick, a, b, c.
-    pub(crate) fn arguments(&self) -> [u64; 5] {
+    pub(crate) fn arguments(&self) -> (u8, [u64; 4]) {
         let (kind, a, b, c) = match self.kind {
             Kind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
             Kind::Fixed { window } => (2, window, self.limit, 0),
@@ -115,7 +119,7 @@ impl Plan {
             }
             Kind::Segmented { segment, segments } => (5, segment, self.limit, u64::from(segments)),
         };
-        [kind, self.tick_us, a, b, c]
+        (kind, [self.tick_us, a, b, c])
     }
 
     /// The tick that a time lies in.
@@ -208,6 +212,9 @@ mod tests {
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
+        for text in ["10/m soft 10%", "10/m count-denied", "10/m penalty 10m after 5"] {
+            assert!(matches!(plan(text), Err(BuildError::Unknown { .. })), "{text}");
+        }
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! One script serves every algorithm and every verb, so that a batch of requests, and all limits of one
 //! request, are one call: atomic, and with one reading of the clock. What it does for one limit takes a
 //! bounded number of steps. Its keys are declared, and every key that it writes expires.
+//!
+//! Numbers go both ways as bytes, in blocks of doubles: one word for each limit instead of a dozen that
+//! would have to be made, interned and parsed on either side. What is stored stays readable.
 
 use redis::{Cmd, Value};
 
@@ -32,11 +35,11 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    fn name(self) -> &'static str {
+    fn code(self) -> u8 {
         match self {
-            Self::Check => "check",
-            Self::Peek => "peek",
-            Self::Refund => "refund",
+            Self::Check => 0,
+            Self::Peek => 1,
+            Self::Refund => 2,
         }
     }
 }
@@ -54,9 +57,36 @@ pub(crate) struct Units {
 }
 
 impl Units {
+    /// As many as there are, up to `most`: for so many requests of one unit each.
+    pub(crate) fn up_to(most: u64) -> Self {
+        Self { want: most, least: 1, share: 1, stamp: 0 }
+    }
+
     /// All or nothing.
     pub(crate) fn exactly(cost: u64) -> Self {
         Self { want: cost, least: cost, share: 1, stamp: 0 }
+    }
+}
+
+/// What a group of limits in a request has to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Say {
+    /// Over the limit, the request is denied.
+    #[default]
+    Denies,
+    /// The request goes anyhow; it is charged if there is room.
+    Counts,
+    /// The request is denied if all groups of this kind are over their limits; one that is, is not charged.
+    DeniesTogether,
+}
+
+impl Say {
+    fn code(self) -> u8 {
+        match self {
+            Self::Denies => 0,
+            Self::Counts => 1,
+            Self::DeniesTogether => 2,
+        }
     }
 }
 
@@ -66,6 +96,40 @@ pub(crate) struct Part {
     pub(crate) key: Vec<u8>,
     pub(crate) plan: Plan,
     pub(crate) units: Units,
+    pub(crate) say: Say,
+    /// Whether a group begins here. The first of a request always does.
+    pub(crate) begins: bool,
+}
+
+impl Part {
+    /// A limit that stands for itself.
+    pub(crate) fn new(key: Vec<u8>, plan: Plan, units: Units) -> Self {
+        Self { key, plan, units, say: Say::Denies, begins: true }
+    }
+
+    /// What the script is told.
+    fn block(&self, verb: Verb, is_first: bool) -> [u8; BLOCK] {
+        let (kind, [tick, a, b, c]) = self.plan.arguments();
+        let begins = if is_first { 2 } else { u8::from(self.begins) };
+        let Units { want, least, share, stamp } = self.units;
+        let mut block = [0; BLOCK];
+        block[..4].copy_from_slice(&[begins, verb.code(), self.say.code(), kind]);
+        let (places, _) = block[4..].as_chunks_mut::<8>();
+        let numbers = [tick, a, b, c, want, least, share, stamp];
+        for (place, number) in places.iter_mut().zip(numbers) {
+            *place = double(number).to_le_bytes();
+        }
+        block
+    }
+}
+
+/// Of a limit in a call: four bytes and eight doubles.
+const BLOCK: usize = 4 + 8 * 8;
+
+/// Beyond what doubles hold exactly nothing fits in any limit.
+#[expect(clippy::cast_precision_loss, reason = "none up to 2^53")]
+fn double(number: u64) -> f64 {
+    number.min(LARGEST) as f64
 }
 
 /// One request: a verb, and the limits that it concerns.
@@ -107,14 +171,9 @@ pub(crate) fn command<'a>(script: Invoked<'_>, asks: impl Iterator<Item = &'a As
     for part in parts() {
         command.arg(part.key.as_slice());
     }
-    command.arg(asks.clone().count());
     for ask in asks {
-        command.arg(ask.verb.name()).arg(ask.parts.len());
-        for Part { plan, units, .. } in &ask.parts {
-            let Units { want, least, share, stamp } = *units;
-            command.arg(plan.arguments().as_slice());
-            // Beyond what doubles hold exactly nothing fits in any limit.
-            command.arg([want, least, share, stamp].map(|number| number.min(LARGEST)).as_slice());
+        for (n, part) in ask.parts.iter().enumerate() {
+            command.arg(part.block(ask.verb, n == 0).as_slice());
         }
     }
     command
@@ -127,40 +186,48 @@ pub(crate) enum Invoked<'a> {
     ByText(&'a str),
 }
 
-/// Reads the numbers of a reply one after the other.
-struct Numbers(std::vec::IntoIter<Value>);
+/// Reads a reply from its beginning.
+struct Reader<'a>(&'a [u8]);
 
-impl Numbers {
-    fn next(&mut self) -> Result<u64, Fault> {
-        match self.0.next() {
-            Some(Value::Int(number)) => u64::try_from(number).map_err(|_| Fault::Unexpected),
-            _ => Err(Fault::Unexpected),
-        }
+impl Reader<'_> {
+    fn byte(&mut self) -> Result<u8, Fault> {
+        let (byte, rest) = self.0.split_first().ok_or(Fault::Unexpected)?;
+        self.0 = rest;
+        Ok(*byte)
+    }
+
+    /// A whole number, as all are.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "looked at before")]
+    fn number(&mut self) -> Result<u64, Fault> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(Fault::Unexpected)?;
+        self.0 = rest;
+        let number = f64::from_le_bytes(*bytes);
+        let is_whole = (0.0..=double(LARGEST)).contains(&number) && number.fract() == 0.0;
+        if is_whole { Ok(number as u64) } else { Err(Fault::Unexpected) }
     }
 }
 
 /// The replies to requests, in their order. A reply of another form is a fault, never a panic.
 pub(crate) fn replies<'a>(
-    value: Value,
+    value: &Value,
     asks: impl Iterator<Item = &'a Ask>,
 ) -> Result<Vec<Reply>, Fault> {
-    let Value::Array(values) = value else { return Err(Fault::Unexpected) };
-    let mut numbers = Numbers(values.into_iter());
-    let now_us = numbers.next()?;
-    let mut replies = Vec::new();
+    let Value::BulkString(bytes) = value else { return Err(Fault::Unexpected) };
+    let mut reader = Reader(bytes);
+    let now_us = reader.number()?;
+    let mut replies = Vec::with_capacity(asks.size_hint().0);
     for ask in asks {
-        let admitted = numbers.next()? == 1;
+        let mut admitted = false;
         let mut parts = Vec::with_capacity(ask.parts.len());
         for part in &ask.parts {
-            let [admits, broken] = [numbers.next()? == 1, numbers.next()? == 1];
-            let units = numbers.next()?;
-            let state = State::read(&part.plan, || numbers.next())?;
+            let flags = reader.byte()?;
+            let [says, admits, broken] = [1, 2, 4].map(|flag| flags & flag != 0);
+            admitted = says;
+            let units = reader.number()?;
+            let state = State::read(&part.plan, || reader.number())?;
             parts.push(Seen { admits, broken, units, state });
         }
         replies.push(Reply { now_us, admitted, parts });
     }
-    if numbers.0.next().is_some() {
-        return Err(Fault::Unexpected);
-    }
-    Ok(replies)
+    if reader.0.is_empty() { Ok(replies) } else { Err(Fault::Unexpected) }
 }

@@ -61,6 +61,7 @@ pub enum OnError {
 pub struct Settings {
     pub(crate) policy: Policy,
     pub(crate) name: String,
+    pub(crate) part: String,
     pub(crate) mode: Mode,
     pub(crate) on_error: OnError,
     pub(crate) nodes: u64,
@@ -78,8 +79,8 @@ impl Settings {
     /// ```
     pub fn new(policy: Policy) -> Self {
         let (mode, on_error) = (Mode::default(), OnError::default());
-        let name = "default".to_string();
-        Self { policy, name, mode, on_error, nodes: 1, keys: 100_000, most_held: None }
+        let (name, part) = ("default".to_string(), String::new());
+        Self { policy, name, part, mode, on_error, nodes: 1, keys: 100_000, most_held: None }
     }
 
     /// Tells apart limits of one policy. Becomes part of every key, as its hash tag: in a cluster all keys
@@ -93,6 +94,19 @@ impl Settings {
     /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// Tells apart limits of one name and policy, which live on one node of a cluster and can so be charged
+    /// together. Without `{`, `}` and `:`.
+    ///
+    /// ```
+    /// use tollgate_redis::Settings;
+    /// assert!(Settings::new("100/s".parse()?).name("shop").part("user/login").check().is_ok());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn part(mut self, part: impl Into<String>) -> Self {
+        self.part = part.into();
         self
     }
 
@@ -134,7 +148,7 @@ impl Settings {
     }
 
     /// For how many keys at a time there is memory here: of each the leases, and its share. 14 bytes of
-    /// share and about 300 of leases. A key without a place is decided by the store; without the store, it
+    /// share, 22 to 66 for its place, and about 400 while it is leased. A key without a place is decided by the store; without the store, it
     /// is denied.
     ///
     /// ```
@@ -182,6 +196,9 @@ impl Settings {
             return Err(BuildError::NoNodes);
         }
         check_name("name", &self.name)?;
+        if !self.part.is_empty() {
+            check_name("part", &self.part)?;
+        }
         if self.keys == 0 {
             return Err(BuildError::Setting { setting: "keys", accepted: "at least 1" });
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, IntoConnectionInfo};
+use std::time::Instant;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 use crate::counters::Stats;
 use crate::error::BuildError;
@@ -153,6 +153,6 @@ fn probe(prefix: &str) -> Result<Ask, BuildError> {
         reason: error.to_string(),
     })?;
     let key = format!("{prefix}:probe").into_bytes();
-    let part = Part { key, plan: Plan::new(policy)?, units: Units::exactly(1) };
+    let part = Part::new(key, Plan::new(policy)?, Units::exactly(1));
     Ok(Ask { verb: Verb::Check, parts: vec![part] })
 }

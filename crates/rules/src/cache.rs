@@ -1,5 +1,6 @@
 //! [`RuleCache`]: the rules in force. A decision takes one load's rules and keeps them to its end.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +8,8 @@ use arc_swap::{ArcSwapOption, Guard};
 use tollgate::Clock;
 
 use crate::compile::compile;
-use crate::error::RuleError;
+use crate::error::{Problem, RuleError};
+use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 use crate::source::RuleText;
@@ -28,11 +30,23 @@ use crate::source::RuleText;
 pub struct RuleCache {
     settings: Settings,
     clock: Clock,
+    vet: Option<Vet>,
     rules: ArcSwapOption<RuleSet>,
     loads: AtomicU64,
     refused_loads: AtomicU64,
     /// Held while loading, so that loads come one after the other: of the last one the errors.
     loading: Mutex<Vec<RuleError>>,
+}
+
+/// Whether a rule can be kept where it is to be.
+struct Vet(Box<Vetting>);
+
+type Vetting = dyn Fn(&Rule) -> Result<(), String> + Send + Sync;
+
+impl fmt::Debug for Vet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vet")
+    }
 }
 
 /// How loading went.
@@ -76,11 +90,32 @@ impl RuleCache {
         Self {
             settings,
             clock: clock.into(),
+            vet: None,
             rules: ArcSwapOption::empty(),
             loads: AtomicU64::new(0),
             refused_loads: AtomicU64::new(0),
             loading: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Shows all rules to `vet` before they are put in force; what it refuses, is. For limits that are kept
+    /// elsewhere, which may not take every policy.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let vet = |rule: &tollgate_rules::Rule| match rule.is_shadow() {
+    ///     true => Err("no shadows here".to_owned()),
+    ///     false => Ok(()),
+    /// };
+    /// let cache = RuleCache::new(Settings::default()).vetted(vet);
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    shadow_mode: true\n    \
+    ///             rate_limit: {unit: minute, requests_per_unit: 5}\n";
+    /// let errors = cache.load(&[RuleText::new("shop.yaml", text)]).unwrap_err();
+    /// assert_eq!(errors[0].to_string(), "shop.user: no shadows here");
+    /// ```
+    #[must_use]
+    pub fn vetted(self, vet: impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self { vet: Some(Vet(Box::new(vet))), ..self }
     }
 
     /// Compiles the texts and puts the rules in force. Limits of rules that were there before keep what was
@@ -100,7 +135,8 @@ impl RuleCache {
         // A load that panicked has put nothing in force: the next one may go on.
         let mut last_errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.rules.load();
-        match compile(texts, &self.settings, &self.clock, previous.as_deref()) {
+        let vet = |rules: &RuleSet| self.vet(rules);
+        match compile(texts, &self.settings, &self.clock, previous.as_deref(), vet) {
             Ok(rules) => {
                 let rules = Arc::new(rules);
                 self.rules.store(Some(Arc::clone(&rules)));
@@ -115,6 +151,16 @@ impl RuleCache {
                 Err(errors)
             }
         }
+    }
+
+    fn vet(&self, rules: &RuleSet) -> Vec<RuleError> {
+        let Some(Vet(vet)) = &self.vet else { return Vec::new() };
+        let refused = |rule: &Rule| {
+            let file = format!("{}.{}", rule.domain(), rule.path()).escape_debug().to_string();
+            let problem = |reason| Problem::Elsewhere { reason };
+            vet(rule).err().map(|reason| RuleError { file, at: None, problem: problem(reason) })
+        };
+        rules.rules().iter().filter_map(refused).collect()
     }
 
     /// Remembers that the texts could not be read at all. The rules stay.

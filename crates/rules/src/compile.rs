@@ -11,7 +11,7 @@ use crate::carry::{Kept, LimitChange, pair};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Part, is_constant};
-use crate::rule::{Gate, Limit, Rule};
+use crate::rule::{Gate, Keeper, Limit, Rule};
 use crate::rule_set::{RuleId, RuleSet};
 use crate::settings::Settings;
 use crate::source::RuleText;
@@ -22,12 +22,13 @@ fn expected_bytes(capacity: usize) -> u64 {
     (capacity as u64).saturating_mul(15).saturating_add(256)
 }
 
-/// All errors of all files, or the rules.
+/// All errors of all files, or what `vet` says of all rules together, or the rules.
 pub(crate) fn compile(
     texts: &[RuleText],
     settings: &Settings,
     clock: &Clock,
     previous: Option<&RuleSet>,
+    vet: impl FnOnce(&RuleSet) -> Vec<RuleError>,
 ) -> Result<RuleSet, Vec<RuleError>> {
     let mut errors = Vec::new();
     let mut compiler = Compiler {
@@ -45,6 +46,9 @@ pub(crate) fn compile(
             .map_err(|fault| fault.in_file(text.file()))
             .and_then(|file| compiler.add_file(text.file(), file));
         errors.extend(compiled.err());
+    }
+    if errors.is_empty() {
+        errors = vet(&compiler.set);
     }
     if errors.is_empty() {
         errors.extend(compiler.put_in_force().err());
@@ -157,6 +161,7 @@ impl Compiler<'_> {
             metadata: spec.metadata,
             capacity,
             counts,
+            identity: place.id.text().into(),
         });
         Ok(self.set.rules.len() - 1)
     }
@@ -190,6 +195,7 @@ impl Compiler<'_> {
                 name: limit.name.map(Into::into),
                 gate,
                 drains_denied: self.settings.compat && limit.is_plain,
+                keeper: Keeper::default(),
             });
         }
         self.set.tables.insert(place.id.clone(), kept);

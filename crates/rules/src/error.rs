@@ -201,6 +201,11 @@ pub enum Problem {
         /// The most that is accepted, in bytes.
         most: u64,
     },
+    /// The limit cannot be kept where it is to be. The error names the rule in place of its file.
+    Elsewhere {
+        /// Why.
+        reason: String,
+    },
     /// Something that is planned, and not there.
     NotBuilt {
         /// What was asked for.
@@ -226,6 +231,7 @@ impl fmt::Display for Problem {
             | Self::Table { .. }
             | Self::Change { .. }
             | Self::TooMuchMemory { .. }
+            | Self::Elsewhere { .. }
             | Self::NotBuilt { .. } => self.describe_limit(f),
             _ => self.describe_rule(f),
         }
@@ -270,6 +276,7 @@ impl Problem {
                 "with this rule the tables need {bytes} bytes and {most} are allowed; lower the \
                  capacity of some rules, or raise the allowance"
             ),
+            Self::Elsewhere { reason } => f.write_str(reason),
             Self::NotBuilt { found, accepted } => {
                 write!(f, "{found} is not there yet; use {accepted}")
             }

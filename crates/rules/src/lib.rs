@@ -62,7 +62,7 @@
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 bytes each |
-//! | `on_error`, `accuracy` | for limits over several nodes: read and kept; in one process every decision is exact |
+//! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
 //!
 //! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: what the core does not
 //! know yet it refuses, with the place in the file. Merge keys and aliases of YAML are understood.
@@ -110,7 +110,7 @@ mod yaml;
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use cache::{LoadStatus, RuleCache};
 pub use carry::{LimitChange, Loss};
-pub use decide::DecisionMaker;
+pub use decide::{Claim, DecisionMaker, Found, Question};
 pub use error::{Position, Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use files::FileSource;

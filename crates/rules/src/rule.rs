@@ -1,8 +1,9 @@
 //! [`Rule`]: one compiled rule with its tables and its counters.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Policy};
@@ -38,6 +39,7 @@ pub struct Rule {
     pub(crate) metadata: Option<Metadata>,
     pub(crate) capacity: usize,
     pub(crate) counts: Arc<Counters>,
+    pub(crate) identity: Box<str>,
 }
 
 /// One limit of a rule. A rule has several if they are stacked.
@@ -64,6 +66,18 @@ pub struct Limit {
     pub(crate) gate: Option<Gate>,
     /// Whether denied requests are charged what is left, as envoyproxy/ratelimit does.
     pub(crate) drains_denied: bool,
+    /// What keeps it, if that is not this process's table.
+    pub(crate) keeper: Keeper,
+}
+
+/// Something that a limit is kept by elsewhere.
+#[derive(Default)]
+pub(crate) struct Keeper(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keeper").field(&self.0.get().is_some()).finish()
+    }
 }
 
 #[derive(Debug)]
@@ -141,6 +155,13 @@ impl Rule {
         self.metadata.as_ref()
     }
 
+    /// The keys and values from the root of its domain, as a text that no other rule of that has: the same
+    /// in every process that has loaded it, whatever else its file says.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
     /// How many clients each of its tables is built for.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -192,6 +213,18 @@ impl Limit {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// Attaches what keeps this limit elsewhere; once, and for as long as this load of rules is used.
+    /// `false` if there is something already.
+    pub fn keep(&self, keeper: Arc<dyn Any + Send + Sync>) -> bool {
+        self.keeper.0.set(keeper).is_ok()
+    }
+
+    /// What keeps this limit elsewhere, if it is a `T`.
+    #[must_use]
+    pub fn keeper<T: Any>(&self) -> Option<&T> {
+        self.keeper.0.get()?.downcast_ref()
     }
 
     /// How it is enforced; `None` if it lets nothing pass.

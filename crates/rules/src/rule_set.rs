@@ -39,6 +39,32 @@ pub(crate) struct RuleId {
     pub(crate) steps: Vec<(Box<str>, Option<Box<str>>, Part)>,
 }
 
+impl RuleId {
+    /// As a text that no other rule has: `user=alice/path~%2Flogin*` for a value that is one client, and for
+    /// values that are one each. What separates is escaped.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for (n, (key, value, part)) in self.steps.iter().enumerate() {
+            text.extend((n > 0).then_some('/'));
+            escape(key, &mut text);
+            if let Some(value) = value {
+                text.push(if *part == Part::Fixed { '=' } else { '~' });
+                escape(value, &mut text);
+            }
+        }
+        text
+    }
+}
+
+fn escape(part: &str, text: &mut String) {
+    for letter in part.chars() {
+        match letter {
+            '%' | '/' | '=' | '~' => *text += &format!("%{:02X}", u32::from(letter)),
+            _ => text.push(letter),
+        }
+    }
+}
+
 impl RuleSet {
     /// All rules, in the order of the files.
     #[must_use]

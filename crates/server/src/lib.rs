@@ -34,10 +34,15 @@
 //! [`Running::reload`]; bad ones leave the last good certificate in use. [`Options::grpc_socket`] and
 //! [`Options::http_socket`] are listened on beside the addresses.
 //!
+//! # Over many nodes
+//! With [`Options::global`] the limits are kept in Redis, and hold for all services that use the same one:
+//! see [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
+//!
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must come within 5 s,
 //! and so must a handshake. What a request may hold, the rules' settings say. Labels of metrics come from rules, never from requests.
 
+mod global;
 mod histogram;
 mod http;
 mod listen;
@@ -49,6 +54,7 @@ mod serve;
 mod service;
 mod wire;
 
+pub use global::{Global, GlobalError};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{Answers, Options};
 pub use serve::{Running, StartError, start};

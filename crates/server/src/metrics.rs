@@ -33,6 +33,11 @@ impl Metrics {
         Self { registry, errors, seconds }
     }
 
+    /// Shows more than what belongs to any service.
+    pub(crate) fn show(&mut self, collector: impl Collector + 'static) {
+        self.registry.register_collector(Box::new(collector));
+    }
+
     pub(crate) fn answered(&self, took: Duration, refused: bool) {
         self.seconds.observe(took);
         if refused {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 
+use crate::global::Global;
 use crate::listen::TlsFiles;
 
 /// What a service is started with. The ports are those of envoyproxy/ratelimit.
@@ -40,6 +41,8 @@ pub struct Options {
     pub admin: SocketAddr,
     /// What answers say beside the decision.
     pub answers: Answers,
+    /// Where limits are kept that hold for many nodes; `None` for limits of this process alone.
+    pub global: Option<Global>,
     /// How long requests that have begun may take to end when the service stops.
     pub grace: Duration,
 }
@@ -78,6 +81,7 @@ impl Options {
             grpc_tls: None,
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             answers: Answers::default(),
+            global: None,
             grace: Duration::from_secs(10),
         }
     }

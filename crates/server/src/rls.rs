@@ -20,8 +20,12 @@ impl RateLimitService for Rls {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        // A decision waits for nothing: no task is needed for it.
-        self.0.decide(request.get_ref()).map(Response::new).map_err(|refusal| status(&refusal))
+        // A decision waits for nothing, or for a store, and for that no longer than its deadline.
+        self.0
+            .decide(request.get_ref())
+            .await
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal))
     }
 }
 

@@ -14,6 +14,7 @@ use tollgate_rules::{Changed, DecisionMaker, FileSource, Refresh, Retriever, Rul
 use tonic::transport::Server;
 use tonic_health::server::HealthReporter;
 
+use crate::global::{GlobalError, Keeper};
 use crate::http;
 use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
@@ -67,6 +68,8 @@ pub enum StartError {
     Tls(TlsError),
     /// The tables cannot be built.
     Build(BuildError),
+    /// The limits cannot be kept where they are to be.
+    Global(GlobalError),
     /// The system has no thread for reading rules.
     Thread(io::Error),
     /// The description of the protocol could not be read: the build is broken.
@@ -87,6 +90,7 @@ impl fmt::Display for StartError {
             ),
             Self::Tls(error) => error.fmt(f),
             Self::Build(error) => write!(f, "{error}"),
+            Self::Global(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread for reading rules: {error}"),
             Self::Reflection => f.write_str("the description of the protocol cannot be read"),
         }
@@ -124,9 +128,17 @@ pub async fn start(
     observe: impl FnMut(&Refresh) + Send + 'static,
 ) -> Result<Running, StartError> {
     let sockets = Sockets::bind(&options).await?;
-    let cache = Arc::new(RuleCache::new(options.settings));
+    let keeper = match options.global {
+        Some(global) => Some(Keeper::open(&global, &options.settings).map_err(StartError::Global)?),
+        None => None,
+    };
+    let cache = RuleCache::new(options.settings);
+    let cache = Arc::new(match &keeper {
+        Some(keeper) => cache.vetted(keeper.vet()),
+        None => cache,
+    });
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let service = Arc::new(Service::new(maker, options.answers));
+    let service = Arc::new(Service::new(maker, options.answers, keeper));
     let (health, health_service) = tonic_health::server::health_reporter();
     let source = FileSource::new(options.rules);
     let observe = with_health(observe, &service, &health);
@@ -267,5 +279,8 @@ impl Running {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(self.grace, all).await;
         self.tasks.abort_all();
+        if let Some(keeper) = &self.service.keeper {
+            let _ = tokio::time::timeout(self.grace, keeper.close()).await;
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tollgate_rules::{DecisionMaker, RuleCache};
 
+use crate::global::Keeper;
 use crate::metrics::Metrics;
 use crate::options::Answers;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
@@ -16,23 +17,40 @@ use crate::wire::{self, Refusal};
 pub(crate) struct Service {
     pub(crate) maker: DecisionMaker,
     pub(crate) metrics: Metrics,
+    /// If limits are kept elsewhere.
+    pub(crate) keeper: Option<Keeper>,
     answers: Answers,
     draining: AtomicBool,
 }
 
 impl Service {
-    pub(crate) fn new(maker: DecisionMaker, answers: Answers) -> Self {
-        let metrics = Metrics::new(Arc::clone(maker.cache()));
-        Self { maker, metrics, answers, draining: AtomicBool::new(false) }
+    pub(crate) fn new(maker: DecisionMaker, answers: Answers, keeper: Option<Keeper>) -> Self {
+        let mut metrics = Metrics::new(Arc::clone(maker.cache()));
+        if let Some(keeper) = &keeper {
+            metrics.show(keeper.metrics());
+        }
+        Self { maker, metrics, keeper, answers, draining: AtomicBool::new(false) }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {
         self.maker.cache()
     }
 
-    pub(crate) fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, Refusal> {
+    pub(crate) async fn decide(
+        &self,
+        request: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, Refusal> {
         let begun = Instant::now();
-        let outcome = wire::decide(&self.maker, request, self.answers);
+        let outcome = match &self.keeper {
+            None => wire::decide(&self.maker, request, self.answers),
+            Some(keeper) => match wire::question(&self.maker, request) {
+                Ok(question) => {
+                    let answer = keeper.answer(&self.maker, question).await;
+                    Ok(wire::response(&answer, self.answers))
+                }
+                Err(refusal) => Err(refusal),
+            },
+        };
         self.metrics.answered(begun.elapsed(), outcome.is_err());
         outcome
     }

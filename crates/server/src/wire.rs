@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_rules::{
-    Answer, Code, DecisionMaker, Descriptor, Entry, Metadata, Override, Request, RequestError,
-    Status, Unit,
+    Answer, Code, DecisionMaker, Descriptor, Entry, Metadata, Override, Question, Request,
+    RequestError, Status, Unit,
 };
 
 use crate::options::Answers;
@@ -44,6 +44,22 @@ pub(crate) fn decide(
     request: &RateLimitRequest,
     answers: Answers,
 ) -> Result<RateLimitResponse, Refusal> {
+    ask(maker, request, |asked| maker.check(asked)).map(|answer| response(&answer, answers))
+}
+
+/// The same for limits that are kept elsewhere: what is to be asked there.
+pub(crate) fn question(
+    maker: &DecisionMaker,
+    request: &RateLimitRequest,
+) -> Result<Question, Refusal> {
+    ask(maker, request, |asked| maker.question(asked))
+}
+
+fn ask<T>(
+    maker: &DecisionMaker,
+    request: &RateLimitRequest,
+    act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
+) -> Result<T, Refusal> {
     // Before anything is allocated for them.
     let settings = maker.cache().settings();
     let too_many = |found, most| Refusal::Request(RequestError::TooManyDescriptors { found, most });
@@ -65,8 +81,7 @@ pub(crate) fn decide(
     }
     let asked =
         Request { hits: request.hits_addend, ..Request::new(&request.domain, &descriptors) };
-    let answer = maker.check(&asked).map_err(Refusal::Request)?;
-    Ok(response(&answer, answers))
+    act(&asked).map_err(Refusal::Request)
 }
 
 fn read<'a>(
@@ -95,7 +110,7 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, Refusal> {
     Ok(Override { requests_per_unit: limit.requests_per_unit, unit })
 }
 
-fn response(answer: &Answer, answers: Answers) -> RateLimitResponse {
+pub(crate) fn response(answer: &Answer, answers: Answers) -> RateLimitResponse {
     let statuses = answer.statuses().iter().enumerate();
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
     let headers = if answers.headers { headers(answer) } else { Vec::new() };

@@ -175,6 +175,12 @@ impl Gate {
         Self { mode: Mode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
     }
 
+    /// This gate, which does not wait.
+    pub(crate) fn prompt(self) -> Self {
+        let mode = if self.is_shadow() { Mode::Shadow } else { Mode::Deny };
+        Self { mode, ..self }
+    }
+
     pub(crate) fn is_shadow(&self) -> bool {
         matches!(self.mode, Mode::Shadow)
     }

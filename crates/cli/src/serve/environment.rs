@@ -22,7 +22,7 @@ use Fate::{Honoured, Meaningless, NotYet};
 
 const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
 const XDS: Fate = NotYet("rules come from files");
-const REDIS: Fate = NotYet("limits are this process's own");
+const REDIS: Fate = NotYet("use --redis");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
@@ -228,7 +228,7 @@ mod tests {
             environment.unheeded(),
             [
                 "USE_STATSD is set and means nothing here: metrics are Prometheus', at /metrics",
-                "REDIS_URL is set and is not honoured yet: limits are this process's own",
+                "REDIS_URL is set and is not honoured yet: use --redis",
             ]
         );
     }

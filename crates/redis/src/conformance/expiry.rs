@@ -11,7 +11,7 @@ fn call(connection: &mut redis::Connection, ask: &Ask) -> Reply {
     let text = crate::script::text();
     let call = command(Invoked::ByText(&text), std::iter::once(ask));
     let value: Value = call.query(connection).unwrap();
-    replies(value, std::iter::once(ask)).unwrap().remove(0)
+    replies(&value, std::iter::once(ask)).unwrap().remove(0)
 }
 
 fn policies() -> Vec<Plan> {

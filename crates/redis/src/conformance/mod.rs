@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod expiry;
+mod groups;
 mod random;
 mod vectors;
 
@@ -61,8 +62,7 @@ fn tick_ns(plan: &Plan, now_us: u64) -> u64 {
 }
 
 fn ask(verb: Verb, key: &str, plan: &Plan, units: Units) -> Ask {
-    let part = Part { key: key.as_bytes().to_vec(), plan: *plan, units };
-    Ask { verb, parts: vec![part] }
+    Ask { verb, parts: vec![Part::new(key.as_bytes().to_vec(), *plan, units)] }
 }
 
 /// A script whose time the test tells.
@@ -96,7 +96,7 @@ impl Told {
         values
             .into_iter()
             .zip(calls)
-            .map(|(value, (_, asks))| replies(value, asks.iter()).unwrap())
+            .map(|(value, (_, asks))| replies(&value, asks.iter()).unwrap())
             .collect()
     }
 

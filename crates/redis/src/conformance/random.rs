@@ -186,7 +186,7 @@ fn a_hundred_thousand_random_sequences_are_decided_as_the_model_does() {
 #[test]
 fn a_script_that_computes_something_else_is_caught() {
     let mistakes = [
-        ("gcra", "limit.fits = debt <= c", "limit.fits = debt < c"),
+        ("gcra", "debt <= c and least <= room", "debt < c and least <= room"),
         (
             "fixed-window",
             "stored[1] >= window and stored or { window, 0 }",
@@ -233,10 +233,8 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
                     Units { want, least, share: 1 + random.below(3), stamp: 0 }
                 })
                 .collect();
-            let parts = sequences.iter().zip(&wants).map(|(sequence, units)| Part {
-                key: sequence.key.as_bytes().to_vec(),
-                plan: sequence.plan,
-                units: *units,
+            let parts = sequences.iter().zip(&wants).map(|(sequence, units)| {
+                Part::new(sequence.key.as_bytes().to_vec(), sequence.plan, *units)
             });
             let reply = told.call(now_us, Ask { verb: Verb::Check, parts: parts.collect() });
             let room = |s: &Sequence| s.oracle.remaining(tick_ns(&s.plan, now_us));

@@ -11,6 +11,7 @@
 
 mod audit;
 mod node;
+mod scale;
 mod server;
 mod world;
 

@@ -35,11 +35,26 @@ pub(super) struct Setup {
     /// Four times as much is asked for as the limit admits.
     saturated: bool,
     flaw: Option<Flaw>,
+    scale: Option<Scale>,
+}
+
+/// A world of a certain size, in place of a random one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    pub(super) nodes: u64,
+    /// Of the limit, units in a second; the burst is as large.
+    pub(super) rate: u64,
+    /// Tenths of the rate that are asked for.
+    pub(super) load: u64,
 }
 
 impl Setup {
+    pub(super) fn scaled(seed: u64, scale: Scale) -> Self {
+        Self { scale: Some(scale), ..Self::calm(seed) }
+    }
+
     pub(super) fn stormy(seed: u64) -> Self {
-        Self { seed, storms: true, saturated: false, flaw: None }
+        Self { seed, storms: true, saturated: false, flaw: None, scale: None }
     }
 
     pub(super) fn flawed(self, flaw: Flaw) -> Self {
@@ -47,7 +62,7 @@ impl Setup {
     }
 
     pub(super) fn calm(seed: u64) -> Self {
-        Self { seed, storms: false, saturated: false, flaw: None }
+        Self { seed, storms: false, saturated: false, flaw: None, scale: None }
     }
 
     pub(super) fn saturated(seed: u64) -> Self {
@@ -144,12 +159,14 @@ impl World {
             random = mixed(random);
             random % below
         };
-        let count = 3 + draw(48);
+        let count = setup.scale.map_or(3 + draw(48), |scale| scale.nodes);
         let rates = if setup.saturated { [100, 300, 1_000] } else { [20, 100, 1_000] };
         let rate = rates[usize::try_from(draw(3)).unwrap()];
+        let rate = setup.scale.map_or(rate, |scale| scale.rate);
         let smallest = if setup.saturated { rate / 2 } else { 1 };
         let bursts = [smallest, rate / 10, rate, 2 * rate];
         let burst = bursts[usize::try_from(draw(4)).unwrap()].max(smallest);
+        let burst = setup.scale.map_or(burst, |scale| scale.rate);
         let quota = Quota::per_second(rate).burst(burst);
         let policy = Policy::from(quota);
         let plan = Plan::new(policy).unwrap();
@@ -164,6 +181,7 @@ impl World {
             .collect();
         // From a tenth of the limit to four times as much.
         let load = if setup.saturated { 40 } else { 1 + draw(40) };
+        let load = setup.scale.map_or(load, |scale| scale.load);
         let gap_ns = 10_000_000_000 * count / (rate * load);
         let outcome = Outcome { nodes: count, ..Outcome::default() };
         let (server, audit) = (Server::new(plan), Audit::new(quota, count));

@@ -45,7 +45,7 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     }
 }
 
-fn mark_over(part: &mut Part<'_>) {
+pub(crate) fn mark_over(part: &mut Part<'_>) {
     if let Some(verdict) = &mut part.verdict
         && !verdict.is_over
     {

@@ -7,6 +7,7 @@
 //! What is built on the way is the parts, the statuses of the answer, and the keys' bytes, in a buffer
 //! that each thread keeps. No text is made.
 
+mod elsewhere;
 mod joint;
 mod moment;
 mod overrides;
@@ -27,6 +28,9 @@ use crate::settings::Settings;
 use moment::Moment;
 use overrides::Overrides;
 use part::{Context, Judge, Part, Say};
+
+pub use elsewhere::{Claim, Found, Question};
+use joint::mark_over;
 
 /// What a thread's buffer may keep between requests.
 const MOST_KEPT_BYTES: usize = 1 << 20;

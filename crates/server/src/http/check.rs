@@ -11,8 +11,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use tollgate_rules::{Answer, Code, Descriptor, Entry, Request, RequestError};
+use tollgate_rules::{
+    self as rules, Answer, Code, DecisionMaker, Descriptor, Entry, Request, RequestError,
+};
 
+use crate::global::Keeper;
 use crate::service::Service;
 use crate::wire::whole_seconds;
 
@@ -87,7 +90,13 @@ type Asked = Result<Json<Question>, JsonRejection>;
 
 pub(crate) async fn check(State(service): State<Arc<Service>>, asked: Asked) -> Response {
     let begun = Instant::now();
-    let response = answer(asked, |request| service.maker.check(request));
+    let response = match &service.keeper {
+        None => answer(asked, |request| service.maker.check(request)),
+        Some(keeper) => {
+            elsewhere(asked, &service.maker, keeper, |request| service.maker.question(request))
+                .await
+        }
+    };
     let is_answer = matches!(response.status(), StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
     service.metrics.answered(begun.elapsed(), !is_answer);
     response
@@ -113,10 +122,21 @@ pub(crate) async fn peek(
         }
     }
     question.descriptors.push(Pairs(pairs));
-    answer(Ok(Json(question)), |request| service.maker.peek(request))
+    let asked = Ok(Json(question));
+    match &service.keeper {
+        None => answer(asked, |request| service.maker.peek(request)),
+        Some(keeper) => {
+            let maker = &service.maker;
+            elsewhere(asked, maker, keeper, |request| maker.peek_question(request)).await
+        }
+    }
 }
 
 pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: Asked) -> Response {
+    if service.keeper.is_some() {
+        let reason = "limits in Redis cannot be reset from here: delete their keys there";
+        return (StatusCode::NOT_IMPLEMENTED, reason).into_response();
+    }
     let question = match asked {
         Ok(Json(question)) => question,
         Err(rejection) => return rejection.into_response(),
@@ -137,6 +157,23 @@ fn answer(
     };
     match ask(&question, decide) {
         Ok(answer) => reply(&answer),
+        Err(error) => error_response(error),
+    }
+}
+
+/// For limits that are kept elsewhere.
+async fn elsewhere(
+    asked: Asked,
+    maker: &DecisionMaker,
+    keeper: &Keeper,
+    prepare: impl FnOnce(&Request<'_>) -> Result<rules::Question, RequestError>,
+) -> Response {
+    let question = match asked {
+        Ok(Json(question)) => ask(&question, prepare),
+        Err(rejection) => return rejection.into_response(),
+    };
+    match question {
+        Ok(question) => reply(&keeper.answer(maker, question).await),
         Err(error) => error_response(error),
     }
 }

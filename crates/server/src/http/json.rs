@@ -25,7 +25,7 @@ pub(crate) async fn should_rate_limit(
     let Some(request) = read(&body) else {
         return (StatusCode::BAD_REQUEST, "Bad Request").into_response();
     };
-    match service.decide(&request) {
+    match service.decide(&request).await {
         Ok(response) => {
             let is_over = response.overall_code() == Code::OverLimit;
             let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };

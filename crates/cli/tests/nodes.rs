@@ -1,0 +1,251 @@
+//! Three `tollgate serve` on one Redis, and clients of all three: what they are let do together.
+//!
+//! One key at 100 requests per second, burst 100, in each mode. Clients count what they are admitted. From
+//! the start no more may be than `burst + rate * t`, whatever the mode; and between any two moments that
+//! and, of leases, what the nodes may hold. Nearly all of it must be given out.
+//!
+//! `TOLLGATE_SECONDS` is how long each mode runs: 4 unless told otherwise.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const NODES: usize = 3;
+/// Of each node.
+const CLIENTS: usize = 4;
+const RATE: u64 = 100;
+const BURST: u64 = 100;
+/// Half of the burst over the nodes: what each may hold in leases.
+const HELD: u64 = BURST / NODES as u64 / 2;
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - {key: exact, accuracy: exact, rate_limit: {window: 1s, requests_per_unit: 100, algorithm: gcra, burst: 100}}
+  - {key: leased, accuracy: leased, rate_limit: {window: 1s, requests_per_unit: 100, algorithm: gcra, burst: 100}}
+";
+
+/// A process that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("an address")
+}
+
+/// Connects as soon as somebody listens.
+fn connected(address: SocketAddr) -> TcpStream {
+    let begun = Instant::now();
+    loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => {
+                stream.set_nodelay(true).expect("a socket");
+                return stream;
+            }
+            Err(error) => {
+                assert!(begun.elapsed() < Duration::from_secs(20), "{address}: {error}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+fn redis_server(address: SocketAddr) -> Process {
+    let port = address.port().to_string();
+    let arguments = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    let child = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn();
+    child.map(Process).unwrap_or_else(|error| {
+        panic!("this test needs redis-server (apt-get install redis-server): {error}")
+    })
+}
+
+struct Node {
+    http: SocketAddr,
+    _process: Process,
+}
+
+fn node(redis: SocketAddr, rules: &std::path::Path) -> Node {
+    let [http, grpc, admin] = [(); 3].map(|()| free_address());
+    let child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .arg("serve")
+        .arg("--rules")
+        .arg(rules)
+        .args(["--redis", &format!("redis://{redis}/"), "--nodes", &NODES.to_string()])
+        // A busy machine may be slow: nobody is to fall back here.
+        .args(["--redis-deadline", "2000"])
+        .args(["--http", &http.to_string(), "--grpc", &grpc.to_string()])
+        .args(["--admin", &admin.to_string()])
+        .stderr(Stdio::null())
+        .spawn();
+    Node { http, _process: Process(child.expect("the command is built")) }
+}
+
+/// A client with one connection.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn of(node: &Node) -> Self {
+        Self(BufReader::new(connected(node.http)))
+    }
+
+    /// The status and the body.
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        self.0.get_mut().write_all(request.as_bytes()).expect("the node listens");
+        let (mut status, mut length) = (0, 0);
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).expect("the node answers");
+            let line = line.trim_end().to_ascii_lowercase();
+            if let Some(rest) = line.strip_prefix("http/1.1 ") {
+                status = rest[..3].parse().expect("a status");
+            }
+            if let Some(rest) = line.strip_prefix("content-length: ") {
+                length = rest.parse().expect("a length");
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).expect("a body");
+        (status, String::from_utf8(body).expect("text"))
+    }
+
+    fn metric(&mut self, name: &str) -> u64 {
+        let (_, page) = self.ask("GET", "/metrics", "");
+        let line = page.lines().find(|line| line.starts_with(name));
+        let number = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        number.unwrap_or_else(|| panic!("no {name} in {page}"))
+    }
+}
+
+/// What one client has seen: requests, and between which moments each admission lies.
+#[derive(Debug, Default)]
+struct Seen {
+    asked: u64,
+    admitted: Vec<(Instant, Instant)>,
+}
+
+fn ask_all_the_time(node: &Node, key: &str, stop: &AtomicBool) -> Seen {
+    let mut client = Client::of(node);
+    let body = format!("{{\"domain\": \"shop\", \"descriptors\": [{{\"{key}\": \"hot\"}}]}}");
+    let mut seen = Seen::default();
+    while !stop.load(Ordering::Relaxed) {
+        let asked = Instant::now();
+        let (status, answer) = client.ask("POST", "/v1/check", &body);
+        assert!(matches!(status, 200 | 429), "{status}: {answer}");
+        seen.asked += 1;
+        if status == 200 {
+            seen.admitted.push((asked, Instant::now()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    seen
+}
+
+/// What the nodes may admit in so long; the server's clock counts whole microseconds.
+fn most(time: Duration) -> u64 {
+    let micros = u64::try_from(time.as_micros()).expect("a short time") + 2;
+    BURST + RATE * micros / 1_000_000
+}
+
+fn run(nodes: &[Node], key: &'static str, held: u64, time: Duration) -> String {
+    let stop = Arc::new(AtomicBool::new(false));
+    let begun = Instant::now();
+    let calls = |nodes: &[Node]| -> u64 {
+        nodes.iter().map(|node| Client::of(node).metric("tollgate_store_calls_total")).sum()
+    };
+    let calls_before = calls(nodes);
+    let seen: Vec<Vec<Seen>> = std::thread::scope(|scope| {
+        let of = |node| {
+            let stop = Arc::clone(&stop);
+            scope.spawn(move || ask_all_the_time(node, key, &stop))
+        };
+        let clients: Vec<Vec<_>> =
+            nodes.iter().map(|node| (0..CLIENTS).map(|_| of(node)).collect()).collect();
+        std::thread::sleep(time);
+        stop.store(true, Ordering::Relaxed);
+        let joined = |of_node: Vec<std::thread::ScopedJoinHandle<'_, Seen>>| {
+            of_node.into_iter().map(|client| client.join().expect("no panic")).collect()
+        };
+        clients.into_iter().map(joined).collect()
+    });
+    let took = begun.elapsed();
+    let calls = calls(nodes) - calls_before;
+    let asked: u64 = seen.iter().flatten().map(|seen| seen.asked).sum();
+    let per_node: Vec<usize> =
+        seen.iter().map(|of_node| of_node.iter().map(|seen| seen.admitted.len()).sum()).collect();
+    let admitted = per_node.iter().sum::<usize>() as u64;
+    assert!(admitted <= most(took), "{key}: {admitted} in {took:?}, {} at most", most(took));
+    // Units in leases are none that are lost; and clients end a little before the clock.
+    let least = (most(took) - held) * 95 / 100;
+    assert!(admitted >= least, "{key}: {admitted} in {took:?}, {least} at least");
+    let mut all: Vec<_> = seen.iter().flatten().flat_map(|seen| &seen.admitted).copied().collect();
+    all.sort_unstable();
+    // Between any two moments: those that lie in between for certain.
+    let mut closest = 0;
+    for (n, (from, _)) in all.iter().enumerate() {
+        let mut ends: Vec<Instant> = all[n..].iter().map(|(_, until)| *until).collect();
+        ends.sort_unstable();
+        for (count, until) in (1..).zip(&ends) {
+            let bound = most(*until - *from) + held;
+            assert!(count <= bound, "{key}: {count} in {:?}, {bound} at most", *until - *from);
+            closest = closest.max(count * 1_000 / bound);
+        }
+    }
+    for node in nodes {
+        assert_eq!(Client::of(node).metric("tollgate_store_degraded "), 0);
+    }
+    let mut line = String::new();
+    let per_mille = closest;
+    let _ = write!(
+        line,
+        "{key}: {asked} asked in {:.2} s, {admitted} admitted ({per_node:?} by node), {} at most from \
+         the start; at most {}.{} % of the bound between any two moments; {calls} calls of Redis",
+        took.as_secs_f64(),
+        most(took),
+        per_mille / 10,
+        per_mille % 10,
+    );
+    line
+}
+
+#[test]
+fn three_nodes_together_admit_what_one_limit_allows() {
+    let seconds = std::env::var("TOLLGATE_SECONDS").ok().and_then(|text| text.parse().ok());
+    let time = Duration::from_secs(seconds.unwrap_or(4));
+    let rules = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("three_nodes.yaml");
+    std::fs::write(&rules, RULES).expect("a file below target");
+    let address = free_address();
+    let _redis = redis_server(address);
+    drop(connected(address));
+    let nodes: Vec<Node> = (0..NODES).map(|_| node(address, &rules)).collect();
+    for node in &nodes {
+        let mut client = Client::of(node);
+        let begun = Instant::now();
+        while client.metric("tollgate_store_degraded ") == 1 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "no connection to Redis");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    println!("{NODES} nodes, {CLIENTS} clients each, {RATE}/s burst {BURST}");
+    for (key, held) in [("exact", 0), ("leased", HELD * NODES as u64)] {
+        println!("{}", run(&nodes, key, held, time));
+    }
+}

@@ -1,0 +1,176 @@
+//! [`Purse`]: units of a lease that threads spend without a lock.
+//!
+//! Whoever holds the lock of a key's [`Holding`](crate::lease::Holding) puts units of its first lease in
+//! here and takes back what is left before anything else is done with it. In between, a decision is one
+//! compare-and-swap on one word: a *generation*, which is another after each filling, and the units.
+//!
+//! The end of the lease and its stamp are words of their own. They belong to the units that a spender gets:
+//! they are written only while the purse is closed, and each filling is of another generation, so the swap
+//! of who has read others fails. (A thread would have to sleep through 2^32 fillings between its reading and
+//! its swap to be deceived.)
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::lease::{Beyond, Lent};
+
+/// Bits of the word that count units.
+const UNIT_BITS: u32 = 32;
+/// The most units in a purse.
+pub(crate) const MOST_UNITS: u64 = (1 << UNIT_BITS) - 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct Purse {
+    /// Generation and units.
+    word: AtomicU64,
+    until_ns: AtomicU64,
+    stamp: AtomicU64,
+    /// For answers, which are figures of some moment: may be of two fillings.
+    remaining: AtomicU64,
+    reset_ns: AtomicU64,
+}
+
+/// What a spender got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spent {
+    pub(crate) left: u64,
+    pub(crate) stamp: u64,
+    pub(crate) beyond_remaining: u64,
+    pub(crate) reset_ns: u64,
+}
+
+impl Purse {
+    /// Takes units, if there are as many and their time is not over.
+    pub(crate) fn spend(&self, cost: u64, now_ns: u64) -> Option<Spent> {
+        // Acquire: what is read below is of this filling or a later one (Release in `fill`).
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let left = (word & MOST_UNITS).checked_sub(cost)?;
+            // Acquire: if this is of a later filling (Release in `fill`), the closing before it is seen as
+            // well, so the word is another by now and the swap fails.
+            let until_ns = self.until_ns.load(Ordering::Acquire);
+            let stamp = self.stamp.load(Ordering::Acquire);
+            if now_ns >= until_ns {
+                return None;
+            }
+            // Relaxed: whoever takes units back reads the word itself. Acquire on failure: as above.
+            let swap = self.word.compare_exchange_weak(
+                word,
+                word - cost,
+                Ordering::Relaxed,
+                Ordering::Acquire,
+            );
+            match swap {
+                Ok(_) => {
+                    let beyond_remaining = self.remaining.load(Ordering::Relaxed);
+                    let reset_ns = self.reset_ns.load(Ordering::Relaxed);
+                    return Some(Spent { left, stamp, beyond_remaining, reset_ns });
+                }
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Takes back what is left. From here on nobody spends. For the holder of the lock.
+    pub(crate) fn close(&self) -> u64 {
+        // Relaxed: the generation changes under the lock alone.
+        let generation = self.word.load(Ordering::Relaxed) >> UNIT_BITS;
+        let next = generation.wrapping_add(1) << UNIT_BITS;
+        // Release, for the stores of `fill` to lie behind it; Acquire costs nothing more.
+        self.word.swap(next, Ordering::AcqRel) & MOST_UNITS
+    }
+
+    /// Puts units in, [`MOST_UNITS`] at most. The purse is closed. For the holder of the lock.
+    pub(crate) fn fill(&self, lent: Lent, beyond: Beyond) {
+        // Release: see `spend`.
+        self.until_ns.store(lent.until_ns, Ordering::Release);
+        self.stamp.store(lent.stamp, Ordering::Release);
+        self.remaining.store(beyond.remaining, Ordering::Relaxed);
+        self.reset_ns.store(beyond.reset_ns, Ordering::Relaxed);
+        let generation = self.word.load(Ordering::Relaxed) & !MOST_UNITS;
+        self.word.store(generation | lent.units.min(MOST_UNITS), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn lent(units: u64, until_ns: u64) -> Lent {
+        Lent { units, until_ns, stamp: until_ns * 10 }
+    }
+
+    #[test]
+    fn what_is_put_in_is_spent_or_taken_back() {
+        let purse = Purse::default();
+        assert_eq!(purse.spend(1, 0), None);
+        purse.close();
+        purse.fill(lent(10, 5), Beyond { remaining: 7, reset_ns: 9 });
+        let spent = Spent { left: 6, stamp: 50, beyond_remaining: 7, reset_ns: 9 };
+        assert_eq!(purse.spend(4, 4), Some(spent));
+        assert_eq!(purse.spend(7, 4), None);
+        assert_eq!(purse.spend(1, 5), None);
+        assert_eq!(purse.close(), 6);
+        assert_eq!(purse.spend(1, 4), None);
+        assert_eq!(purse.close(), 0);
+    }
+
+    #[test]
+    fn generations_begin_anew_without_touching_units() {
+        let purse = Purse { word: AtomicU64::new(u64::MAX), ..Purse::default() };
+        assert_eq!(purse.close(), MOST_UNITS);
+        purse.fill(lent(u64::MAX, 1), Beyond::default());
+        assert_eq!(purse.close(), MOST_UNITS);
+    }
+
+    /// Threads spend what another fills in and takes back all the time: no unit twice, none lost, and none
+    /// with the stamp of another filling. `fill_early` is a purse that is filled without being closed.
+    fn spend_on_threads(fill_early: bool) -> Result<(), String> {
+        let (purse, stop) = (Purse::default(), AtomicBool::new(false));
+        // Units by stamp: what was put in less what was taken back; and what was spent.
+        let books = Mutex::new(vec![[0_u64; 2]; 3_000]);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut own = vec![0_u64; 3_000];
+                    while !stop.load(Ordering::Relaxed) {
+                        if let Some(spent) = purse.spend(1, 0) {
+                            own[usize::try_from(spent.stamp / 10).unwrap()] += 1;
+                        }
+                    }
+                    let mut books = books.lock().unwrap();
+                    own.iter().zip(books.iter_mut()).for_each(|(own, book)| book[1] += own);
+                });
+            }
+            let mut put_in = vec![0_u64; 3_000];
+            for n in 1..2_999_u64 {
+                purse.fill(lent(500, n), Beyond::default());
+                put_in[usize::try_from(n).unwrap()] += 500;
+                for _ in 0..200 {
+                    std::hint::spin_loop();
+                }
+                if !fill_early || n == 2_998 {
+                    put_in[usize::try_from(n).unwrap()] -= purse.close();
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            let mut books = books.lock().unwrap();
+            put_in.iter().zip(books.iter_mut()).for_each(|(put_in, book)| book[0] += put_in);
+        });
+        let books = books.into_inner().unwrap();
+        let wrong = books.iter().enumerate().find(|(_, [put_in, spent])| put_in != spent);
+        wrong.map_or(Ok(()), |(n, book)| Err(format!("filling {n}: {book:?}")))
+    }
+
+    #[test]
+    fn every_unit_is_spent_once_and_with_the_stamp_of_its_filling() {
+        assert_eq!(spend_on_threads(false), Ok(()));
+    }
+
+    #[test]
+    fn a_purse_that_is_filled_before_it_is_closed_is_caught() {
+        assert!(spend_on_threads(true).is_err());
+    }
+}

@@ -1,0 +1,315 @@
+//! Requests under several rules, of which not all deny: what a rate limit service asks.
+
+use tokio::time::Instant;
+use tollgate::{Decision, Told};
+
+use crate::all::{RedisToll, said};
+use crate::decision::Source;
+use crate::error::Fault;
+use crate::script::{Ask, Reply, Say, Units, Verb};
+use crate::settings::OnError;
+
+/// What a group of limits has to say in a request.
+///
+/// ```
+/// assert_eq!(tollgate_redis::Weight::default(), tollgate_redis::Weight::Denies);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Weight {
+    /// If one of its limits is exceeded, the request is denied.
+    #[default]
+    Denies,
+    /// Nothing: it is charged if it has room, and the request goes anyhow. For rules that are only tried.
+    Counts,
+    /// If all groups of this weight are over their limits, the request is denied. Those that are over are
+    /// not charged.
+    DeniesTogether,
+}
+
+/// Limits that are charged together or not at all: a rule, with what one request costs under it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate_redis::{Group, RedisLimiter, Settings, Store, Weight, check_request};
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let limiter = |policy: &str| -> Result<_, Box<dyn std::error::Error>> {
+///     Ok(RedisLimiter::new(&store, Settings::new(policy.parse()?).name(policy))?)
+/// };
+/// let (minute, hour, trial) = (limiter("10/m")?, limiter("99/h")?, limiter("2/m")?);
+/// let user = [minute.toll("alice", 3), hour.toll("alice", 3)];
+/// let tried = [trial.toll("alice", 3)];
+/// let groups = [Group::new(&user), Group { tolls: &tried, weight: Weight::Counts }];
+/// let decision = check_request(&groups).await;
+/// let over: Vec<bool> = decision.decisions().iter().map(|one| !one.is_allowed()).collect();
+/// assert_eq!((decision.is_allowed(), over), (true, vec![false, false, true]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    /// Its limits, and what each is asked.
+    pub tolls: &'a [RedisToll<'a>],
+    /// What it has to say.
+    pub weight: Weight,
+}
+
+impl<'a> Group<'a> {
+    /// A group that denies.
+    ///
+    /// ```
+    /// use tollgate_redis::{Group, Weight};
+    /// assert_eq!(Group::new(&[]).weight, Weight::Denies);
+    /// ```
+    #[must_use]
+    pub fn new(tolls: &'a [RedisToll<'a>]) -> Self {
+        Self { tolls, weight: Weight::Denies }
+    }
+}
+
+/// The answer to a request under several groups.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let decision = tollgate_redis::check_request(&[]).await;
+/// assert!(decision.is_allowed() && decision.decisions().is_empty());
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub struct RequestDecision {
+    allowed: bool,
+    decisions: Vec<Decision>,
+    source: Source,
+    fault: Option<Fault>,
+}
+
+impl RequestDecision {
+    /// Whether the request may go.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(tollgate_redis::check_request(&[]).await.is_allowed());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// What each limit says, in the order of the groups and of their tolls.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(tollgate_redis::check_request(&[]).await.decisions().is_empty());
+    /// # }
+    /// ```
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// Why the store did not decide, if it failed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(tollgate_redis::check_request(&[]).await.fault(), None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+}
+
+/// Decides one request under several groups of limits, and charges it if it may go. One limit alone is
+/// decided as [`RedisLimiter::check`](crate::RedisLimiter::check) does, by its mode; several by the store,
+/// in one call.
+///
+/// If the store fails, each limit decides by its [`OnError`], and again all or none; all must be of one
+/// store, else that is [`Fault::MixedStores`]. A limit may stand in several groups.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate_redis::{Fault, Group, RedisLimiter, Settings, Store, check_request};
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+/// let decision = check_request(&[Group::new(&[limiter.toll("alice", 3)])]).await;
+/// assert_eq!((decision.is_allowed(), decision.fault()), (true, Some(Fault::Unreachable)));
+/// # Ok(())
+/// # }
+/// ```
+pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
+    if let [Group { tolls: [only], weight }] = groups {
+        let decision = only.limiter.check(only.key, only.cost).await;
+        return RequestDecision {
+            allowed: decision.is_allowed() || *weight == Weight::Counts,
+            decisions: vec![decision.decision()],
+            source: decision.source(),
+            fault: decision.fault(),
+        };
+    }
+    decide(groups, Verb::Check).await
+}
+
+/// Would this request go? Charges nothing, and always asks the store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate_redis::{Group, RedisLimiter, Settings, Store, peek_request};
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+/// for _ in 0..20 {
+///     assert!(peek_request(&[Group::new(&[limiter.toll("alice", 3)])]).await.is_allowed());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub async fn peek_request(groups: &[Group<'_>]) -> RequestDecision {
+    decide(groups, Verb::Peek).await
+}
+
+impl Weight {
+    fn say(self) -> Say {
+        match self {
+            Self::Denies => Say::Denies,
+            Self::Counts => Say::Counts,
+            Self::DeniesTogether => Say::DeniesTogether,
+        }
+    }
+}
+
+async fn decide(groups: &[Group<'_>], verb: Verb) -> RequestDecision {
+    let tolls = || groups.iter().flat_map(|group| group.tolls);
+    let Some(first) = tolls().next() else {
+        let (decisions, source) = (Vec::new(), Source::Store);
+        return RequestDecision { allowed: true, decisions, source, fault: None };
+    };
+    let link = &first.inner().store.link;
+    let result = if tolls().all(|toll| std::ptr::eq(&*toll.inner().store.link, &**link)) {
+        link.call(ask(groups, verb), link.due()).await
+    } else {
+        link.counters.fault(Fault::MixedStores);
+        Err(Fault::MixedStores)
+    };
+    let decision = match result {
+        Ok(reply) => by_store(groups, verb, &reply),
+        Err(fault) => fall_back(groups, verb, fault),
+    };
+    if verb == Verb::Check {
+        link.counters.decision(decision.source, decision.allowed);
+    }
+    decision
+}
+
+fn ask(groups: &[Group<'_>], verb: Verb) -> Ask {
+    let mut parts = Vec::with_capacity(groups.len());
+    for group in groups {
+        for (n, toll) in group.tolls.iter().enumerate() {
+            let part = toll.inner().part(toll.key, Units::exactly(toll.cost));
+            parts.push(crate::script::Part { say: group.weight.say(), begins: n == 0, ..part });
+        }
+    }
+    Ask { verb, parts }
+}
+
+fn by_store(groups: &[Group<'_>], verb: Verb, reply: &Reply) -> RequestDecision {
+    let tolls = groups.iter().flat_map(|group| group.tolls).enumerate();
+    let decisions = tolls.map(|(n, toll)| {
+        let told = said(toll, n, reply);
+        let charged = if verb == Verb::Peek && told.allowed { 0 } else { told.cost };
+        Told { cost: charged, ..told }.into()
+    });
+    let (decisions, source) = (decisions.collect(), Source::Store);
+    RequestDecision { allowed: reply.admitted, decisions, source, fault: None }
+}
+
+/// A limit in its group, as whoever decides in the store's place sees it.
+struct Seen<'a> {
+    toll: &'a RedisToll<'a>,
+    group: usize,
+    told: Told,
+}
+
+impl<'a> Seen<'a> {
+    fn new(toll: &'a RedisToll<'a>, group: usize) -> Self {
+        let mut seen = Self { toll, group, told: toll.inner().ruled(toll.cost, 0) };
+        seen.look(toll.cost);
+        seen
+    }
+
+    fn is_local(&self) -> bool {
+        self.toll.inner().on_error == OnError::Local
+    }
+
+    fn look(&mut self, cost: u64) {
+        let inner = self.toll.inner();
+        if self.is_local() {
+            let isolated = inner.store.link.health.isolated(Instant::now());
+            self.told = inner.share.peek(self.toll.key, cost, isolated);
+        }
+    }
+}
+
+fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision {
+    let mut seen: Vec<Seen<'_>> = Vec::new();
+    for (n, group) in groups.iter().enumerate() {
+        seen.extend(group.tolls.iter().map(|toll| Seen::new(toll, n)));
+    }
+    let fits: Vec<bool> = (0..groups.len())
+        .map(|n| seen.iter().filter(|one| one.group == n).all(|one| one.told.allowed))
+        .collect();
+    let of = |weight| (0..groups.len()).filter(move |n| groups[*n].weight == weight);
+    let together =
+        of(Weight::DeniesTogether).next().is_none() || of(Weight::DeniesTogether).any(|n| fits[n]);
+    let mut allowed = together && of(Weight::Denies).all(|n| fits[n]);
+    if allowed && verb == Verb::Check {
+        let says = |n: usize| fits[n] && groups[n].weight != Weight::Counts;
+        let charged = charge(&seen, says);
+        allowed = charged.is_ok();
+        match charged {
+            Ok(()) => {
+                for n in of(Weight::Counts).filter(|n| fits[*n]) {
+                    // Another request may have been faster: then it is not counted, and goes.
+                    _ = charge(&seen, |group| group == n);
+                }
+                for one in seen.iter_mut().filter(|one| fits[one.group]) {
+                    one.look(0);
+                    one.told = Told { allowed: true, cost: one.toll.cost, ..one.told };
+                }
+            }
+            // Another request came between: who lost may try again at once.
+            Err(place) => seen[place].told.allowed = false,
+        }
+    }
+    let is_ruled = seen.iter().all(|one| !one.is_local());
+    let source = if is_ruled { Source::Rule } else { Source::Share };
+    let decisions = seen.into_iter().map(|one| one.told.into()).collect();
+    RequestDecision { allowed, decisions, source, fault: Some(fault) }
+}
+
+/// Charges the shares of some groups, all or none; if none, which limit was in the way.
+fn charge(seen: &[Seen<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
+    let places: Vec<usize> =
+        (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
+    let mut tolls = Vec::with_capacity(places.len());
+    for place in &places {
+        let toll = seen[*place].toll;
+        tolls.push(toll.inner().share.limiter().toll(toll.key, toll.cost));
+    }
+    // The isolation clocks of one store are one; of several, the least: it regains the least.
+    let isolated =
+        |place: &usize| seen[*place].toll.inner().store.link.health.isolated(Instant::now());
+    let now = places.iter().map(isolated).min().unwrap_or_default();
+    let joint = tollgate::check_all_at(&mut tolls, now);
+    match joint.index() {
+        Some(index) if !joint.is_allowed() => Err(places[index]),
+        _ => Ok(()),
+    }
+}

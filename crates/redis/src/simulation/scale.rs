@@ -1,0 +1,41 @@
+//! What many nodes cost: the figures of docs/scale.md, which are read from here.
+//!
+//! `cargo test --release -p tollgate-redis simulation::scale -- --nocapture` prints them.
+
+use super::world::{Outcome, Scale, Setup, run};
+
+/// Of every world, in its own seconds.
+const SECONDS: u64 = 2;
+
+fn world(nodes: u64, rate: u64, load: u64) -> Outcome {
+    let outcome = run(Setup::scaled(1, Scale { nodes, rate, load }));
+    assert_eq!(outcome.violation, None);
+    outcome
+}
+
+/// One key, and what all nodes together do with it.
+#[test]
+fn one_hot_key_costs_each_node_at_most_a_call_in_a_few_milliseconds() {
+    println!("nodes  rate/s  asked/s  admitted/s  calls/s  calls per ask  in leases at the end");
+    for (nodes, rate) in [(3, 10_000), (50, 10_000), (1_000, 10_000)] {
+        for load in [5, 20] {
+            let Outcome { requests, admitted, calls, held, bound, .. } = world(nodes, rate, load);
+            let per_mille = calls * 1_000 / requests.max(1);
+            println!(
+                "{nodes:>5}  {rate:>6}  {:>7}  {:>10}  {:>7}  {:>9}.{:03}  {held:>20}",
+                requests / SECONDS,
+                admitted / SECONDS,
+                calls / SECONDS,
+                per_mille / 1_000,
+                per_mille % 1_000,
+            );
+            assert!(admitted <= bound);
+            // The limit is a node's business at most once in its poll of 10 ms, and once more for each of
+            // the leases that it has taken: of at least one unit each.
+            let most = nodes * SECONDS * 101 + admitted + held;
+            assert!(calls <= most, "{calls} calls, {most} at most");
+            // All nodes together hold half of a burst, or a unit each.
+            assert!(held <= (rate / 2).max(nodes), "{held} units in leases");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Requests whose limits are kept elsewhere, in a store that many nodes share: what is to be asked there,
+//! and what its answers mean.
+//!
+//! The same steps as in [`super`], in two halves, between which somebody may wait. Rules that let nothing
+//! pass, and limits that come with requests, are decided in the first half, by this process alone.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tollgate::{Decision, Permit};
+
+use super::joint::quota_is_over;
+use super::moment::Moment;
+use super::part::{Judge, Part, Say};
+use super::verdict::Verdict;
+use super::{Act, DecisionMaker, code, count, mark_over, resolve, status};
+use crate::answer::{Answer, Code};
+use crate::request::{Override, Request, RequestError};
+use crate::rule::{Limit, Rule};
+use crate::rule_set::RuleSet;
+
+/// A request whose limits are to be asked elsewhere. It keeps the rules that it is decided by.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_rules::{Claim, DecisionMaker, Descriptor, Found, Request, RuleCache, RuleText, Settings};
+/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
+/// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let maker = DecisionMaker::new(cache)?;
+/// let descriptors = [Descriptor::new(&[("user", "alice")])];
+/// let question = maker.question(&Request::new("shop", &descriptors))?;
+/// let claims: Vec<Claim<'_>> = question.claims().collect();
+/// assert_eq!((claims[0].rule.path(), claims[0].cost), ("user", 1));
+/// // Some limiter elsewhere, asked for this rule, key and cost.
+/// let elsewhere = tollgate::Limiter::new(tollgate::Quota::per_hour(2));
+/// let decision = elsewhere.check(claims[0].cost);
+/// let found = Found { admitted: decision.is_allowed(), decisions: vec![decision] };
+/// assert_eq!(maker.answer_found(question, &found).statuses()[0].remaining, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Question {
+    rules: Arc<RuleSet>,
+    keys: Vec<u8>,
+    parts: Vec<Kept>,
+    act: Act,
+    /// Whether it may go, as far as this process knows.
+    may_go: bool,
+}
+
+/// A [`Part`] without what it borrows.
+struct Kept {
+    judge: KeptJudge,
+    cost: u64,
+    key: Range<usize>,
+    verdict: Option<Verdict>,
+    permit: Option<Permit>,
+}
+
+enum KeptJudge {
+    Nobody,
+    Unlimited(usize),
+    Rule(usize),
+    Override(Override),
+}
+
+/// What a request asks of the limits of one rule, all of them or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The rule. None of its limits lets nothing pass.
+    pub rule: &'a Rule,
+    /// Whom it concerns, as bytes that no other client of this rule has.
+    pub key: &'a [u8],
+    /// Units.
+    pub cost: u64,
+}
+
+/// What was found elsewhere.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Whether the request may go as far as the limits elsewhere are concerned.
+    pub admitted: bool,
+    /// What each limit of each claim says, in their order. Fewer than that are taken for denials.
+    pub decisions: Vec<Decision>,
+}
+
+impl Question {
+    /// What is to be asked, in the order in which the answers are to be.
+    pub fn claims(&self) -> impl Iterator<Item = Claim<'_>> {
+        self.parts.iter().filter_map(|part| match part.judge {
+            KeptJudge::Rule(index) => {
+                let rule = &self.rules.rules()[index];
+                let key = &self.keys[part.key.clone()];
+                (!rule.blocks()).then_some(Claim { rule, key, cost: part.cost })
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether what is asked for is to be charged. If not, it was only asked, or it is denied already.
+    #[must_use]
+    pub fn is_to_be_charged(&self) -> bool {
+        self.act == Act::Charge && self.may_go
+    }
+
+    fn parts(&mut self) -> (Vec<Part<'_>>, &[u8]) {
+        let rules = &self.rules;
+        let parts = self.parts.iter_mut().map(|kept| {
+            let judge = match kept.judge {
+                KeptJudge::Nobody => Judge::Nobody,
+                KeptJudge::Unlimited(index) => Judge::Unlimited(index, &rules.rules()[index]),
+                KeptJudge::Rule(index) => Judge::Rule(index, &rules.rules()[index]),
+                KeptJudge::Override(limit) => Judge::Override(limit),
+            };
+            let (key, permit) = (kept.key.clone(), kept.permit.take());
+            Part { judge, cost: kept.cost, key, verdict: kept.verdict, permit }
+        });
+        (parts.collect(), &self.keys)
+    }
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let claims: Vec<Claim<'_>> = self.claims().collect();
+        f.debug_struct("Question").field("claims", &claims).finish_non_exhaustive()
+    }
+}
+
+impl DecisionMaker {
+    /// The first half of [`check`](DecisionMaker::check), for limits that are kept elsewhere. What limits
+    /// that come with requests are charged, [`answer_found`](DecisionMaker::answer_found) gives back if
+    /// the request must not go.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub fn question(&self, request: &Request<'_>) -> Result<Question, RequestError> {
+        self.ask(request, Act::Charge)
+    }
+
+    /// The first half of [`peek`](DecisionMaker::peek).
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub fn peek_question(&self, request: &Request<'_>) -> Result<Question, RequestError> {
+        self.ask(request, Act::Ask)
+    }
+
+    fn ask(&self, request: &Request<'_>, act: Act) -> Result<Question, RequestError> {
+        request.check(self.cache.settings())?;
+        let rules = self.cache.rules().ok_or(RequestError::NotLoaded)?;
+        let mut keys = Vec::new();
+        let mut parts = resolve(&rules, request, &mut keys);
+        let with = self.context(&keys, Moment::Now);
+        for part in &mut parts {
+            let is_here = match part.judge {
+                Judge::Override(_) => true,
+                Judge::Rule(_, rule) => rule.blocks(),
+                _ => false,
+            };
+            part.verdict = if is_here { part.ask(part.cost, with) } else { None };
+        }
+        let is_denied = |part: &Part<'_>| part.say() == Say::Binding && part.is_over();
+        let mut may_go = !parts.iter().any(is_denied) && !quota_is_over(&parts);
+        if act == Act::Charge && may_go {
+            for part in &mut parts {
+                if matches!(part.judge, Judge::Override(_)) {
+                    part.charge(with);
+                    may_go &= !part.is_over();
+                }
+            }
+            if !may_go {
+                parts.iter_mut().for_each(|part| part.give_back(with));
+            }
+        }
+        let parts = parts.into_iter().map(Kept::of).collect();
+        Ok(Question { rules, keys, parts, act, may_go })
+    }
+
+    /// The second half: what the answers from elsewhere make of the request.
+    pub fn answer_found(&self, mut question: Question, found: &Found) -> Answer {
+        let (act, may_go) = (question.act, question.may_go);
+        let admitted = may_go && found.admitted;
+        let settings = self.cache.settings();
+        let (mut parts, keys) = question.parts();
+        let with = self.context(keys, Moment::Now);
+        let mut decisions = found.decisions.iter();
+        for part in &mut parts {
+            let Some(rule) = part.rule().filter(|rule| !rule.blocks()) else { continue };
+            let verdict = of_limits(rule.limits(), part.cost, &mut decisions);
+            let goes = admitted && act == Act::Charge && part.say() != Say::None;
+            part.verdict = verdict
+                .map(|verdict| if goes && !verdict.is_over { verdict.admitted() } else { verdict });
+        }
+        if !admitted && act == Act::Charge {
+            for part in parts.iter_mut().filter(|part| matches!(part.judge, Judge::Override(_))) {
+                part.give_back(with);
+                if !part.is_over() {
+                    part.verdict = part.ask(part.cost, with);
+                }
+            }
+        }
+        // Denied elsewhere, by limits of which each would have had room: two requests have met.
+        if may_go
+            && !found.admitted
+            && code(&parts, settings) == Code::Ok
+            && let Some(part) = parts.iter_mut().find(|part| part.say() != Say::None)
+        {
+            mark_over(part);
+        }
+        if act == Act::Charge {
+            count(&parts, settings);
+        }
+        let (code, statuses) = (code(&parts, settings), parts.iter().map(status).collect());
+        drop(parts);
+        Answer { rules: arc_swap::Guard::from_inner(Some(question.rules)), code, statuses }
+    }
+}
+
+impl Kept {
+    fn of(part: Part<'_>) -> Self {
+        let judge = match part.judge {
+            Judge::Nobody => KeptJudge::Nobody,
+            Judge::Unlimited(index, _) => KeptJudge::Unlimited(index),
+            Judge::Rule(index, _) => KeptJudge::Rule(index),
+            Judge::Override(limit) => KeptJudge::Override(limit),
+        };
+        let Part { cost, key, verdict, permit, .. } = part;
+        Self { judge, cost, key, verdict, permit }
+    }
+}
+
+/// The verdict of a rule's limits together.
+fn of_limits<'d>(
+    limits: &[Limit],
+    cost: u64,
+    decisions: &mut impl Iterator<Item = &'d Decision>,
+) -> Option<Verdict> {
+    let verdicts = limits.iter().enumerate().map(|(n, limit)| match decisions.next() {
+        Some(decision) => Verdict::of(decision, n),
+        None => Verdict::blocked(n, cost.max(1), limit.window),
+    });
+    verdicts.reduce(Verdict::or)
+}

@@ -1,0 +1,265 @@
+//! Limits that are kept in Redis, for all services that use the same one.
+//!
+//! Every limit of the rules gets a limiter there when the rules are loaded; what cannot be kept there is
+//! refused with the rules that say so, and the rules of before stay. A request is decided in one call,
+//! whatever the number of its descriptors, and by each rule's `on_error` if there is no answer in time.
+
+mod metrics;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tollgate::Policy;
+use tollgate_redis::{
+    Group, Mode, RedisLimiter, RedisToll, Store, Weight, check_request, peek_request,
+};
+use tollgate_rules::{
+    Accuracy, Answer, Claim, DecisionMaker, Found, Limit, OnError, Question, Rule, Settings,
+};
+
+pub(crate) use metrics::OfStore;
+
+/// Where limits are kept that hold for many nodes.
+///
+/// ```
+/// use tollgate_service::Global;
+/// let global = Global { nodes: 3, ..Global::new("redis://limiter:secret@127.0.0.1/") };
+/// assert_eq!(global.deadline.as_millis(), 5);
+/// assert!(!format!("{global:?}").contains("secret"));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Global {
+    /// `redis://user:password@host:port/database`, or `unix:///path`.
+    pub address: String,
+    /// How many nodes share the limits: decides the share of each while the store does not answer.
+    pub nodes: u64,
+    /// How long a request waits for the store at most.
+    pub deadline: Duration,
+    /// What all keys begin with.
+    pub prefix: String,
+}
+
+impl Global {
+    /// One node, 5 ms, `tollgate`.
+    ///
+    /// ```
+    /// assert_eq!(tollgate_service::Global::new("redis://127.0.0.1/").nodes, 1);
+    /// ```
+    #[must_use]
+    pub fn new(address: impl Into<String>) -> Self {
+        let (deadline, prefix) = (Duration::from_millis(5), "tollgate".to_owned());
+        Self { address: address.into(), nodes: 1, deadline, prefix }
+    }
+}
+
+impl fmt::Debug for Global {
+    /// Without the address, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Global")
+            .field("nodes", &self.nodes)
+            .field("deadline", &self.deadline)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why limits cannot be kept elsewhere.
+///
+/// ```
+/// let error = tollgate_service::GlobalError::Compat;
+/// assert!(error.to_string().starts_with("limits in Redis are charged all or none"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GlobalError {
+    /// Descriptors are to be decided one by one, which the store does not do.
+    Compat,
+    /// The store's address or settings.
+    Store(tollgate_redis::BuildError),
+}
+
+impl fmt::Display for GlobalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compat => f.write_str(
+                "limits in Redis are charged all or none, and compat charges each descriptor on its \
+                 own; leave one of them out",
+            ),
+            Self::Store(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for GlobalError {}
+
+/// What makes a limiter good for the next load of rules.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    domain: Box<str>,
+    rule: Box<str>,
+    /// Which of the rule's limits.
+    number: usize,
+    policy: Policy,
+    accuracy: Accuracy,
+    on_error: OnError,
+    capacity: usize,
+}
+
+/// The limiters of all rules in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeper {
+    store: Store,
+    nodes: u64,
+    /// Those that some rules still use.
+    known: Arc<Mutex<HashMap<Identity, Weak<RedisLimiter>>>>,
+}
+
+impl Keeper {
+    pub(crate) fn open(global: &Global, settings: &Settings) -> Result<Self, GlobalError> {
+        if settings.compat {
+            return Err(GlobalError::Compat);
+        }
+        let store = Store::with(&global.address, global.deadline, &global.prefix);
+        let store = store.map_err(GlobalError::Store)?;
+        Ok(Self { store, nodes: global.nodes, known: Arc::default() })
+    }
+
+    pub(crate) fn metrics(&self) -> OfStore {
+        OfStore { store: self.store.clone() }
+    }
+
+    /// Gives every limit of a rule its limiter, or says why there is none.
+    pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
+        let this = self.clone();
+        move |rule| {
+            for (number, limit) in rule.limits().iter().enumerate() {
+                if let Some(policy) = limit.policy() {
+                    limit.keep(this.limiter(rule, number, policy)?);
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn limiter(
+        &self,
+        rule: &Rule,
+        number: usize,
+        policy: Policy,
+    ) -> Result<Arc<RedisLimiter>, String> {
+        let (accuracy, on_error) = (rule.accuracy(), rule.on_error());
+        let capacity = rule.capacity();
+        let (domain, path) = (rule.domain().into(), rule.identity().into());
+        let identity =
+            Identity { domain, rule: path, number, policy, accuracy, on_error, capacity };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limiter) = known.get(&identity).and_then(Weak::upgrade) {
+            return Ok(limiter);
+        }
+        let mode = match accuracy {
+            Accuracy::Exact => Mode::Exact,
+            Accuracy::Leased => Mode::Leased,
+            Accuracy::Async => return Err("accuracy: async is not there yet; use leased".into()),
+        };
+        let on_error = match on_error {
+            OnError::Local => tollgate_redis::OnError::Local,
+            OnError::Allow => tollgate_redis::OnError::Allow,
+            OnError::Deny => tollgate_redis::OnError::Deny,
+        };
+        let path = escaped(rule.identity());
+        let settings = tollgate_redis::Settings::new(policy)
+            .name(escaped(rule.domain()))
+            .part(format!("{path}#{number}"))
+            .mode(mode)
+            .on_error(on_error)
+            .nodes(self.nodes)
+            .keys(capacity);
+        let limiter =
+            RedisLimiter::new(&self.store, settings).map_err(|error| error.to_string())?;
+        let limiter = Arc::new(limiter);
+        known.retain(|_, limiter| limiter.strong_count() > 0);
+        known.insert(identity, Arc::downgrade(&limiter));
+        Ok(limiter)
+    }
+
+    /// Decides what is asked for.
+    pub(crate) async fn answer(&self, maker: &DecisionMaker, question: Question) -> Answer {
+        let found = find(&question).await;
+        maker.answer_found(question, &found)
+    }
+
+    /// Gives back what this node holds in leases.
+    pub(crate) async fn close(&self) {
+        let limiters: Vec<_> = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.values().filter_map(Weak::upgrade).collect()
+        };
+        for limiter in limiters {
+            limiter.return_leases().await;
+        }
+    }
+}
+
+async fn find(question: &Question) -> Found {
+    let claims: Vec<Claim<'_>> = question.claims().collect();
+    let mut tolls: Vec<RedisToll<'_>> = Vec::with_capacity(claims.len());
+    for claim in &claims {
+        let keepers = claim.rule.limits().iter().map(Limit::keeper::<RedisLimiter>);
+        for keeper in keepers {
+            // Every limit has got one before its rule was put in force.
+            let Some(limiter) = keeper else {
+                return Found { admitted: false, decisions: Vec::new() };
+            };
+            tolls.push(limiter.toll(claim.key, claim.cost));
+        }
+    }
+    let mut rest = &tolls[..];
+    let groups: Vec<Group<'_>> = claims
+        .iter()
+        .map(|claim| {
+            let (tolls, others) = rest.split_at(claim.rule.limits().len());
+            rest = others;
+            Group { tolls, weight: weight(claim.rule) }
+        })
+        .collect();
+    let decision = if question.is_to_be_charged() {
+        check_request(&groups).await
+    } else {
+        peek_request(&groups).await
+    };
+    let (admitted, decisions) = (decision.is_allowed(), decision.decisions().to_vec());
+    Found { admitted, decisions }
+}
+
+fn weight(rule: &Rule) -> Weight {
+    match (rule.is_shadow(), rule.is_quota()) {
+        (true, _) => Weight::Counts,
+        (false, true) => Weight::DeniesTogether,
+        (false, false) => Weight::Denies,
+    }
+}
+
+/// Without what separates the parts of a key, and still of one text only.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '%' | '{' | '}' | ':' => escaped += &format!("%{:02X}", u32::from(letter)),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn names_are_free_of_separators_and_no_two_become_one() {
+        assert_eq!(escaped("shop:{a}%3A"), "shop%3A%7Ba%7D%253A");
+        assert_ne!(escaped("a%7B"), escaped("a{"));
+    }
+}

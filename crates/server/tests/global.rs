@@ -1,0 +1,272 @@
+//! Limits in Redis, on a redis-server that the test starts: two services that share them, rules of every
+//! kind in one call, and what becomes of requests when the server is killed.
+
+mod common;
+#[path = "../../redis/tests/common/server.rs"]
+mod redis_server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{World, descriptor, request};
+use redis_server::Server;
+use serde_json::{Value, json};
+use tollgate_rules::Settings;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
+use tollgate_service::{Global, GlobalError, Options, StartError, start};
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - {key: exact, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 20}}
+  - {key: leased, rate_limit: {unit: year, requests_per_unit: 200, algorithm: gcra}}
+  - {key: stacked, accuracy: exact, limits: [{unit: year, requests_per_unit: 9}, {unit: month, requests_per_unit: 4}]}
+  - {key: shadow, accuracy: exact, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: one, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: two, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: never, rate_limit: {unit: year, requests_per_unit: 0}}
+  - {key: local, rate_limit: {unit: year, requests_per_unit: 30}}
+  - {key: allow, on_error: allow, rate_limit: {unit: year, requests_per_unit: 30}}
+  - {key: deny, on_error: deny, rate_limit: {unit: year, requests_per_unit: 30}}
+";
+
+/// Of requests, where the server is killed: so long that a busy machine does not miss it without.
+const DEADLINE: Duration = Duration::from_millis(200);
+/// Long enough for a machine that is busy with other tests.
+const PATIENT: Duration = Duration::from_secs(30);
+
+fn global(server: &Server, deadline: Duration) -> Global {
+    Global { nodes: 3, deadline, ..Global::new(server.address()) }
+}
+
+async fn serve(test: &str, server: &Server) -> World {
+    let world = common::serve_with(test, RULES, |options| Options {
+        global: Some(global(server, Duration::from_secs(2))),
+        ..options
+    });
+    let world = world.await;
+    until(&world, "tollgate_store_degraded 0").await;
+    world
+}
+
+/// Until the metrics hold a line.
+async fn until(world: &World, line: &str) {
+    let begun = Instant::now();
+    loop {
+        let (_, metrics) = world.http("GET", "/metrics", "").await;
+        if metrics.lines().any(|found| found == line) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENT, "no {line} in {metrics}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Allowed or not, and what is said of each descriptor.
+async fn check(world: &World, descriptors: Value, cost: u64) -> (bool, Value) {
+    let body = json!({"domain": "shop", "descriptors": descriptors, "cost": cost}).to_string();
+    let (status, answer) = world.http("POST", "/v1/check", &body).await;
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!(status, if answer["allowed"] == json!(true) { 200 } else { 429 });
+    (answer["allowed"] == json!(true), answer["statuses"].clone())
+}
+
+#[tokio::test]
+async fn two_services_share_the_limits_of_one_redis() {
+    let server = Server::start();
+    let worlds = [serve("two_services_a", &server).await, serve("two_services_b", &server).await];
+    for (key, limit) in [("exact", 20), ("leased", 200)] {
+        let mut admitted = 0;
+        for n in 0..limit * 2 {
+            admitted += u64::from(check(&worlds[n % 2], json!([{key: "x"}]), 1).await.0);
+        }
+        // Of leases some units may lie with the service that has nobody to spend them on.
+        let least = if key == "exact" { 20 } else { 100 };
+        assert!((least..=limit as u64).contains(&admitted), "{key}: {admitted}");
+    }
+    // Clients, rules and domains apart.
+    assert!(check(&worlds[0], json!([{"exact": "y"}]), 20).await.0);
+    assert!(!check(&worlds[1], json!([{"exact": "y"}]), 1).await.0);
+    let (status, _) = worlds[0].admin("POST", "/v1/reset", "{}").await;
+    assert_eq!(status, 501);
+}
+
+#[tokio::test]
+async fn all_descriptors_are_charged_in_one_call_or_none() {
+    let server = Server::start();
+    let world = serve("all_descriptors_are_charged", &server).await;
+    let left = async |descriptor: Value| {
+        let pair = descriptor.as_object().and_then(|map| map.iter().next()).expect("a key");
+        let (key, value) = (pair.0, pair.1.as_str().expect("a text"));
+        let path = format!("/v1/peek?domain=shop&cost=0&{key}={value}");
+        let (_, answer) = world.http("GET", &path, "").await;
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        answer["statuses"][0]["remaining"].as_u64().expect("a number")
+    };
+    // The month has 4: nothing is charged to the year, nor to the other rule.
+    let both = json!([{"exact": "x"}, {"stacked": "x"}]);
+    let before = calls(&world).await;
+    let (allowed, statuses) = check(&world, both.clone(), 5).await;
+    assert_eq!(calls(&world).await - before, 1);
+    assert!(!allowed);
+    assert_eq!([&statuses[0]["allowed"], &statuses[1]["allowed"]], [&json!(true), &json!(false)]);
+    assert_eq!(left(json!({"exact": "x"})).await, 20);
+    let (allowed, statuses) = check(&world, both, 3).await;
+    assert!(allowed);
+    assert_eq!([&statuses[0]["remaining"], &statuses[1]["remaining"]], [&json!(17), &json!(1)]);
+    // The same descriptor twice is charged twice.
+    assert!(check(&world, json!([{"exact": "x"}, {"exact": "x"}]), 8).await.0);
+    assert_eq!(left(json!({"exact": "x"})).await, 1);
+    assert!(!check(&world, json!([{"exact": "x"}, {"exact": "x"}]), 1).await.0);
+    // A rule that is only tried denies nobody; one that lets nothing pass denies all.
+    assert!(check(&world, json!([{"shadow": "x"}, {"exact": "y"}]), 2).await.0);
+    assert!(!check(&world, json!([{"never": "x"}, {"exact": "y"}]), 1).await.0);
+    assert_eq!(left(json!({"exact": "y"})).await, 18);
+    // Rules that deny only together.
+    let quotas = json!([{"one": "x"}, {"two": "x"}]);
+    let allowed = [
+        check(&world, quotas.clone(), 1).await.0,
+        check(&world, quotas.clone(), 1).await.0,
+        check(&world, quotas, 1).await.0,
+    ];
+    assert_eq!(allowed, [true, true, false]);
+}
+
+async fn calls(world: &World) -> u64 {
+    let (_, metrics) = world.http("GET", "/metrics", "").await;
+    let line = metrics.lines().find(|line| line.starts_with("tollgate_store_calls_total "));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("a number")
+}
+
+#[tokio::test]
+async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before_stay() {
+    let server = Server::start();
+    for (rule, reason) in [
+        (
+            "{key: user, accuracy: async, rate_limit: {unit: day, requests_per_unit: 5}}",
+            "refused: shop.user: accuracy: async is not there yet; use leased",
+        ),
+        (
+            "{key: user, rate_limit: {unit: day, requests_per_unit: 5, count_rejected: true}}",
+            "refused: shop.user: there is no script for fixed-window 5/d count-denied",
+        ),
+    ] {
+        let rules = format!("domain: shop\ndescriptors:\n  - {rule}\n");
+        let world =
+            common::serve_with("what_redis_cannot_keep", &rules, |options| Options {
+                global: Some(global(&server, Duration::from_secs(2))),
+                ..options
+            });
+        let (_, config) = world.await.admin("GET", "/rlconfig", "").await;
+        assert_eq!(config.trim_end(), reason);
+    }
+    let options = Options {
+        settings: Settings { compat: true, ..Settings::default() },
+        global: Some(global(&server, Duration::from_secs(2))),
+        http: "127.0.0.1:0".parse().expect("an address"),
+        grpc: "127.0.0.1:0".parse().expect("an address"),
+        admin: "127.0.0.1:0".parse().expect("an address"),
+        ..Options::new("examples/rules")
+    };
+    let error = start(options, |_| ()).await.expect_err("compat and Redis");
+    assert!(matches!(error, StartError::Global(GlobalError::Compat)), "{error}");
+}
+
+/// What a client of one rule has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    admitted: AtomicU64,
+    denied: AtomicU64,
+    slowest_ms: AtomicU64,
+}
+
+/// Bad input 108, at the service: Redis is killed under load, and comes back empty.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart() {
+    const KEYS: [&str; 3] = ["local", "allow", "deny"];
+    let mut server = Server::start();
+    let world = common::serve_with("bad_input_108", RULES, |options| Options {
+        global: Some(global(&server, DEADLINE)),
+        ..options
+    });
+    let world = world.await;
+    until(&world, "tollgate_store_degraded 0").await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen: [Arc<Seen>; 3] = Default::default();
+    let mut tasks = Vec::new();
+    for (key, seen) in KEYS.into_iter().zip(&seen) {
+        let (mut client, seen, stop) = (world.client().await, Arc::clone(seen), Arc::clone(&stop));
+        tasks.push(tokio::spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let asked = Instant::now();
+                let descriptors = [descriptor(&[(key, "x")])];
+                let answer = client.should_rate_limit(request("shop", &descriptors)).await;
+                let answer = answer.expect("an answer, whatever Redis does").into_inner();
+                let waited = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+                seen.slowest_ms.fetch_max(waited, Ordering::Relaxed);
+                let is_ok = answer.overall_code() == Code::Ok;
+                let count = if is_ok { &seen.admitted } else { &seen.denied };
+                count.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }));
+    }
+    let counts = || {
+        let of = |seen: &Arc<Seen>| {
+            [&seen.admitted, &seen.denied].map(|count| count.load(Ordering::Relaxed))
+        };
+        seen.each_ref().map(of)
+    };
+    // Until each rule has used up its limit, but for units whose lease ended before somebody came.
+    let is_spent = |before: [[u64; 2]; 3], n: usize| {
+        let [admitted, denied] = counts()[n];
+        admitted - before[n][0] >= 24 && denied - before[n][1] > 40
+    };
+    wait_until(|| (0..3).all(|n| is_spent([[0; 2]; 3], n))).await;
+    let spent = counts();
+    assert!(spent.iter().all(|[admitted, _]| *admitted <= 30), "{spent:?}");
+    server.kill();
+    until(&world, "tollgate_store_degraded 1").await;
+    // Of the local share 10 are admitted; nobody keeps the second rule from admitting all.
+    wait_until(|| {
+        let since = |n: usize, of: usize| counts()[n][of] - spent[n][of];
+        since(0, 0) >= 9 && since(0, 1) > 20 && since(1, 0) > 50 && since(2, 1) > 50
+    })
+    .await;
+    let killed = counts();
+    assert!(killed[0][0] - spent[0][0] <= 10, "{killed:?} after {spent:?}");
+    assert_eq!(killed[2][0], spent[2][0]);
+    tokio::task::block_in_place(|| server.restart());
+    until(&world, "tollgate_store_degraded 0").await;
+    // Redis has forgotten everything: a whole limit is there again, and no more.
+    wait_until(|| is_spent(killed, 0) && is_spent(killed, 2)).await;
+    for n in [0, 2] {
+        assert!(counts()[n][0] - killed[n][0] <= 30, "{:?} after {killed:?}", counts());
+    }
+    stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    let (_, metrics) = world.http("GET", "/metrics", "").await;
+    let count = |name: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).expect("a number")
+    };
+    assert!(count("tollgate_store_decisions_total{by=\"share\",outcome=\"allowed\"}") >= 9);
+    assert!(count("tollgate_store_faults_total{kind=\"unreachable\"}") > 0);
+    assert!(count("tollgate_store_connections_total") >= 2);
+    for seen in &seen {
+        // The deadline, and what a thread may come late on a busy machine.
+        let slowest = Duration::from_millis(seen.slowest_ms.load(Ordering::Relaxed));
+        assert!(slowest < DEADLINE + Duration::from_secs(1), "{seen:?}");
+    }
+}
+
+async fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENT, "it does not come to pass");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

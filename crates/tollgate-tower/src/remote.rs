@@ -1,0 +1,393 @@
+//! Limits that are kept elsewhere: [`RemoteLayer`] asks, waits, and lets a [`RateLimitLayer`] tell the answer.
+//!
+//! A layer decides while it is called, and what is kept in Redis is decided later. So there are two of them:
+//! the outer one finds out what its gate would ask, asks it, and calls the inner one when the answer is there.
+//! The inner one is the layer as it is, with its headers, denials, counters and logs; its limit is a
+//! [`Told`], which says what was found. That is handed over on the stack of the one call, by a thread-local
+//! slot that is filled before it and empty after it: `call` asks its limit before it returns.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tollgate::{Decision, Denial, Limiter, Permit, Policy, Reservation, Toll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::deny::{Deny, ProblemJson};
+use crate::extract::{Extract, Head, NoKey};
+use crate::future::ResponseFuture;
+use crate::gate::{Gate, MissingKey};
+use crate::key::Key;
+use crate::layer::RateLimitLayer;
+use crate::limit::Limit;
+use crate::service::RateLimit;
+
+/// An answer that takes its time.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
+
+/// A limit that is kept elsewhere. It answers whatever happens: what becomes of requests while nobody
+/// answers there is its own to decide.
+///
+/// With the feature `redis`, `tollgate_redis::RedisLimiter` is one; its `Settings::on_error` is the policy of
+/// failure: this node's share of the limit (the default), everything, or nothing.
+pub trait RemoteLimit: Send + Sync {
+    /// The policy, for the headers.
+    fn policy(&self) -> Policy;
+
+    /// Decides at once, if that is possible without asking anybody. `None` has charged nothing.
+    fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
+        let _ = (key, cost);
+        None
+    }
+
+    /// Decides a request of `cost` units and charges it if it is admitted.
+    fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a>;
+}
+
+impl<L: RemoteLimit + ?Sized> RemoteLimit for Arc<L> {
+    fn policy(&self) -> Policy {
+        (**self).policy()
+    }
+
+    fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
+        (**self).check_now(key, cost)
+    }
+
+    fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
+        (**self).check(key, cost)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl RemoteLimit for tollgate_redis::RedisLimiter {
+    fn policy(&self) -> Policy {
+        self.policy()
+    }
+
+    fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
+        self.check_held(key.as_bytes(), cost).map(|decision| decision.decision())
+    }
+
+    fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
+        Box::pin(async move { self.check(key.as_bytes(), cost).await.decision() })
+    }
+}
+
+thread_local! {
+    /// What was found for the call that this thread is about to make.
+    static FOUND: Cell<Option<Decision>> = const { Cell::new(None) };
+}
+
+/// The limit of the inner layer: what was found elsewhere.
+struct Told {
+    remote: Arc<dyn RemoteLimit>,
+    /// For what a gate alone is never asked: see [`RemoteLayer::of`].
+    aside: Limiter,
+}
+
+impl Limit for Told {
+    fn policy(&self) -> Policy {
+        self.remote.policy()
+    }
+
+    fn check(&self, _: &Key, cost: u64) -> Decision {
+        let found = FOUND.try_with(Cell::take).ok().flatten();
+        found.unwrap_or_else(|| {
+            // Nobody was asked: then nobody may go.
+            let limit = self.remote.policy().quota().max_burst();
+            let later = Duration::from_secs(1);
+            let (retry_after, reset_after) = (later, later);
+            let (allowed, remaining) = (false, 0);
+            tollgate::Told { allowed, cost, limit, remaining, retry_after, reset_after }.into()
+        })
+    }
+
+    fn toll(&self, _: &Key, cost: u64) -> Toll<'_> {
+        self.aside.toll(cost)
+    }
+
+    fn reserve(&self, _: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.aside.reserve(cost, max_wait)
+    }
+
+    fn cancel(&self, _: &Key, place: Reservation) -> bool {
+        self.aside.cancel(place)
+    }
+
+    fn refund(&self, _: &Key, permit: Permit) -> u64 {
+        self.aside.refund(permit)
+    }
+
+    fn charge(&self, _: &Key, cost: u64) -> u64 {
+        self.aside.charge(cost)
+    }
+}
+
+/// Limits requests by a limit that is kept elsewhere, such as in Redis.
+///
+/// ```
+/// # use std::pin::Pin;
+/// use tollgate::{Decision, Limiter, Policy, Quota};
+/// use tollgate_tower::{Answering, Everyone, Key, RemoteLayer, RemoteLimit};
+///
+/// /// Elsewhere is here, for this example.
+/// struct Elsewhere(Limiter);
+///
+/// impl RemoteLimit for Elsewhere {
+///     fn policy(&self) -> Policy {
+///         self.0.policy()
+///     }
+///
+///     fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
+///         Box::pin(async move { self.0.check(cost) })
+///     }
+/// }
+///
+/// let layer = RemoteLayer::new(Elsewhere(Limiter::new(Quota::per_second(10))), Everyone);
+/// assert!(format!("{layer:?}").starts_with("RemoteLayer"));
+/// ```
+pub struct RemoteLayer<D = ProblemJson> {
+    gate: Arc<Gate>,
+    remote: Arc<dyn RemoteLimit>,
+    told: RateLimitLayer<D>,
+}
+
+impl RemoteLayer {
+    /// A layer that denies what is over the limit.
+    #[must_use]
+    pub fn new(remote: impl RemoteLimit + 'static, by: impl Extract + 'static) -> Self {
+        Self::of(remote, by, |gate| gate)
+    }
+
+    /// The same, with a gate that has a name, costs, or no key for some: whatever [`Gate`] offers but waiting,
+    /// for which a place in the queue would have to be kept elsewhere as well. A gate that waits is
+    /// taken for one that denies.
+    ///
+    /// ```
+    /// # struct Elsewhere(tollgate::Limiter);
+    /// # impl tollgate_tower::RemoteLimit for Elsewhere {
+    /// #     fn policy(&self) -> tollgate::Policy { self.0.policy() }
+    /// #     fn check<'a>(&'a self, _: &'a tollgate_tower::Key, cost: u64) -> tollgate_tower::Answering<'a> {
+    /// #         Box::pin(async move { self.0.check(cost) })
+    /// #     }
+    /// # }
+    /// # let elsewhere = Elsewhere(tollgate::Limiter::new(tollgate::Quota::per_second(10)));
+    /// use tollgate_tower::{Cost, Everyone, PolicyName, RemoteLayer};
+    /// let name = PolicyName::new("writes")?;
+    /// let layer = RemoteLayer::of(elsewhere, Everyone, |gate| {
+    ///     gate.named(name).cost(Cost::by_method([(http::Method::POST, 5)], 1))
+    /// });
+    /// # let _ = layer;
+    /// # Ok::<(), tollgate_tower::NameError>(())
+    /// ```
+    #[must_use]
+    pub fn of(
+        remote: impl RemoteLimit + 'static,
+        by: impl Extract + 'static,
+        gate: impl FnOnce(Gate) -> Gate,
+    ) -> Self {
+        let remote: Arc<dyn RemoteLimit> = Arc::new(remote);
+        let aside = Limiter::new(remote.policy());
+        let gate = gate(Gate::new(Told { remote: Arc::clone(&remote), aside }, by)).prompt();
+        Self { told: RateLimitLayer::of(gate.clone()), gate: Arc::new(gate), remote }
+    }
+}
+
+impl<D> RemoteLayer<D> {
+    /// What is told to those who pass and to those who do not: as of any [`RateLimitLayer`]. Whoever is
+    /// exempt there is asked for all the same; let the gate's [`Extract`] say that it is not concerned.
+    ///
+    /// ```
+    /// # struct Elsewhere(tollgate::Limiter);
+    /// # impl tollgate_tower::RemoteLimit for Elsewhere {
+    /// #     fn policy(&self) -> tollgate::Policy { self.0.policy() }
+    /// #     fn check<'a>(&'a self, _: &'a tollgate_tower::Key, cost: u64) -> tollgate_tower::Answering<'a> {
+    /// #         Box::pin(async move { self.0.check(cost) })
+    /// #     }
+    /// # }
+    /// # let elsewhere = Elsewhere(tollgate::Limiter::new(tollgate::Quota::per_second(10)));
+    /// use tollgate_tower::{Everyone, Headers, RemoteLayer};
+    /// let layer = RemoteLayer::new(elsewhere, Everyone).telling(|told| told.headers(Headers::X_RATE_LIMIT));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn telling<E>(
+        self,
+        change: impl FnOnce(RateLimitLayer<D>) -> RateLimitLayer<E>,
+    ) -> RemoteLayer<E> {
+        RemoteLayer { gate: self.gate, remote: self.remote, told: change(self.told) }
+    }
+}
+
+impl<S, D> Layer<S> for RemoteLayer<D> {
+    type Service = Remote<S, D>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let (gate, remote) = (Arc::clone(&self.gate), Arc::clone(&self.remote));
+        Remote { told: self.told.layer(inner), gate, remote }
+    }
+}
+
+impl<D> Clone for RemoteLayer<D> {
+    fn clone(&self) -> Self {
+        let (gate, remote) = (Arc::clone(&self.gate), Arc::clone(&self.remote));
+        Self { gate, remote, told: self.told.clone() }
+    }
+}
+
+impl<D> fmt::Debug for RemoteLayer<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RemoteLayer").field(&self.gate).finish()
+    }
+}
+
+/// The service that a [`RemoteLayer`] makes. Clones share everything.
+pub struct Remote<S, D = ProblemJson> {
+    told: RateLimit<S, D>,
+    gate: Arc<Gate>,
+    remote: Arc<dyn RemoteLimit>,
+}
+
+impl<S: Clone, D> Clone for Remote<S, D> {
+    fn clone(&self) -> Self {
+        let (gate, remote) = (Arc::clone(&self.gate), Arc::clone(&self.remote));
+        Self { told: self.told.clone(), gate, remote }
+    }
+}
+
+impl<S, D> fmt::Debug for Remote<S, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Remote").field(&self.gate).finish()
+    }
+}
+
+/// What the gate asks for this request; nothing if it is not concerned. As the layer itself finds it.
+fn asked(gate: &Gate, head: &Head<'_>) -> Option<(Key, u64)> {
+    let mut key = Key::new();
+    match gate.by.extract(head, &mut key) {
+        Ok(()) => {}
+        Err(NoKey::NotConcerned) => return None,
+        Err(NoKey::Missing) if gate.missing == MissingKey::Pass => return None,
+        Err(NoKey::Missing) => key = Key::nobody(),
+    }
+    Some((key, gate.cost.of(head)))
+}
+
+/// Calls the inner layer with what was found.
+fn call_with<S, D, R, B>(
+    told: &mut RateLimit<S, D>,
+    request: Request<R>,
+    found: Option<Decision>,
+) -> ResponseFuture<S, R, B>
+where
+    S: Service<Request<R>, Response = Response<B>> + Clone,
+    D: Deny<B>,
+{
+    // A thread that is ending has no slot: then nothing is found, and nobody goes.
+    let _ = FOUND.try_with(|slot| slot.set(found));
+    let future = told.call(request);
+    let _ = FOUND.try_with(|slot| slot.set(None));
+    future
+}
+
+impl<S, D, R, B> Service<Request<R>> for Remote<S, D>
+where
+    S: Service<Request<R>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    D: Deny<B> + Send + Sync + 'static,
+    R: Send + 'static,
+    B: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = RemoteFuture<S, R, B>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.told.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<R>) -> Self::Future {
+        let Some((key, cost)) = asked(&self.gate, &Head::of(&request)) else {
+            return RemoteFuture::now(call_with(&mut self.told, request, None));
+        };
+        if let Some(found) = self.remote.check_now(&key, cost) {
+            return RemoteFuture::now(call_with(&mut self.told, request, Some(found)));
+        }
+        let remote = Arc::clone(&self.remote);
+        // Only the service that was asked whether it is ready may be called: it goes, a clone stays.
+        let clone = self.told.clone();
+        let mut ready = std::mem::replace(&mut self.told, clone);
+        RemoteFuture::later(Box::pin(async move {
+            let found = remote.check(&key, cost).await;
+            call_with(&mut ready, request, Some(found)).await
+        }))
+    }
+}
+
+type Waiting<S, R, B> =
+    Pin<Box<dyn Future<Output = Result<Response<B>, <S as Service<Request<R>>>::Error>> + Send>>;
+
+pin_project! {
+    /// What a call of [`Remote`] returns.
+    pub struct RemoteFuture<S, R, B>
+    where
+        S: Service<Request<R>>,
+    {
+        #[pin]
+        state: State<S, R, B>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, R, B>
+    where
+        S: Service<Request<R>>,
+    {
+        // Decided at once.
+        Now { #[pin] future: ResponseFuture<S, R, B> },
+        Later { waiting: Waiting<S, R, B> },
+    }
+}
+
+impl<S: Service<Request<R>>, R, B> RemoteFuture<S, R, B> {
+    fn now(future: ResponseFuture<S, R, B>) -> Self {
+        Self { state: State::Now { future } }
+    }
+
+    fn later(waiting: Waiting<S, R, B>) -> Self {
+        Self { state: State::Later { waiting } }
+    }
+}
+
+impl<S, R, B> Future for RemoteFuture<S, R, B>
+where
+    S: Service<Request<R>, Response = Response<B>>,
+{
+    type Output = Result<Response<B>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().state.project() {
+            StateProjection::Now { future } => future.poll(cx),
+            StateProjection::Later { waiting } => waiting.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<S: Service<Request<R>>, R, B> fmt::Debug for RemoteFuture<S, R, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Now { .. } => "now",
+            State::Later { .. } => "later",
+        };
+        f.debug_tuple("RemoteFuture").field(&state).finish()
+    }
+}
