@@ -245,7 +245,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Would a request of `cost` units for `key` be admitted now? Charges nothing, and says what
     /// [`check`](KeyedLimiter::check) would be told if nothing happened in between: also where a charge would
     /// have to forget the key's idle cell first, and would then count in what a full table's spill holds
-    /// ([`Full::Spill`]).
+    /// ([`Full::Spill`]), or come too late for its other shard.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

@@ -165,6 +165,14 @@ impl Table {
                     continue;
                 }
             }
+            // A question about a key that a charge would forget first: see `forgotten_in`.
+            let is_asked = !ask.charge && !wish.is_never(&kernel);
+            if is_asked
+                && !self.is_near(header, ask.now_ns)
+                && self.is_forgotten(header, word, ask.now_ns)
+            {
+                return None;
+            }
             let Priced { held, .. } = priced.seen_from(header.floor_ns(), ask.now_ns);
             let moment = kernel.moment(ask.now_ns);
             fresh.kernel = Some(kernel);

@@ -15,6 +15,7 @@ use super::book::Book;
 use super::floor::floor_at;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
+use super::price::Outlook;
 use super::shard::{CELLS, Header, Row, Shard};
 use super::spill::Spill;
 use super::survey::pair;
@@ -343,19 +344,24 @@ impl Table {
         })
     }
 
-    /// Whether an advance to `now` forgets a live word, of a key that may owe something in the spill, too:
-    /// if the word is idle at the last floor that is swept by.
+    /// Whether an advance to `now` forgets a live word: if it is idle at the last floor that is swept by. Then its
+    /// key is one without a cell, who may owe something in the spill, or come too late for its other shard.
     #[cold]
     #[inline(never)]
-    fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
+    pub(super) fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
         let goal = floor_at(now_ns);
-        if self.spill.is_none() || goal <= header.floor() {
+        if goal <= header.floor() {
             return false;
         }
         // Floor by floor, an epoch each, since this word is live until then: see `advance`.
         let steps = (goal - header.floor() - 1) / self.layout.epoch.max(1);
         let last = header.floor() + steps * self.layout.epoch;
         let (ruled, floor_ns, last_ns) = (self.ruled(), header.floor_ns(), last << GRANULE_BITS);
+        if let Some(book) = &self.book {
+            // Should the word be gone meanwhile, the caller looks again.
+            let outlook = self.outlook(book, word, [floor_ns, last_ns]);
+            return matches!(outlook, Some(Outlook::Idle | Outlook::IdleSoon));
+        }
         let held = self.layout.unpack(word, &ruled, ruled.moment(floor_ns));
         let held = held.seen_later(self.kernel().passed(floor_ns, last_ns));
         ruled.is_idle(held, ruled.moment(last_ns))
