@@ -201,6 +201,10 @@ impl View {
     }
 
     fn remaining(&self) -> u64 {
+        // A shortcut for the most common policy: no moment is looked at, and nothing is softened.
+        if let (Kernel::Gcra(gcra), 0) = (&self.kernel, self.soft_bp) {
+            return gcra.remaining(self.held, self.kernel.lateness(self.now_ns, self.at_ns));
+        }
         let late = self.kernel.lateness(self.now_ns, self.at_ns);
         let left = self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late);
         left.saturating_sub(self.kernel.limit() - self.limit())

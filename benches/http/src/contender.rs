@@ -1,14 +1,20 @@
 //! The same handler without a limit, behind ours, and behind theirs.
 
+use std::hint::black_box;
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use clap::ValueEnum;
 use governor::middleware::StateInformationMiddleware;
 use tollgate::{KeyedLimiter, Quota};
-use tollgate_tower::{ClientAddress, RateLimitLayer};
+use tollgate_tower::headers::{RATE_LIMIT, RATE_LIMIT_POLICY};
+use tollgate_tower::{ClientAddress, Headers, RateLimitLayer};
 use tower::Layer;
+use tower::util::MapResponseLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
@@ -22,67 +28,144 @@ const BURST: u32 = 100_000;
 const EVERY_NS: u64 = 10_000_000;
 /// Under load, where one address asks as fast as it can.
 const EVERY_NS_SERVED: u64 = 1_000;
-
-/// Headers of the handler's own: the type and the length of its text.
-const HANDLERS: usize = 2;
+/// Where some are denied, to see that they are: nothing comes back meanwhile.
+const EVERY_NS_DENYING: u64 = 100_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Contender {
     /// No limit.
     Bare,
-    /// Tollgate, with the headers of draft 10.
-    Ours,
-    /// tower_governor, with its headers.
+    /// No limit either, but two constant headers of the same names and lengths as those of draft 10, put in by
+    /// hand: what any limit with such headers adds at least.
+    Hand,
+    /// tower_governor with its headers: `x-ratelimit-limit` and `x-ratelimit-remaining`.
     Theirs,
+    /// Tollgate with the header of draft 7: limit, remaining and reset in one field.
+    OursDraft07,
+    /// Tollgate as it is by default, with the headers of draft 10: policy and state.
+    Ours,
+    /// Tollgate with the three `X-RateLimit-` headers.
+    OursX,
+    /// Tollgate without headers.
+    OursSilent,
 }
 
+use Contender::{Bare, Hand, Ours, OursDraft07, OursSilent, OursX, Theirs};
+
 impl Contender {
-    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::Ours, Self::Theirs];
+    pub(crate) const ALL: [Self; 7] = [Bare, Theirs, OursDraft07, Ours, OursX, OursSilent, Hand];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Bare => "no limit",
+            Hand => "two constant headers",
+            Theirs => "tower_governor",
+            OursDraft07 => "Tollgate, draft 7",
+            Ours => "Tollgate, draft 10",
+            OursX => "Tollgate, X-RateLimit",
+            OursSilent => "Tollgate, no headers",
+        }
+    }
+
+    /// As on the command line.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// The headers that are added to answers.
+    fn tells(self) -> &'static [&'static str] {
+        match self {
+            Bare | OursSilent => &[],
+            Theirs => &["x-ratelimit-limit", "x-ratelimit-remaining"],
+            OursDraft07 => &["ratelimit"],
+            Ours | Hand => &["ratelimit-policy", "ratelimit"],
+            OursX => &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"],
+        }
+    }
+
+    fn headers(self) -> Headers {
+        match self {
+            OursDraft07 => Headers::DRAFT_07,
+            OursX => Headers::X_RATE_LIMIT,
+            Bare | Hand | Theirs | OursSilent => Headers::NONE,
+            Ours => Headers::DRAFT_10,
+        }
+    }
 
     /// A server's router, with the layer in it.
     pub(crate) fn app(self) -> Router {
         match self {
-            Self::Bare => router(),
-            Self::Ours => router().layer(ours(EVERY_NS_SERVED)),
-            Self::Theirs => router().layer(theirs(EVERY_NS_SERVED)),
+            Bare => router(),
+            Hand => router().layer(MapResponseLayer::new(by_hand as fn(Response) -> Response)),
+            Theirs => router().layer(theirs(EVERY_NS_SERVED, BURST)),
+            _ => router().layer(ours(EVERY_NS_SERVED, BURST, self.headers())),
         }
     }
 
-    /// Rounds of requests that the layer is called with directly. What stands behind it is the same service
-    /// for all.
-    pub(crate) fn rounds(self) -> Box<Round> {
+    /// Rounds of requests that the layer is called with directly, each of whose clients may ask so many times
+    /// at once. What stands behind the layer is the same service for all.
+    pub(crate) fn rounds(self, every_ns: u64, burst: u32) -> Box<Round> {
         let inner = router().with_state(());
         match self {
-            Self::Bare => rounds_of(inner, self),
-            Self::Ours => rounds_of(ours(EVERY_NS).layer(inner), self),
-            Self::Theirs => rounds_of(theirs(EVERY_NS).layer(inner), self),
+            Bare => rounds_of(inner, self),
+            Hand => rounds_of(MapResponseLayer::new(by_hand).layer(inner), self),
+            Theirs => rounds_of(theirs(every_ns, burst).layer(inner), self),
+            _ => rounds_of(ours(every_ns, burst, self.headers()).layer(inner), self),
         }
     }
 
-    /// Panics if this is not the answer of this contender.
-    #[inline]
-    pub(crate) fn look_at(self, answer: &Response) {
-        // A look that costs next to nothing: how many headers there are.
-        let added = if self == Self::Bare { 0 } else { 2 };
-        let told = answer.headers().len() == HANDLERS + added;
-        assert!(answer.status().is_success() && told, "{self:?} answered {answer:?}");
+    /// Rounds in which nobody is denied.
+    pub(crate) fn measured(self) -> Box<Round> {
+        self.rounds(EVERY_NS, BURST)
     }
+
+    /// Panics unless each of a hundred clients is admitted three times of five where the limit is three.
+    pub(crate) fn try_out(self) {
+        let denies = !matches!(self, Bare | Hand);
+        self.rounds(EVERY_NS_DENYING, 3)(500, 100, if denies { 3 } else { usize::MAX });
+    }
+
+    /// Panics if this is not the answer to this request.
+    #[inline(always)]
+    pub(crate) fn look_at(self, answer: &Response, admitted: bool) {
+        // A look that costs next to nothing: how many headers there are. Two are the handler's own: the type
+        // and the length of its text.
+        let right = if admitted {
+            answer.status() == StatusCode::OK && answer.headers().len() == 2 + self.tells().len()
+        } else {
+            answer.status() == StatusCode::TOO_MANY_REQUESTS
+        };
+        assert!(right, "{self:?} answered {answer:?}");
+    }
+}
+
+/// The texts are as long as ours.
+fn by_hand(mut answer: Response) -> Response {
+    static POLICY: HeaderValue = HeaderValue::from_static("\"default\";q=100;w=1000");
+    let headers = answer.headers_mut();
+    headers.insert(&RATE_LIMIT_POLICY, POLICY.clone());
+    let state = HeaderValue::from_bytes(black_box(b"\"default\";r=99980;t=1")).expect("a value");
+    headers.insert(&RATE_LIMIT, state);
+    answer
 }
 
 fn router() -> Router {
     Router::new().route("/", get(|| async { "hello\n" }))
 }
 
-fn ours(every_ns: u64) -> RateLimitLayer {
-    let quota = Quota::per_second(1_000_000_000 / every_ns).burst(BURST.into());
+fn ours(every_ns: u64, burst: u32, headers: Headers) -> RateLimitLayer {
+    let quota = Quota::per(1, Duration::from_nanos(every_ns)).burst(burst.into());
     let clients = KeyedLimiter::new(quota, 100_000).expect("the quota fits");
-    RateLimitLayer::new(clients, ClientAddress::peer())
+    RateLimitLayer::new(clients, ClientAddress::peer()).headers(headers)
 }
 
-fn theirs(every_ns: u64) -> GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body> {
+fn theirs(
+    every_ns: u64,
+    burst: u32,
+) -> GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body> {
     let config = GovernorConfigBuilder::default()
         .per_nanosecond(every_ns)
-        .burst_size(BURST)
+        .burst_size(burst)
         .use_headers()
         .finish()
         .expect("the quota is not zero");

@@ -1,16 +1,19 @@
 //! What a rate limit adds to a request of axum: Tollgate's layer beside tower_governor's.
 //!
 //! ```text
-//! cargo bench -p tollgate-http-peers                   in one process, no socket, rounds interleaved
-//! cargo bench -p tollgate-http-peers -- --one ours     one contender only, to count its instructions
-//! cargo bench -p tollgate-http-peers -- --serve ours   on 127.0.0.1:3000, for wrk
+//! cargo bench -p tollgate-http-peers                        in one process, no socket, rounds interleaved
+//! cargo bench -p tollgate-http-peers -- --instructions      instructions per request, counted by valgrind
+//! cargo bench -p tollgate-http-peers -- --one ours          one contender only, for a profile
+//! cargo bench -p tollgate-http-peers -- --serve ours        on 127.0.0.1:3000, for wrk
 //! ```
 //!
-//! All three serve the same handler. Both limits are by the peer's address, both have their headers on, and
-//! neither denies anyone here. Every answer is looked at: a contender that denies, or whose headers are not
-//! there, ends the run.
+//! All serve the same handler. The limits are by the peer's address and deny nobody here; theirs has its
+//! headers on, ours is measured with each kind of headers that it has. First each is tried with a small limit,
+//! and must deny. Then every answer is looked at: a contender that denies, or whose headers are not there, ends
+//! the run.
 
 mod contender;
+mod instructions;
 mod measure;
 
 use std::error::Error;
@@ -33,6 +36,9 @@ struct Options {
     /// Different addresses that they come from.
     #[arg(long, default_value_t = 1_000)]
     clients: u16,
+    /// Counts instructions, with valgrind, in place of time.
+    #[arg(long)]
+    instructions: bool,
     /// One round of this contender only.
     #[arg(long, value_enum)]
     one: Option<Contender>,
@@ -56,9 +62,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         return serve(contender, options.address, options.threads);
     }
     if let Some(contender) = options.one {
-        contender.rounds()(options.requests, options.clients);
+        contender.measured()(options.requests, options.clients, usize::MAX);
         println!("{contender:?}: {} requests", options.requests);
         return Ok(());
+    }
+    Contender::ALL.into_iter().for_each(Contender::try_out);
+    if options.instructions {
+        return instructions::run();
     }
     measure::run(options.rounds, options.requests, options.clients);
     Ok(())

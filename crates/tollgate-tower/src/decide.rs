@@ -9,6 +9,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -45,17 +46,33 @@ pub(crate) struct Rules {
     pub(crate) spread: RandomState,
 }
 
-/// What becomes of a request. The rare ones are boxed, so that the common one is small to hand on.
+/// What becomes of a request.
 pub(crate) enum Verdict<'g> {
-    Pass(Marks),
-    Wait(Box<Turn>, Marks),
-    Deny(Box<Refusal<'g>>),
+    /// It passes, and nothing is noted on it.
+    Pass(Stamp),
+    /// Boxed, so that the common one is small to hand on.
+    Rare(Box<Rare<'g>>),
+}
+
+/// What is more to do than to let a request pass.
+pub(crate) enum Rare<'g> {
+    Note(Marks),
+    Wait(Turn, Marks),
+    Deny(Refusal<'g>),
+}
+
+impl Verdict<'_> {
+    fn pass(marks: Marks) -> Self {
+        match marks {
+            Marks { stamp, settle: None, shadowed: None } => Self::Pass(stamp),
+            marks => Self::Rare(Box::new(Rare::Note(marks))),
+        }
+    }
 }
 
 /// What is noted on an admitted request and its answer.
-#[derive(Default)]
 pub(crate) struct Marks {
-    pub(crate) stamp: Option<Stamp>,
+    pub(crate) stamp: Stamp,
     pub(crate) settle: Option<Settle>,
     pub(crate) shadowed: Option<Shadowed>,
 }
@@ -79,30 +96,43 @@ type Asks<'g> = ArrayVec<Ask<'g>, GATES_MAX>;
 
 impl<'g> Ask<'g> {
     /// `None` if the gate is not concerned.
-    #[inline]
     fn of(gate: &'g Gate, head: &Head<'_>) -> Option<Self> {
         let mut key = Key::new();
-        match gate.by.extract(head, &mut key) {
-            Ok(()) => {}
-            Err(NoKey::NotConcerned) => return None,
-            Err(NoKey::Missing) => {
-                gate.tally.count(&gate.name, Outcome::NoKey);
-                if gate.missing == MissingKey::Pass {
-                    return None;
-                }
-                key = Key::nobody(); // whatever parts were found before
-            }
-        }
-        Some(Self { gate, key, cost: gate.cost.of(head) })
+        gate.find_key(head, &mut key).then(|| Self { gate, key, cost: gate.cost.of(head) })
     }
 
-    #[inline]
     fn check(&self) -> Decision {
         self.gate.limit.check(&self.key, self.cost)
     }
 
     fn count(&self, outcome: Outcome) {
-        self.gate.tally.count(&self.gate.name, outcome);
+        self.gate.count(outcome);
+    }
+}
+
+impl Gate {
+    /// Whether a request is concerned, and under which key.
+    #[inline]
+    fn find_key(&self, head: &Head<'_>, key: &mut Key) -> bool {
+        match self.by.extract(head, key) {
+            Ok(()) => true,
+            Err(why) => self.has_no_key(why, key),
+        }
+    }
+
+    #[cold]
+    fn has_no_key(&self, why: NoKey, key: &mut Key) -> bool {
+        if why == NoKey::NotConcerned {
+            return false;
+        }
+        self.count(Outcome::NoKey);
+        *key = Key::nobody(); // whatever parts were found before
+        self.missing == MissingKey::Share
+    }
+
+    #[inline]
+    fn count(&self, outcome: Outcome) {
+        self.tally.count(&self.name, outcome);
     }
 }
 
@@ -113,8 +143,8 @@ impl Rules {
     /// Decides a request, once.
     #[inline]
     pub(crate) fn decide(&self, head: &Head<'_>) -> Verdict<'_> {
-        if self.is_exempt(head) {
-            return Verdict::Pass(Marks::default());
+        if !(self.exempt.is_empty() && self.exempt_peers.is_empty()) && self.is_exempt(head) {
+            return Verdict::Pass(Stamp::NOTHING);
         }
         match &*self.gates {
             [only] if matches!(only.mode, Mode::Deny) && !self.settle => self.at_one(only, head),
@@ -122,20 +152,24 @@ impl Rules {
         }
     }
 
-    /// The most common layer: one gate, which denies. It needs none of the lists.
+    /// The most common layer: one gate, which denies. It needs none of the lists, and its key is not moved.
     #[inline]
     fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> Verdict<'g> {
-        let Some(ask) = Ask::of(gate, head) else { return Verdict::Pass(Marks::default()) };
-        match ask.check() {
+        let mut key = Key::new();
+        if !gate.find_key(head, &mut key) {
+            return Verdict::Pass(Stamp::NOTHING);
+        }
+        match &gate.limit.check(&key, gate.cost.of(head)) {
             Decision::Allowed(permit) => {
-                ask.count(Outcome::Allowed);
-                let stamp = Some(self.stamp(&ask, &permit));
-                Verdict::Pass(Marks { stamp, settle: None, shadowed: None })
+                gate.count(Outcome::Allowed);
+                Verdict::Pass(self.stamp(gate, permit))
             }
-            Decision::Denied(denial) => Verdict::Deny(self.refuse(&ask, denial)),
+            Decision::Denied(denial) => self.refuse(gate, &key, denial),
         }
     }
 
+    // Apart from the common layer, which needs none of its space.
+    #[inline(never)]
     fn at_all(&self, head: &Head<'_>) -> Verdict<'_> {
         let mut asks = Asks::new();
         let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
@@ -143,7 +177,8 @@ impl Rules {
         let mut permits = Permits::new();
         let (index, decision) = match asks.as_slice() {
             [] => {
-                return Verdict::Pass(Marks { shadowed: self.shadowed(head), ..Marks::default() });
+                let shadowed = self.shadowed(head);
+                return Verdict::pass(Marks { stamp: Stamp::NOTHING, settle: None, shadowed });
             }
             [only] => {
                 if let Mode::Delay { max_wait, .. } = only.gate.mode {
@@ -156,20 +191,20 @@ impl Rules {
             several => all(several, &mut permits),
         };
         let ask = &asks[index];
-        match decision {
+        match &decision {
             Decision::Allowed(permit) => {
                 asks.iter().for_each(|ask| ask.count(Outcome::Allowed));
-                Verdict::Pass(Marks {
-                    stamp: Some(self.stamp(ask, &permit)),
+                Verdict::pass(Marks {
+                    stamp: self.stamp(ask.gate, permit),
                     settle: self.settlement(&asks, &permits),
                     shadowed: self.shadowed(head),
                 })
             }
-            Decision::Denied(denial) => Verdict::Deny(self.refuse(ask, denial)),
+            Decision::Denied(denial) => self.refuse(ask.gate, &ask.key, denial),
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn is_exempt(&self, head: &Head<'_>) -> bool {
         if self.exempt.iter().any(|exempt| exempt(head)) {
             return true;
@@ -183,33 +218,37 @@ impl Rules {
     }
 
     #[inline]
-    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Stamp {
+    fn stamp(&self, gate: &Gate, permit: &Permit) -> Stamp {
+        if self.fixed.is_silent() {
+            return Stamp::NOTHING;
+        }
         let standing = Standing {
             limit: permit.limit(),
             remaining: permit.remaining(),
             reset_secs: secs_up(permit.reset_after()),
             retry_after_secs: None,
         };
-        self.fixed.stamp(&ask.gate.name, standing)
+        self.fixed.stamp(&gate.name, &gate.opening, standing)
     }
 
     #[cold]
-    fn refuse<'g>(&self, ask: &Ask<'g>, denial: Denial) -> Box<Refusal<'g>> {
-        let gate = ask.gate;
+    fn refuse<'g>(&self, gate: &'g Gate, key: &Key, denial: &Denial) -> Verdict<'g> {
         let outcome = if denial.is_table_full() { Outcome::TableFull } else { Outcome::Denied };
-        ask.count(outcome);
-        gate.tally.log(&gate.name, &denial, outcome);
-        let later = self.jitter(&ask.key);
+        gate.count(outcome);
+        gate.tally.log(&gate.name, denial, outcome);
+        let later = self.jitter(key);
         let retry_after_secs =
             denial.retry_after_secs().map(|seconds| seconds.saturating_add(later));
         let standing = Standing {
             limit: denial.limit(),
             remaining: denial.remaining(),
             reset_secs: retry_after_secs.unwrap_or_else(|| secs_up(denial.reset_after())),
-            retry_after_secs,
+            // At least 1.
+            retry_after_secs: retry_after_secs.and_then(NonZeroU64::new),
         };
-        let stamp = self.fixed.stamp(&gate.name, standing);
-        Box::new(Refusal { gate, denial, retry_after_secs, stamp })
+        let stamp = self.fixed.stamp(&gate.name, &gate.opening, standing);
+        let refusal = Refusal { gate, denial: *denial, retry_after_secs, stamp };
+        Verdict::Rare(Box::new(Rare::Deny(refusal)))
     }
 
     /// The same for one key, so that nobody gains by asking often; evenly spread over the keys.
@@ -224,24 +263,24 @@ impl Rules {
     fn queue<'g>(&'g self, ask: &Ask<'g>, max_wait: Duration, head: &Head<'_>) -> Verdict<'g> {
         let place = match ask.gate.limit.reserve(&ask.key, ask.cost, max_wait) {
             Ok(place) => place,
-            Err(denial) => return Verdict::Deny(self.refuse(ask, denial)),
+            Err(denial) => return self.refuse(ask.gate, &ask.key, &denial),
         };
         let permit = *place.permit();
         let marks = Marks {
-            stamp: Some(self.stamp(ask, &permit)),
+            stamp: self.stamp(ask.gate, &permit),
             settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
             shadowed: self.shadowed(head),
         };
-        let Mode::Delay { sleep, .. } = &ask.gate.mode else { return Verdict::Pass(marks) };
+        let Mode::Delay { sleep, .. } = &ask.gate.mode else { return Verdict::pass(marks) };
         if place.wait().is_zero() {
             ask.count(Outcome::Allowed);
-            return Verdict::Pass(marks);
+            return Verdict::pass(marks);
         }
         ask.count(Outcome::Delayed);
         let sleeping = sleep(place.wait());
         let limit = Arc::clone(&ask.gate.limit);
         let turn = Turn { limit, key: ask.key, place: Some(place), sleeping };
-        Verdict::Wait(Box::new(turn), marks)
+        Verdict::Rare(Box::new(Rare::Wait(turn, marks)))
     }
 
     fn settlement(&self, asks: &[Ask<'_>], permits: &[Option<Permit>]) -> Option<Settle> {

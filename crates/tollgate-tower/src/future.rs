@@ -31,50 +31,39 @@ pin_project! {
     where
         S: Service<Request<R>>,
     {
+        // The inner service has been called. One field, and no variant of an enum: it is large, and so it can
+        // be put where it stays.
         #[pin]
-        state: State<S, R, B>,
+        pub(crate) called: Option<S::Future>,
+        // What is said of the limit in its answer.
+        pub(crate) stamp: Stamp,
+        // It has not been called. Boxed: few are, and all would be as large.
+        pub(crate) uncalled: Option<Box<Uncalled<S, R, B>>>,
     }
 }
 
-pin_project! {
-    #[project = StateProjection]
-    enum State<S, R, B>
-    where
-        S: Service<Request<R>>,
-    {
-        // The inner service has been called.
-        Passed { #[pin] future: S::Future, stamp: Option<Stamp> },
-        // Its turn has not come. Boxed: few requests wait, and all would be as large.
-        Waiting { waiting: Option<Box<Waiting<S, R>>> },
-        Denied { response: Option<Response<B>> },
-    }
+/// The inner service is not called, or not yet.
+pub(crate) enum Uncalled<S, R, B> {
+    Waiting(Waiting<S, R>),
+    Denied(Response<B>),
 }
 
-struct Waiting<S, R> {
-    turn: Box<Turn>,
+/// Its turn has not come.
+pub(crate) struct Waiting<S, R> {
+    turn: Turn,
     service: S,
     request: Request<R>,
-    stamp: Option<Stamp>,
 }
 
 impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
-    #[inline]
-    pub(crate) fn passed(future: S::Future, stamp: Option<Stamp>) -> Self {
-        Self { state: State::Passed { future, stamp } }
-    }
-
     pub(crate) fn denied(response: Response<B>) -> Self {
-        Self { state: State::Denied { response: Some(response) } }
+        let uncalled = Some(Box::new(Uncalled::Denied(response)));
+        Self { called: None, stamp: Stamp::NOTHING, uncalled }
     }
 
-    pub(crate) fn waiting(
-        turn: Box<Turn>,
-        service: S,
-        request: Request<R>,
-        stamp: Option<Stamp>,
-    ) -> Self {
-        let waiting = Box::new(Waiting { turn, service, request, stamp });
-        Self { state: State::Waiting { waiting: Some(waiting) } }
+    pub(crate) fn waiting(turn: Turn, service: S, request: Request<R>, stamp: Stamp) -> Self {
+        let waiting = Waiting { turn, service, request };
+        Self { called: None, stamp, uncalled: Some(Box::new(Uncalled::Waiting(waiting))) }
     }
 }
 
@@ -85,45 +74,68 @@ where
     type Output = Result<Response<B>, S::Error>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().state;
-        loop {
-            match state.as_mut().project() {
-                StateProjection::Passed { future, stamp } => {
-                    let mut response = ready!(future.poll(cx))?;
-                    if let Some(stamp) = stamp.take() {
-                        stamp.put(response.headers_mut());
-                    }
-                    return Poll::Ready(Ok(response));
-                }
-                StateProjection::Waiting { waiting } => {
-                    if let Some(waiting) = waiting {
-                        ready!(waiting.turn.poll(cx));
-                    }
-                    let Some(waiting) = waiting.take() else { return Poll::Pending };
-                    let Waiting { turn, mut service, request, stamp } = *waiting;
-                    drop(turn);
-                    let future = service.call(request);
-                    state.set(State::Passed { future, stamp });
-                }
-                StateProjection::Denied { response } => {
-                    // A future is not polled after it was ready; if it is, it has no answer.
-                    return match response.take() {
-                        Some(response) => Poll::Ready(Ok(response)),
-                        None => Poll::Pending,
-                    };
-                }
-            }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.as_mut().project();
+        match this.called.as_pin_mut() {
+            Some(future) => stamped(future, this.stamp, cx),
+            None => self.poll_uncalled(cx),
         }
     }
 }
 
+impl<S, R, B> ResponseFuture<S, R, B>
+where
+    S: Service<Request<R>, Response = Response<B>>,
+{
+    // Apart from the common state, which needs none of its space.
+    #[inline(never)]
+    fn poll_uncalled(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<B>, S::Error>> {
+        let mut this = self.project();
+        if let Some(Uncalled::Waiting(waiting)) = this.uncalled.as_deref_mut() {
+            ready!(waiting.turn.poll(cx));
+        }
+        match this.uncalled.take().map(|uncalled| *uncalled) {
+            Some(Uncalled::Waiting(Waiting { turn, mut service, request })) => {
+                drop(turn);
+                this.called.set(Some(service.call(request)));
+                match this.called.as_pin_mut() {
+                    Some(future) => stamped(future, this.stamp, cx),
+                    None => Poll::Pending,
+                }
+            }
+            Some(Uncalled::Denied(response)) => Poll::Ready(Ok(response)),
+            // A future is not polled after it was ready; if it is, it has no answer.
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// The answer stays where the inner service has put it.
+#[inline]
+fn stamped<F, B, E>(
+    future: Pin<&mut F>,
+    stamp: &mut Stamp,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response<B>, E>>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    let mut polled = future.poll(cx);
+    if let Poll::Ready(Ok(response)) = &mut polled {
+        stamp.put(response.headers_mut());
+    }
+    polled
+}
+
 impl<S: Service<Request<R>>, R, B> fmt::Debug for ResponseFuture<S, R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state {
-            State::Passed { .. } => "passed",
-            State::Waiting { .. } => "waiting",
-            State::Denied { .. } => "denied",
+        let state = match self.uncalled.as_deref() {
+            None => "passed",
+            Some(Uncalled::Waiting(_)) => "waiting",
+            Some(Uncalled::Denied(_)) => "denied",
         };
         f.debug_tuple("ResponseFuture").field(&state).finish()
     }

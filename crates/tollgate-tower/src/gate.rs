@@ -10,6 +10,7 @@ use tollgate::Timer;
 use crate::cost::Cost;
 use crate::deny::Problems;
 use crate::extract::Extract;
+use crate::headers::Opening;
 use crate::limit::Limit;
 use crate::name::PolicyName;
 use crate::observe::Tally;
@@ -59,6 +60,7 @@ pub struct Gate {
     pub(crate) missing: MissingKey,
     pub(crate) tally: Arc<Tally>,
     pub(crate) problems: Arc<Problems>,
+    pub(crate) opening: Opening,
 }
 
 impl Gate {
@@ -75,6 +77,7 @@ impl Gate {
         let name = PolicyName::default();
         Self {
             problems: Arc::new(Problems::of(&name)),
+            opening: Opening::of(&limit.policy()),
             name,
             limit: Arc::new(limit),
             by: Arc::new(by),

@@ -51,6 +51,7 @@ const NOBODY: u8 = 0xFC;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Key {
+    /// Beyond the length they are 0.
     bytes: [u8; KEY_BYTES],
     length: u8,
 }
@@ -84,13 +85,27 @@ impl Key {
     /// ```
     #[inline]
     pub fn push(&mut self, part: &[u8]) {
+        let (start, end) = (usize::from(self.length), usize::from(self.length) + 1 + part.len());
+        if part.len() > SHORT_MAX || end > KEY_BYTES {
+            return self.push_with_care(part);
+        }
+        let room = &mut self.bytes[start..end];
+        #[expect(clippy::cast_possible_truncation, reason = "at most 63, and at most KEY_BYTES")]
+        {
+            room[0] = part.len() as u8;
+            self.length = end as u8;
+        }
+        room[1..].copy_from_slice(part);
+    }
+
+    /// A part that is long, or for which there is no room.
+    #[cold]
+    fn push_with_care(&mut self, part: &[u8]) {
         if part.len() > SHORT_MAX {
             return self.push_digest(part);
         }
         self.make_room(1 + part.len());
-        #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
-        self.append(&[part.len() as u8]);
-        self.append(part);
+        self.push(part);
     }
 
     /// Adds the SHA-256 of a part: for secrets, which have no business in memory longer than need be.
@@ -147,7 +162,7 @@ impl Key {
     #[cold]
     fn fold(&mut self) {
         let digest = Sha256::digest(self.as_bytes());
-        self.length = 0;
+        *self = Self::new();
         self.append(&[FOLDED]);
         self.append(&digest);
     }
@@ -179,10 +194,18 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
+/// A short key, as that of an IPv4 address is, is hashed as one number: its bytes, and its length above them.
+/// A longer one is hashed as slices are, its length first. No length of those is one of these numbers, so of
+/// two keys what one gives to the hash never begins with all that the other does.
 impl Hash for Key {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_bytes().hash(state);
+        if self.length < 8 {
+            let [a, b, c, d, e, f, g, ..] = self.bytes;
+            state.write_u64(u64::from_le_bytes([a, b, c, d, e, f, g, self.length]));
+        } else {
+            self.as_bytes().hash(state);
+        }
     }
 }
 

@@ -74,8 +74,9 @@ impl PolicyName {
         &self.quoted
     }
 
-    pub(crate) fn member(&self) -> &[u8] {
-        self.member.as_bytes()
+    #[inline]
+    pub(crate) fn member(&self) -> &str {
+        &self.member
     }
 
     /// For the labels of counters.

@@ -8,10 +8,11 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{Marks, Refusal, Verdict};
+use crate::decide::{Marks, Rare, Refusal, Verdict};
 use crate::deny::{Denied, Deny, ProblemJson};
 use crate::extract::Head;
 use crate::future::ResponseFuture;
+use crate::headers::Stamp;
 use crate::layer::Shared;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
@@ -67,30 +68,46 @@ where
     }
 
     #[inline]
-    fn call(&mut self, mut request: Request<R>) -> Self::Future {
+    fn call(&mut self, request: Request<R>) -> Self::Future {
         let Shared { rules, deny, .. } = &*self.shared;
         match rules.decide(&Head::of(&request)) {
-            Verdict::Pass(marks) => {
-                let stamp = marks.note(&mut request);
-                ResponseFuture::passed(self.inner.call(request), stamp)
+            Verdict::Pass(stamp) => {
+                ResponseFuture { called: Some(self.inner.call(request)), stamp, uncalled: None }
             }
-            Verdict::Wait(turn, marks) => {
-                let stamp = marks.note(&mut request);
-                // Only the service that was asked whether it is ready may be called: it goes, a clone stays.
-                let clone = self.inner.clone();
-                let ready = mem::replace(&mut self.inner, clone);
-                ResponseFuture::waiting(turn, ready, request, stamp)
-            }
-            Verdict::Deny(refusal) => {
-                ResponseFuture::denied(refuse(deny, *refusal, Head::of(&request)))
-            }
+            Verdict::Rare(rare) => rarely(&mut self.inner, deny, request, *rare),
         }
     }
 }
 
-#[cold]
+#[inline(never)]
+fn rarely<S, D, R, B>(
+    inner: &mut S,
+    deny: &D,
+    mut request: Request<R>,
+    rare: Rare<'_>,
+) -> ResponseFuture<S, R, B>
+where
+    S: Service<Request<R>, Response = Response<B>> + Clone,
+    D: Deny<B>,
+{
+    match rare {
+        Rare::Note(marks) => {
+            let stamp = marks.note(&mut request);
+            ResponseFuture { called: Some(inner.call(request)), stamp, uncalled: None }
+        }
+        Rare::Wait(turn, marks) => {
+            let stamp = marks.note(&mut request);
+            // Only the service that was asked whether it is ready may be called: it goes, a clone stays.
+            let clone = inner.clone();
+            let ready = mem::replace(inner, clone);
+            ResponseFuture::waiting(turn, ready, request, stamp)
+        }
+        Rare::Deny(refusal) => ResponseFuture::denied(refuse(deny, refusal, Head::of(&request))),
+    }
+}
+
 fn refuse<B>(deny: &impl Deny<B>, refusal: Refusal<'_>, head: Head<'_>) -> Response<B> {
-    let Refusal { gate, denial, retry_after_secs, stamp } = refusal;
+    let Refusal { gate, denial, retry_after_secs, mut stamp } = refusal;
     let (policy, problems) = (&gate.name, &*gate.problems);
     let denied = Denied { policy, denial: &denial, retry_after_secs, head, problems };
     let mut response = deny.deny(&denied);
@@ -100,8 +117,7 @@ fn refuse<B>(deny: &impl Deny<B>, refusal: Refusal<'_>, head: Head<'_>) -> Respo
 
 impl Marks {
     /// Notes on the request what its handler may want to know. What is left is for the answer.
-    #[inline]
-    fn note<R>(self, request: &mut Request<R>) -> Option<crate::headers::Stamp> {
+    fn note<R>(self, request: &mut Request<R>) -> Stamp {
         if let Some(settle) = self.settle {
             request.extensions_mut().insert(settle);
         }

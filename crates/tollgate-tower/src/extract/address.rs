@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +11,7 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 use super::forwarded::{FromRight, forwarded_for};
+use super::peer::peer_of;
 use super::prefix::{PrefixError, Prefixes};
 use super::{Extract, Head, NoKey, node};
 use crate::key::Key;
@@ -26,18 +27,6 @@ const LOOK_EVERY: u32 = 64;
 thread_local! {
     static REQUESTS: Cell<u32> = const { Cell::new(0) };
 }
-
-/// The address of whoever holds the other end of the connection, for servers that do not note it in a form
-/// known here: put it into the request's extensions.
-///
-/// ```
-/// use http::Request;
-/// use tollgate_tower::PeerAddress;
-/// let mut request = Request::new(());
-/// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PeerAddress(pub IpAddr);
 
 type PeerOf = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 
@@ -261,14 +250,23 @@ impl ClientAddress {
     /// use tollgate_tower::{ClientAddress, Head};
     /// assert_eq!(ClientAddress::peer().find(&Head::of(&Request::new(()))), None);
     /// ```
+    #[inline]
     #[must_use]
     pub fn find(&self, head: &Head<'_>) -> Option<IpAddr> {
+        if let Trust::Nobody = self.trust {
+            self.look_for_undeclared(head);
+            self.peer_in(head.extensions)
+        } else {
+            self.named_to_us(head)
+        }
+    }
+
+    /// The address that trusted proxies name.
+    #[inline(never)]
+    fn named_to_us(&self, head: &Head<'_>) -> Option<IpAddr> {
         let peer = self.peer_in(head.extensions);
         match &self.trust {
-            Trust::Nobody => {
-                self.look_for_undeclared(head);
-                peer
-            }
+            Trust::Nobody => peer,
             Trust::Hops(hops) => self.named(head, peer, *hops, |_| false),
             Trust::Nets(networks) => {
                 let trusted = |address| networks.iter().any(|network| network.contains(&address));
@@ -331,9 +329,22 @@ impl ClientAddress {
         }) {
             return;
         }
+        self.look(head);
+    }
+
+    #[cold]
+    fn look(&self, head: &Head<'_>) {
         if head.headers.contains_key(&X_FORWARDED_FOR) || head.headers.contains_key(FORWARDED) {
             self.health.given.once(Warning::ForwardingIgnored);
         }
+    }
+}
+
+impl ClientAddress {
+    /// Apart, so that both lengths are known where they are copied.
+    #[inline(never)]
+    fn push_v6(&self, address: Ipv6Addr, key: &mut Key) {
+        key.push(&self.prefixes.v6_network(address));
     }
 }
 
@@ -344,28 +355,13 @@ fn single(head: &Head<'_>, name: &HeaderName) -> Option<IpAddr> {
     node::address(only.as_bytes())
 }
 
-/// Where servers note who a connection is from.
-#[inline]
-pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
-    #[cfg(feature = "axum")]
-    if let Some(axum::extract::ConnectInfo(peer)) =
-        extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()
-    {
-        return Some(peer.ip());
-    }
-    if let Some(PeerAddress(address)) = extensions.get() {
-        return Some(*address);
-    }
-    extensions.get::<SocketAddr>().map(SocketAddr::ip)
-}
-
 impl Extract for ClientAddress {
     #[inline]
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
         match self.find(head) {
             Some(IpAddr::V4(_)) if self.v6_only => return Err(NoKey::NotConcerned),
             Some(IpAddr::V4(address)) => key.push(&self.prefixes.v4_network(address)),
-            Some(IpAddr::V6(address)) => key.push(&self.prefixes.v6_network(address)),
+            Some(IpAddr::V6(address)) => self.push_v6(address, key),
             None => {
                 self.health.given.once(Warning::NoPeerAddress);
                 return Err(NoKey::Missing);

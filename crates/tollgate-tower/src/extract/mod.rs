@@ -5,6 +5,7 @@ mod forwarded;
 mod node;
 mod parts;
 mod path;
+mod peer;
 mod prefix;
 
 use std::sync::Arc;
@@ -14,8 +15,7 @@ use http::{Extensions, HeaderMap, Method, Request, Uri};
 use crate::key::Key;
 use crate::warning::Warnings;
 
-pub(crate) use address::peer_of;
-pub use address::{ClientAddress, PeerAddress};
+pub use address::ClientAddress;
 #[cfg(feature = "axum")]
 pub use parts::Route;
 pub(crate) use parts::method_of;
@@ -23,6 +23,8 @@ pub(crate) use parts::method_of;
 pub(crate) use parts::route_of;
 pub use parts::{ApiKey, Bearer, Everyone, FromFn, Header, Methods, Optional, Or};
 pub use path::NormalPath;
+pub use peer::PeerAddress;
+pub(crate) use peer::peer_of;
 pub use prefix::PrefixError;
 
 /// What is known of a request before its body: what extractors, costs and exemptions look at.

@@ -3,18 +3,20 @@
 //! | Generation | Fields |
 //! |---|---|
 //! | IETF draft 10 | `RateLimit-Policy: "default";q=60;w=60`, `RateLimit: "default";r=58;t=2` |
+//! | IETF drafts 7 and 8 | `RateLimit: limit=60, remaining=58, reset=2` |
 //! | IETF draft 6 | `RateLimit-Policy: 60;w=60`, `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` |
 //! | before | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` |
 //! | RFC 9110 | `Retry-After`, on denials |
 
 mod advice;
 mod read;
+mod text;
 mod write;
 
 use http::HeaderName;
 
 pub use advice::{Advice, LimitAdvice, PolicyAdvice};
-pub(crate) use write::{Fixed, Stamp, Standing, secs_up};
+pub(crate) use write::{Fixed, Opening, Stamp, Standing, secs_up};
 
 /// `RateLimit-Policy`: which quotas there are.
 pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -44,6 +46,7 @@ pub static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     pub(crate) draft_10: bool,
+    pub(crate) draft_07: bool,
     pub(crate) draft_06: bool,
     pub(crate) x: Option<XReset>,
 }
@@ -59,9 +62,12 @@ pub(crate) enum XReset {
 
 impl Headers {
     /// No headers but `Retry-After`.
-    pub const NONE: Self = Self { draft_10: false, draft_06: false, x: None };
+    pub const NONE: Self = Self { draft_10: false, draft_07: false, draft_06: false, x: None };
     /// `RateLimit-Policy` and `RateLimit`, as the tenth IETF draft has them.
     pub const DRAFT_10: Self = Self { draft_10: true, ..Self::NONE };
+    /// `RateLimit` with limit, remaining and reset in one field, as the seventh and the eighth draft have it:
+    /// the shortest way to say all three. (`RateLimit-Policy`, which they leave to the server, is not sent.)
+    pub const DRAFT_07: Self = Self { draft_07: true, ..Self::NONE };
     /// `RateLimit-Policy`, `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, as the sixth
     /// draft has them.
     pub const DRAFT_06: Self = Self { draft_06: true, ..Self::NONE };
@@ -70,7 +76,8 @@ impl Headers {
     /// The three `X-RateLimit-` fields; the reset in seconds of Unix time, as some large services have it.
     pub const X_RATE_LIMIT_EPOCH: Self = Self { x: Some(XReset::Epoch), ..Self::NONE };
 
-    /// These and others. `RateLimit-Policy` has one form only: of draft 10, if both are chosen.
+    /// These and others. `RateLimit` and `RateLimit-Policy` have one form only: of draft 10, if it is among
+    /// them.
     ///
     /// ```
     /// use tollgate_tower::Headers;
@@ -81,6 +88,7 @@ impl Headers {
     pub const fn and(self, others: Self) -> Self {
         Self {
             draft_10: self.draft_10 || others.draft_10,
+            draft_07: self.draft_07 || others.draft_07,
             draft_06: self.draft_06 || others.draft_06,
             x: match others.x {
                 Some(x) => Some(x),

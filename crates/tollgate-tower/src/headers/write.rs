@@ -1,27 +1,23 @@
 //! How headers are written.
 //!
-//! What never changes ([`Fixed`]) is written once, when the layer is built. What is left to do for an answer
-//! ([`Stamp`]) is prepared with the decision and put in when the answer is there: one short text in memory
-//! of its own, which the response takes over.
+//! What never changes ([`Fixed`], [`Opening`]) is written once, when the layer is built. What is left to do for
+//! an answer ([`Stamp`]) is prepared with the decision and put in when the answer is there: one short text in
+//! memory of its own, which the response takes over.
 
+use std::mem;
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use arrayvec::ArrayVec;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate::{Algorithm, Policy};
 
+use super::text::{INTEGER_MAX, two_figures};
 use super::{
     Headers, RATE_LIMIT, RATE_LIMIT_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REMAINING,
     RATE_LIMIT_RESET, X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET, XReset,
 };
-use crate::name::{NAME_MAX, PolicyName};
-
-/// The largest Integer of structured fields: 15 digits (RFC 9651, 3.3.1).
-const INTEGER_MAX: u64 = 999_999_999_999_999;
-
-/// The longest member of `RateLimit`: a name of which every character is escaped, its quotes, and two
-/// parameters of 3 + 15 characters.
-const MEMBER_MAX: usize = 2 * NAME_MAX + 2 + 2 * 18;
+use crate::name::PolicyName;
 
 /// Whole seconds, rounded up.
 pub(crate) fn secs_up(span: Duration) -> u64 {
@@ -86,12 +82,56 @@ impl Fixed {
         Self { headers, policy: value.filter(|_| wanted) }
     }
 
+    /// Whether an answer to an admitted request is left as it is.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.headers == Headers::NONE
+    }
+
     /// What an answer will say about where a client stands.
     #[inline]
-    pub(crate) fn stamp(&self, name: &PolicyName, standing: Standing) -> Stamp {
-        let Headers { draft_10, draft_06, x } = self.headers;
-        let state = if draft_10 { member(name, standing) } else { None };
-        Stamp { policy: self.policy.clone(), state, draft_06, x, standing }
+    pub(crate) fn stamp(&self, name: &PolicyName, opening: &Opening, standing: Standing) -> Stamp {
+        let Headers { draft_10, draft_07, draft_06, x } = self.headers;
+        let state = if draft_10 {
+            two_figures(name.member(), standing.remaining, ";t=", standing.reset_secs)
+        } else if draft_07 {
+            opening.dictionary(standing)
+        } else {
+            None
+        };
+        Stamp { policy: self.policy.clone(), state, is_list: draft_10, draft_06, x, standing }
+    }
+}
+
+/// How draft 7 begins its field: `limit=60, remaining=`.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    limit: u64,
+    text: Arc<str>,
+}
+
+impl Opening {
+    /// The limit of a policy is its burst.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let limit = policy.quota().max_burst();
+        Self { limit, text: Self::text(limit).into() }
+    }
+
+    fn text(limit: u64) -> String {
+        format!("limit={}, remaining=", limit.min(INTEGER_MAX))
+    }
+
+    /// `limit=60, remaining=58, reset=2`
+    #[inline]
+    fn dictionary(
+        &self,
+        Standing { limit, remaining, reset_secs, .. }: Standing,
+    ) -> Option<HeaderValue> {
+        // Whoever implements `Limit` may have limits that change.
+        if limit != self.limit {
+            return two_figures(&Self::text(limit), remaining, ", reset=", reset_secs);
+        }
+        two_figures(&self.text, remaining, ", reset=", reset_secs)
     }
 }
 
@@ -103,48 +143,60 @@ pub(crate) struct Standing {
     /// Until the whole quota is there again; for a denied request until it may come again.
     pub(crate) reset_secs: u64,
     /// For a denied request that may come again.
-    pub(crate) retry_after_secs: Option<u64>,
+    pub(crate) retry_after_secs: Option<NonZeroU64>,
 }
 
-/// `"default";r=58;t=2`
-#[inline]
-fn member(name: &PolicyName, standing: Standing) -> Option<HeaderValue> {
-    let mut text = ArrayVec::<u8, MEMBER_MAX>::new();
-    let mut digits = itoa::Buffer::new();
-    let mut push = |part: &[u8]| text.try_extend_from_slice(part).ok();
-    push(name.member())?;
-    push(digits.format(standing.remaining.min(INTEGER_MAX)).as_bytes())?;
-    push(b";t=")?;
-    push(digits.format(standing.reset_secs.min(INTEGER_MAX)).as_bytes())?;
-    HeaderValue::from_bytes(&text).ok()
-}
-
-/// What is to be put into one answer.
+/// What is to be put into one answer. It is put once: afterwards nothing is left of it.
 #[derive(Debug)]
 pub(crate) struct Stamp {
     policy: Option<HeaderValue>,
     state: Option<HeaderValue>,
+    /// Both are lists, of draft 10.
+    is_list: bool,
+    /// Which fields of one figure each.
     draft_06: bool,
     x: Option<XReset>,
     standing: Standing,
 }
 
 impl Stamp {
+    /// Leaves an answer as it is.
+    pub(crate) const NOTHING: Self = Self {
+        policy: None,
+        state: None,
+        is_list: false,
+        draft_06: false,
+        x: None,
+        standing: Standing { limit: 0, remaining: 0, reset_secs: 0, retry_after_secs: None },
+    };
+
     /// Lists of draft 10 are added to: of layers around layers each tells its own. The other fields hold one
-    /// figure, so there the innermost has its say: it is the one who denied, if one did.
+    /// figure or one set of them, so there the innermost has its say: it is the one who denied, if one did.
     #[inline]
-    pub(crate) fn put(self, headers: &mut HeaderMap) {
-        let Self { policy, state, draft_06, x, standing } = self;
-        if let Some(policy) = policy {
-            if state.is_some() {
+    pub(crate) fn put(&mut self, headers: &mut HeaderMap) {
+        if self.is_list {
+            if let Some(policy) = self.policy.take() {
                 headers.append(&RATE_LIMIT_POLICY, policy);
-            } else {
-                keep_or_insert(headers, &RATE_LIMIT_POLICY, || policy);
+            }
+            if let Some(state) = self.state.take() {
+                headers.append(&RATE_LIMIT, state);
+            }
+        } else {
+            if let Some(policy) = self.policy.take() {
+                keep_or_append(headers, &RATE_LIMIT_POLICY, policy);
+            }
+            if let Some(state) = self.state.take() {
+                keep_or_append(headers, &RATE_LIMIT, state);
             }
         }
-        if let Some(state) = state {
-            headers.append(&RATE_LIMIT, state);
+        if self.draft_06 || self.x.is_some() || self.standing.retry_after_secs.is_some() {
+            mem::replace(self, Self::NOTHING).put_figures(headers);
         }
+    }
+
+    #[inline(never)]
+    fn put_figures(self, headers: &mut HeaderMap) {
+        let Self { draft_06, x, standing, .. } = self;
         if draft_06 {
             let names = [&RATE_LIMIT_LIMIT, &RATE_LIMIT_REMAINING, &RATE_LIMIT_RESET];
             put_triple(headers, names, standing, standing.reset_secs);
@@ -158,21 +210,34 @@ impl Stamp {
             put_triple(headers, names, standing, reset);
         }
         if let Some(seconds) = standing.retry_after_secs {
-            keep_or_insert(headers, &RETRY_AFTER, || digits(seconds));
+            keep_or_append(headers, &RETRY_AFTER, digits(seconds.get()));
         }
     }
 }
 
-#[cold]
 fn put_triple(headers: &mut HeaderMap, names: [&HeaderName; 3], standing: Standing, reset: u64) {
     let figures = [standing.limit, standing.remaining, reset];
     for (name, figure) in names.into_iter().zip(figures) {
-        keep_or_insert(headers, name, || digits(figure));
+        keep_or_append(headers, name, digits(figure));
     }
 }
 
-fn keep_or_insert(headers: &mut HeaderMap, name: &HeaderName, value: impl FnOnce() -> HeaderValue) {
-    headers.entry(name).or_insert_with(value);
+/// Looks for the field once, whether it is there or not; and mostly it is not.
+#[inline]
+fn keep_or_append(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
+    if headers.append(name, value) {
+        take_back_last(headers, name);
+    }
+}
+
+#[cold]
+fn take_back_last(headers: &mut HeaderMap, name: &HeaderName) {
+    let mut lines: Vec<_> = headers.get_all(name).iter().cloned().collect();
+    lines.pop();
+    headers.remove(name);
+    for line in lines {
+        headers.append(name, line);
+    }
 }
 
 /// A figure in one piece of memory of its own length.
@@ -191,6 +256,8 @@ fn epoch_after(now: SystemTime, seconds: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers::text::MEMBER_MAX;
+    use crate::name::NAME_MAX;
 
     fn policy(text: &str) -> Policy {
         text.parse().expect("a policy")
@@ -200,7 +267,7 @@ mod tests {
         let name = PolicyName::default();
         let fixed = Fixed::new(headers, [(&name, policy(stamp_of))].into_iter());
         let mut map = HeaderMap::new();
-        fixed.stamp(&name, standing).put(&mut map);
+        fixed.stamp(&name, &Opening::of(&policy(stamp_of)), standing).put(&mut map);
         map.iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().expect("ASCII")))
             .collect()
@@ -218,6 +285,23 @@ mod tests {
     }
 
     #[test]
+    fn draft_07_says_it_all_in_one_field() {
+        assert_eq!(
+            lines(Headers::DRAFT_07, "60/m", SPENT_2),
+            ["ratelimit: limit=60, remaining=58, reset=2"]
+        );
+        // Of a limit that has changed since.
+        let more = Standing { limit: 1_000, remaining: u64::MAX, ..SPENT_2 };
+        assert_eq!(
+            lines(Headers::DRAFT_07, "60/m", more),
+            ["ratelimit: limit=1000, remaining=999999999999999, reset=2"]
+        );
+        // The field is a list of draft 10 or a set of draft 7, not both.
+        let both = Headers::DRAFT_07.and(Headers::DRAFT_10);
+        assert_eq!(lines(both, "60/m", SPENT_2), lines(Headers::DRAFT_10, "60/m", SPENT_2));
+    }
+
+    #[test]
     fn draft_06_is_written_as_the_draft_has_it() {
         assert_eq!(
             lines(Headers::DRAFT_06, "60/m", SPENT_2),
@@ -232,7 +316,12 @@ mod tests {
 
     #[test]
     fn x_rate_limit_counts_from_now_and_a_denial_says_when_to_return() {
-        let denied = Standing { remaining: 0, retry_after_secs: Some(7), reset_secs: 7, ..SPENT_2 };
+        let denied = Standing {
+            remaining: 0,
+            retry_after_secs: NonZeroU64::new(7),
+            reset_secs: 7,
+            ..SPENT_2
+        };
         assert_eq!(
             lines(Headers::X_RATE_LIMIT, "60/m", denied),
             [
@@ -271,18 +360,15 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_more_than_15_digits_are_told_as_15() {
-        let full = Standing {
-            limit: 0,
-            remaining: u64::MAX,
-            reset_secs: u64::MAX,
-            retry_after_secs: None,
-        };
-        let most = "999999999999999";
+    fn the_longest_member_is_told_whole() {
+        let full = Standing { remaining: u64::MAX, reset_secs: u64::MAX, ..SPENT_2 };
         let name = PolicyName::new(&"\"".repeat(NAME_MAX)).expect("a name");
+        let fixed = Fixed::new(Headers::DRAFT_10, [(&name, policy("60/m"))].into_iter());
+        let mut map = HeaderMap::new();
+        fixed.stamp(&name, &Opening::of(&policy("60/m")), full).put(&mut map);
         let quoted = format!("\"{}\"", "\\\"".repeat(NAME_MAX));
-        let member = member(&name, full).expect("the longest member fits");
-        assert_eq!(member.to_str().expect("ASCII"), format!("{quoted};r={most};t={most}"));
+        let member = map[&RATE_LIMIT].to_str().expect("ASCII");
+        assert_eq!(member, format!("{quoted};r={INTEGER_MAX};t={INTEGER_MAX}"));
         assert_eq!(member.len(), MEMBER_MAX);
     }
 
@@ -292,9 +378,10 @@ mod tests {
         let headers = Headers::DRAFT_10.and(Headers::X_RATE_LIMIT);
         let fixed = Fixed::new(headers, [(&name, policy("60/m"))].into_iter());
         let mut map = HeaderMap::new();
-        let denied = Standing { remaining: 0, retry_after_secs: Some(9), ..SPENT_2 };
-        fixed.stamp(&name, denied).put(&mut map);
-        fixed.stamp(&name, SPENT_2).put(&mut map);
+        let denied = Standing { remaining: 0, retry_after_secs: NonZeroU64::new(9), ..SPENT_2 };
+        let opening = Opening::of(&policy("60/m"));
+        fixed.stamp(&name, &opening, denied).put(&mut map);
+        fixed.stamp(&name, &opening, SPENT_2).put(&mut map);
         assert_eq!(map.get_all(&RATE_LIMIT).iter().count(), 2);
         assert_eq!(map.get_all(&RATE_LIMIT_POLICY).iter().count(), 2);
         let only = |name: &HeaderName| {
@@ -304,5 +391,33 @@ mod tests {
         };
         assert_eq!(only(&X_RATE_LIMIT_REMAINING), "0");
         assert_eq!(only(&RETRY_AFTER), "9");
+    }
+
+    #[test]
+    fn of_layers_around_layers_the_innermost_says_it_all() {
+        let name = PolicyName::default();
+        let fixed = Fixed::new(Headers::DRAFT_07, [(&name, policy("60/m"))].into_iter());
+        let opening = Opening::of(&policy("60/m"));
+        let mut map = HeaderMap::new();
+        fixed.stamp(&name, &opening, SPENT_2).put(&mut map);
+        fixed.stamp(&name, &opening, Standing { remaining: 3, ..SPENT_2 }).put(&mut map);
+        let values: Vec<_> = map.get_all(&RATE_LIMIT).iter().collect();
+        assert_eq!(values, ["limit=60, remaining=58, reset=2"]);
+    }
+
+    #[test]
+    fn what_an_inner_service_says_is_kept_as_it_is() {
+        let mut map = HeaderMap::new();
+        for line in ["one", "two"] {
+            map.append(&RATE_LIMIT, HeaderValue::from_static(line));
+            map.append(&X_RATE_LIMIT_LIMIT, HeaderValue::from_static(line));
+        }
+        let before = map.clone();
+        for name in [&RATE_LIMIT, &X_RATE_LIMIT_LIMIT] {
+            keep_or_append(&mut map, name, HeaderValue::from_static("three"));
+        }
+        assert_eq!(map, before);
+        keep_or_append(&mut map, &RETRY_AFTER, HeaderValue::from_static("4"));
+        assert_eq!((map.len(), map[&RETRY_AFTER].as_bytes()), (before.len() + 1, &b"4"[..]));
     }
 }

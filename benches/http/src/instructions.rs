@@ -1,0 +1,48 @@
+//! Instructions per request: each contender in a process of its own, under valgrind's callgrind.
+//!
+//! Two processes that differ only in how many requests they serve: the difference is that of the requests, and
+//! what comes before and after them does not matter. A count hardly depends on what else the machine does.
+
+use std::env;
+use std::error::Error;
+use std::process::Command;
+
+use crate::contender::Contender;
+
+/// Between these two every client is known already.
+const FEWER: u64 = 20_000;
+const MORE: u64 = 120_000;
+
+/// Prints what each contender takes, what the limits add, and that as a share of what theirs adds.
+pub(crate) fn run() -> Result<(), Box<dyn Error>> {
+    let bare = per_request(Contender::Bare)?;
+    let theirs = per_request(Contender::Theirs)? - bare;
+    println!("instructions per request, of {} requests\n", MORE - FEWER);
+    println!("{:<22} {:>8} {:>8} {:>16}", "", "all", "added", "share of theirs");
+    println!("{:<22} {bare:>8}", Contender::Bare.name());
+    for who in Contender::ALL.into_iter().filter(|&who| who != Contender::Bare) {
+        let all = per_request(who)?;
+        let added = all - bare;
+        println!("{:<22} {all:>8} {added:>8} {:>14} %", who.name(), added * 100 / theirs);
+    }
+    Ok(())
+}
+
+fn per_request(who: Contender) -> Result<u64, Box<dyn Error>> {
+    Ok((collected(who, MORE)? - collected(who, FEWER)?) / (MORE - FEWER))
+}
+
+/// What callgrind says that a process has executed.
+fn collected(who: Contender, requests: u64) -> Result<u64, Box<dyn Error>> {
+    let requests = requests.to_string();
+    let run = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(env::current_exe()?)
+        .args(["--one", &who.word(), "--requests", &requests])
+        .output()
+        .map_err(|error| format!("valgrind: {error}"))?;
+    let told = String::from_utf8_lossy(&run.stderr);
+    let line = told.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, count) = line.ok_or_else(|| format!("valgrind says no count:\n{told}"))?;
+    Ok(count.trim().parse()?)
+}

@@ -1,0 +1,38 @@
+//! Who holds the other end of a connection, where servers note it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::Extensions;
+
+/// The address of whoever holds the other end of the connection, for servers that do not note it in a form
+/// known here: put it into the request's extensions.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::PeerAddress;
+/// let mut request = Request::new(());
+/// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerAddress(pub IpAddr);
+
+/// The address at the other end of the connection, as it was noted.
+#[inline]
+pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::ConnectInfo(peer)) =
+        extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()
+    {
+        return Some(peer.ip());
+    }
+    noted_elsewhere(extensions)
+}
+
+/// Apart, so that the most common place is looked into without the others.
+#[cfg_attr(feature = "axum", inline(never))]
+fn noted_elsewhere(extensions: &Extensions) -> Option<IpAddr> {
+    if let Some(PeerAddress(address)) = extensions.get() {
+        return Some(*address);
+    }
+    extensions.get::<SocketAddr>().map(SocketAddr::ip)
+}

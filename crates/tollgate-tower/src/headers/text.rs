@@ -1,0 +1,138 @@
+//! The texts of headers: an opening that is known beforehand, and two figures.
+//!
+//! A text is written from its end to its beginning, so that the length of a figure need not be known before
+//! its digits are, and each byte is put where it stays. A response takes it over in one piece of memory.
+
+use http::HeaderValue;
+
+use crate::name::NAME_MAX;
+
+/// The largest Integer of structured fields: 15 digits (RFC 9651, 3.3.1).
+pub(super) const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+/// The longest member of `RateLimit`: a name of which every character is escaped, its quotes, and two
+/// parameters of 3 + 15 characters.
+pub(super) const MEMBER_MAX: usize = 2 * NAME_MAX + 2 + 2 * 18;
+
+/// What most texts fit into: as little as that is faster to set up.
+const SHORT: usize = 64;
+/// Two figures, and what stands between them.
+const REST_MAX: usize = 15 + 8 + 15;
+
+/// An opening, the first figure, what stands between, the second figure. No figure is told with more than 15
+/// digits. `None` only if the opening is no text for a header, or longer than that of any member.
+#[inline]
+pub(super) fn two_figures(
+    opening: &str,
+    first: u64,
+    between: &str,
+    second: u64,
+) -> Option<HeaderValue> {
+    if opening.len() <= SHORT - REST_MAX {
+        written::<SHORT>(opening, first, between, second)
+    } else {
+        written::<MEMBER_MAX>(opening, first, between, second)
+    }
+}
+
+#[inline]
+fn written<const ROOM: usize>(
+    opening: &str,
+    first: u64,
+    between: &str,
+    second: u64,
+) -> Option<HeaderValue> {
+    let mut bytes = [0; ROOM];
+    let mut room = &mut bytes[..];
+    room = digits(room, second)?;
+    room = before(room, between)?;
+    room = digits(room, first)?;
+    let start = before(room, opening)?.len();
+    HeaderValue::from_bytes(&bytes[start..]).ok()
+}
+
+/// Puts a text at the end of the room: what is left before it.
+#[inline]
+fn before<'r>(room: &'r mut [u8], text: &str) -> Option<&'r mut [u8]> {
+    let (left, place) = room.split_at_mut_checked(room.len().checked_sub(text.len())?)?;
+    place.copy_from_slice(text.as_bytes());
+    Some(left)
+}
+
+/// Puts the digits of a figure at the end of the room: what is left before them.
+#[inline]
+fn digits(mut room: &mut [u8], figure: u64) -> Option<&mut [u8]> {
+    let mut rest = figure.min(INTEGER_MAX);
+    loop {
+        let two = DIGITS[usize::try_from(rest % 100).ok()?];
+        rest /= 100;
+        if rest == 0 && two[0] == b'0' {
+            let (last, left) = room.split_last_mut()?;
+            *last = two[1];
+            return Some(left);
+        }
+        let (left, last) = room.split_last_chunk_mut()?;
+        *last = two;
+        if rest == 0 {
+            return Some(left);
+        }
+        room = left;
+    }
+}
+
+/// The digits of all numbers of two digits: half as many divisions.
+#[expect(clippy::cast_possible_truncation, reason = "digits")]
+const DIGITS: [[u8; 2]; 100] = {
+    let (mut pairs, mut tens) = ([[b'0'; 2]; 100], 0);
+    while tens < 10 {
+        let mut ones = 0;
+        while ones < 10 {
+            pairs[tens * 10 + ones] = [b'0' + tens as u8, b'0' + ones as u8];
+            ones += 1;
+        }
+        tens += 1;
+    }
+    pairs
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(opening: &str, first: u64, second: u64) -> Option<String> {
+        let value = two_figures(opening, first, ";t=", second)?;
+        Some(value.to_str().expect("ASCII").to_owned())
+    }
+
+    #[test]
+    fn figures_stand_where_they_belong() {
+        assert_eq!(text("\"a\";r=", 58, 2).as_deref(), Some("\"a\";r=58;t=2"));
+        assert_eq!(text("", 0, 0).as_deref(), Some("0;t=0"));
+        for figure in [9, 10, 11, 99, 100, 12_345, 999_999, 1_000_000, INTEGER_MAX] {
+            assert_eq!(text("r=", figure, 7), Some(format!("r={figure};t=7")));
+            assert_eq!(text("r=", 7, figure), Some(format!("r=7;t={figure}")));
+        }
+    }
+
+    #[test]
+    fn no_figure_has_more_than_15_digits() {
+        let most = "999999999999999";
+        assert_eq!(text("r=", INTEGER_MAX + 1, u64::MAX), Some(format!("r={most};t={most}")));
+    }
+
+    #[test]
+    fn openings_of_every_length_that_there_is_fit() {
+        // The longest of a member, and what belongs to it.
+        for length in 0..=MEMBER_MAX - 15 - 3 - 15 {
+            let opening = "x".repeat(length);
+            let full = format!("{opening}{INTEGER_MAX};t={INTEGER_MAX}");
+            assert_eq!(text(&opening, u64::MAX, u64::MAX), Some(full));
+        }
+        assert_eq!(text(&"x".repeat(MEMBER_MAX), 1, 1), None);
+    }
+
+    #[test]
+    fn what_no_header_holds_is_no_value() {
+        assert_eq!(text("evil\r\n", 1, 1), None);
+    }
+}
