@@ -200,11 +200,19 @@ impl View {
         unsoftened(self.kernel.limit(), self.soft_bp)
     }
 
+    #[inline]
     fn remaining(&self) -> u64 {
         // A shortcut for the most common policy: no moment is looked at, and nothing is softened.
-        if let (Kernel::Gcra(gcra), 0) = (&self.kernel, self.soft_bp) {
-            return gcra.remaining(self.held, self.kernel.lateness(self.now_ns, self.at_ns));
+        if let (Kernel::Gcra(gcra), 0) = (&self.kernel, self.soft_bp)
+            && self.at_ns <= self.now_ns
+        {
+            return gcra.remaining(self.held, 0);
         }
+        self.remaining_of_any()
+    }
+
+    #[inline(never)]
+    fn remaining_of_any(&self) -> u64 {
         let late = self.kernel.lateness(self.now_ns, self.at_ns);
         let left = self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late);
         left.saturating_sub(self.kernel.limit() - self.limit())

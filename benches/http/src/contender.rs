@@ -31,13 +31,11 @@ const EVERY_NS_SERVED: u64 = 1_000;
 /// Where some are denied, to see that they are: nothing comes back meanwhile.
 const EVERY_NS_DENYING: u64 = 100_000_000_000;
 
+/// In the order of [`Contender::ALL`]: each is also the index of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Contender {
     /// No limit.
     Bare,
-    /// No limit either, but two constant headers of the same names and lengths as those of draft 10, put in by
-    /// hand: what any limit with such headers adds at least.
-    Hand,
     /// tower_governor with its headers: `x-ratelimit-limit` and `x-ratelimit-remaining`.
     Theirs,
     /// Tollgate with the header of draft 7: limit, remaining and reset in one field.
@@ -48,6 +46,9 @@ pub(crate) enum Contender {
     OursX,
     /// Tollgate without headers.
     OursSilent,
+    /// No limit either, but two constant headers of the same names and lengths as those of draft 10, put in by
+    /// hand: what any limit with such headers adds at least.
+    Hand,
 }
 
 use Contender::{Bare, Hand, Ours, OursDraft07, OursSilent, OursX, Theirs};
@@ -148,6 +149,14 @@ fn by_hand(mut answer: Response) -> Response {
     headers.insert(&RATE_LIMIT, state);
     answer
 }
+
+const _: () = {
+    let mut index = 0;
+    while index < Contender::ALL.len() {
+        assert!(Contender::ALL[index] as usize == index);
+        index += 1;
+    }
+};
 
 fn router() -> Router {
     Router::new().route("/", get(|| async { "hello\n" }))

@@ -15,15 +15,14 @@ const MORE: u64 = 120_000;
 
 /// Prints what each contender takes, what the limits add, and that as a share of what theirs adds.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    let bare = per_request(Contender::Bare)?;
-    let theirs = per_request(Contender::Theirs)? - bare;
+    let counts = Contender::ALL.map(per_request).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let bare = counts[Contender::Bare as usize];
+    let theirs = counts[Contender::Theirs as usize] - bare;
     println!("instructions per request, of {} requests\n", MORE - FEWER);
     println!("{:<22} {:>8} {:>8} {:>16}", "", "all", "added", "share of theirs");
-    println!("{:<22} {bare:>8}", Contender::Bare.name());
-    for who in Contender::ALL.into_iter().filter(|&who| who != Contender::Bare) {
-        let all = per_request(who)?;
-        let added = all - bare;
-        println!("{:<22} {all:>8} {added:>8} {:>14} %", who.name(), added * 100 / theirs);
+    for (who, all) in Contender::ALL.into_iter().zip(counts) {
+        let (added, name) = (all - bare, who.name());
+        println!("{name:<22} {all:>8} {added:>8} {:>14} %", added * 100 / theirs);
     }
     Ok(())
 }

@@ -11,12 +11,14 @@
 mod advice;
 mod read;
 mod text;
+mod window;
 mod write;
 
 use http::HeaderName;
 
 pub use advice::{Advice, LimitAdvice, PolicyAdvice};
-pub(crate) use write::{Fixed, Opening, Stamp, Standing, secs_up};
+pub(crate) use window::secs_up;
+pub(crate) use write::{Fixed, Opening, Stamp, Standing};
 
 /// `RateLimit-Policy`: which quotas there are.
 pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

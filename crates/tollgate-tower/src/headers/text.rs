@@ -43,10 +43,9 @@ fn written<const ROOM: usize>(
     second: u64,
 ) -> Option<HeaderValue> {
     let mut bytes = [0; ROOM];
-    let mut room = &mut bytes[..];
-    room = digits(room, second)?;
-    room = before(room, between)?;
-    room = digits(room, first)?;
+    let room = digits(&mut bytes, second)?;
+    let room = before(room, between)?;
+    let room = digits(room, first)?;
     let start = before(room, opening)?.len();
     HeaderValue::from_bytes(&bytes[start..]).ok()
 }
@@ -61,39 +60,21 @@ fn before<'r>(room: &'r mut [u8], text: &str) -> Option<&'r mut [u8]> {
 
 /// Puts the digits of a figure at the end of the room: what is left before them.
 #[inline]
-fn digits(mut room: &mut [u8], figure: u64) -> Option<&mut [u8]> {
+fn digits(room: &mut [u8], figure: u64) -> Option<&mut [u8]> {
     let mut rest = figure.min(INTEGER_MAX);
+    let mut start = room.len();
     loop {
-        let two = DIGITS[usize::try_from(rest % 100).ok()?];
-        rest /= 100;
-        if rest == 0 && two[0] == b'0' {
-            let (last, left) = room.split_last_mut()?;
-            *last = two[1];
-            return Some(left);
+        start = start.checked_sub(1)?;
+        #[expect(clippy::cast_possible_truncation, reason = "one digit")]
+        {
+            *room.get_mut(start)? = b'0' | (rest % 10) as u8;
         }
-        let (left, last) = room.split_last_chunk_mut()?;
-        *last = two;
+        rest /= 10;
         if rest == 0 {
-            return Some(left);
+            return room.get_mut(..start);
         }
-        room = left;
     }
 }
-
-/// The digits of all numbers of two digits: half as many divisions.
-#[expect(clippy::cast_possible_truncation, reason = "digits")]
-const DIGITS: [[u8; 2]; 100] = {
-    let (mut pairs, mut tens) = ([[b'0'; 2]; 100], 0);
-    while tens < 10 {
-        let mut ones = 0;
-        while ones < 10 {
-            pairs[tens * 10 + ones] = [b'0' + tens as u8, b'0' + ones as u8];
-            ones += 1;
-        }
-        tens += 1;
-    }
-    pairs
-};
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,62 @@
+//! How quotas are told: in whole seconds.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, Policy};
+
+/// Whole seconds, rounded up.
+pub(crate) fn secs_up(span: Duration) -> u64 {
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
+}
+
+/// A quota in whole seconds: the units of `RateLimit-Policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) quota: u64,
+    pub(super) seconds: u64,
+}
+
+impl Window {
+    /// A window of a policy is told as it is, its length rounded up to seconds.
+    ///
+    /// GCRA has no window. It is told as the time in which its whole burst comes back, rounded up to seconds,
+    /// and what comes back in that: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000 s, `100/s burst
+    /// 20` as 100 in 1 s. Who spreads his requests over that time is never refused.
+    pub(super) fn of(policy: &Policy) -> Self {
+        let quota = policy.quota();
+        let (count, period_ns) = (u128::from(quota.count()), quota.period().as_nanos());
+        if policy.algorithm() != Algorithm::Gcra {
+            return Self { quota: quota.count(), seconds: secs_up(quota.period()).max(1) };
+        }
+        // Below 2^63 * 2^64 by the bounds of a quota, so neither product overflows.
+        let refill = u128::from(quota.max_burst()) * period_ns;
+        let second = count * 1_000_000_000;
+        let seconds = refill.div_ceil(second).max(1);
+        let units = seconds * second / period_ns;
+        let narrow = |wide: u128| u64::try_from(wide).unwrap_or(u64::MAX);
+        Self { quota: narrow(units), seconds: narrow(seconds) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_told_in_whole_seconds() {
+        let told = |text: &str| {
+            let policy: Policy = text.parse().expect("a policy");
+            let Window { quota, seconds } = Window::of(&policy);
+            (quota, seconds)
+        };
+        assert_eq!(told("60/m"), (60, 60));
+        assert_eq!(told("1/s burst 1000"), (1_000, 1_000));
+        assert_eq!(told("10/s"), (10, 1));
+        assert_eq!(told("100/s burst 20"), (100, 1));
+        assert_eq!(told("10/m burst 5"), (5, 30));
+        assert_eq!(told("1/90ms burst 2"), (11, 1));
+        assert_eq!(told("fixed-window 600/m"), (600, 60));
+        assert_eq!(told("fixed-window 5/250ms"), (5, 1));
+        assert_eq!(told("sliding-window 1000/d"), (1_000, 86_400));
+    }
+}
