@@ -37,15 +37,15 @@ pin_project! {
         pub(crate) called: Option<S::Future>,
         // What is said of the limit in its answer.
         pub(crate) stamp: Stamp,
-        // It has not been called. Boxed: few are, and all would be as large.
-        pub(crate) uncalled: Option<Box<Uncalled<S, R, B>>>,
+        // It has not been called.
+        pub(crate) uncalled: Option<Uncalled<S, R, B>>,
     }
 }
 
-/// The inner service is not called, or not yet.
+/// The inner service is not called, or not yet. Boxed: few requests are such, and all futures would be as large.
 pub(crate) enum Uncalled<S, R, B> {
-    Waiting(Waiting<S, R>),
-    Denied(Response<B>),
+    Waiting(Box<Waiting<S, R>>),
+    Denied(Box<Response<B>>),
 }
 
 /// Its turn has not come.
@@ -57,13 +57,13 @@ pub(crate) struct Waiting<S, R> {
 
 impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
     pub(crate) fn denied(response: Response<B>) -> Self {
-        let uncalled = Some(Box::new(Uncalled::Denied(response)));
-        Self { called: None, stamp: Stamp::NOTHING, uncalled }
+        let uncalled = Uncalled::Denied(Box::new(response));
+        Self { called: None, stamp: Stamp::NOTHING, uncalled: Some(uncalled) }
     }
 
     pub(crate) fn waiting(turn: Turn, service: S, request: Request<R>, stamp: Stamp) -> Self {
         let waiting = Waiting { turn, service, request };
-        Self { called: None, stamp, uncalled: Some(Box::new(Uncalled::Waiting(waiting))) }
+        Self { called: None, stamp, uncalled: Some(Uncalled::Waiting(Box::new(waiting))) }
     }
 }
 
@@ -94,11 +94,12 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Result<Response<B>, S::Error>> {
         let mut this = self.project();
-        if let Some(Uncalled::Waiting(waiting)) = this.uncalled.as_deref_mut() {
+        if let Some(Uncalled::Waiting(waiting)) = this.uncalled {
             ready!(waiting.turn.poll(cx));
         }
-        match this.uncalled.take().map(|uncalled| *uncalled) {
-            Some(Uncalled::Waiting(Waiting { turn, mut service, request })) => {
+        match this.uncalled.take() {
+            Some(Uncalled::Waiting(waiting)) => {
+                let Waiting { turn, mut service, request } = *waiting;
                 drop(turn);
                 this.called.set(Some(service.call(request)));
                 match this.called.as_pin_mut() {
@@ -106,7 +107,7 @@ where
                     None => Poll::Pending,
                 }
             }
-            Some(Uncalled::Denied(response)) => Poll::Ready(Ok(response)),
+            Some(Uncalled::Denied(response)) => Poll::Ready(Ok(*response)),
             // A future is not polled after it was ready; if it is, it has no answer.
             None => Poll::Pending,
         }
@@ -132,7 +133,7 @@ where
 
 impl<S: Service<Request<R>>, R, B> fmt::Debug for ResponseFuture<S, R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.uncalled.as_deref() {
+        let state = match &self.uncalled {
             None => "passed",
             Some(Uncalled::Waiting(_)) => "waiting",
             Some(Uncalled::Denied(_)) => "denied",

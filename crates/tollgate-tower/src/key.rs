@@ -284,6 +284,46 @@ mod tests {
         }
     }
 
+    /// Keeps what it is given.
+    #[derive(Default)]
+    struct Given(Vec<u8>);
+
+    impl Hasher for Given {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.extend_from_slice(bytes);
+        }
+
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn no_key_gives_the_hash_what_another_begins_with() {
+        let given = |key: &Key| {
+            let mut hasher = Given::default();
+            key.hash(&mut hasher);
+            hasher.0
+        };
+        let mut keys = vec![Key::new(), Key::nobody()];
+        for length in 0..40 {
+            for byte in [0, 1, 7, 8, 39] {
+                let mut key = Key::new();
+                key.push(&vec![byte; length]);
+                keys.push(key);
+                key.push(b"");
+                keys.push(key);
+                key.push_absent();
+                keys.push(key);
+            }
+        }
+        for one in &keys {
+            for other in keys.iter().filter(|&other| other != one) {
+                assert!(!given(other).starts_with(&given(one)), "{one:?}, {other:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_key_of_any_length_takes_the_same_memory() {
         let mut key = Key::new();

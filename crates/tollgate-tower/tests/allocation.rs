@@ -66,6 +66,7 @@ fn an_admitted_request_allocates_its_header_and_nothing_else() {
     };
     assert_eq!(per_request(&RateLimitLayer::of(client())), 1);
     assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::NONE)), 0);
+    assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::DRAFT_07)), 1);
     // The texts of three figures.
     assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::X_RATE_LIMIT)), 3);
     let several = |headers| {

@@ -59,8 +59,8 @@ enum Source {
 /// IPv6 clients own whole networks, so by default all addresses of one /64 are one client. An IPv4 address in
 /// IPv6 clothes (`::ffff:192.0.2.60`) is the IPv4 address.
 ///
-/// The peer's address is taken from the request's extensions: [`PeerAddress`], `SocketAddr`, with the feature
-/// `axum` also `ConnectInfo<SocketAddr>`; or by a function of yours.
+/// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::PeerAddress),
+/// `SocketAddr`, with the feature `axum` also `ConnectInfo<SocketAddr>`; or by a function of yours.
 ///
 /// ```
 /// use http::Request;
