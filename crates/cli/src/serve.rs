@@ -1,12 +1,20 @@
 //! `tollgate serve`: the rate limit service.
 
-use std::io::{self, Write};
+mod effective;
+mod environment;
+mod log;
+
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_rules::{Refresh, Settings};
-use tollgate_service::{Answers, Options, Running, start};
+use tollgate_rules::Refresh;
+use tollgate_service::{Options, Running, start};
+
+use self::effective::Effective;
+use self::environment::Environment;
+use self::log::{Format, Level};
 
 use crate::failure::Failure;
 
@@ -17,84 +25,124 @@ Examples:
     -H 'content-type: application/json'
   curl 'localhost:8080/v1/peek?domain=shop&user=alice'
 
-Rules are read again when their files change, on SIGHUP, and every 30 s. SIGTERM and Ctrl-C let
-requests that have begun end. Check rules before they are served: tollgate check DIR.";
+Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s.
+SIGTERM and Ctrl-C let requests that have begun end. Check rules before they are served: tollgate check
+DIR. The environment variables of envoyproxy/ratelimit are honoured where they mean something here; flags
+beat them, and --print-config says which value comes from where.";
 
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
 /// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek,
 /// /healthcheck, /metrics; on the admin address /v1/reset and /rlconfig.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, arg_required_else_help = true)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// A directory of .yaml files, or one file
     #[arg(long, value_name = "DIR")]
-    rules: PathBuf,
+    rules: Option<PathBuf>,
 
-    /// Where to listen for HTTP
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
-    http: SocketAddr,
+    /// Where to listen for HTTP [default: 0.0.0.0:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
 
-    /// Where to listen for gRPC
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8081")]
-    grpc: SocketAddr,
+    /// A unix socket to listen on for HTTP as well
+    #[arg(long, value_name = "PATH")]
+    http_socket: Option<PathBuf>,
 
-    /// Where the admin's routes are; keep it loopback
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6070")]
-    admin: SocketAddr,
+    /// The certificate (PEM) of the HTTP address; without it HTTP is plain
+    #[arg(long, value_name = "FILE", requires = "http_tls_key")]
+    http_tls_cert: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "http_tls_cert")]
+    http_tls_key: Option<PathBuf>,
+
+    /// HTTP clients must have a certificate of one of these authorities
+    #[arg(long, value_name = "FILE", requires = "http_tls_cert")]
+    http_tls_client_ca: Option<PathBuf>,
+
+    /// Where to listen for gRPC [default: 0.0.0.0:8081]
+    #[arg(long, value_name = "ADDRESS")]
+    grpc: Option<SocketAddr>,
+
+    /// A unix socket to listen on for gRPC as well
+    #[arg(long, value_name = "PATH")]
+    grpc_socket: Option<PathBuf>,
+
+    /// The certificate (PEM) of the gRPC address; without it gRPC is plain
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
+    grpc_tls_cert: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    grpc_tls_key: Option<PathBuf>,
+
+    /// gRPC clients must have a certificate of one of these authorities
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    grpc_tls_client_ca: Option<PathBuf>,
+
+    /// Where the admin's routes are; keep it loopback [default: 127.0.0.1:6070]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
 
     /// Decide each descriptor on its own, as envoyproxy/ratelimit does
-    #[arg(long)]
-    compat: bool,
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    compat: Option<bool>,
 
     /// Deny nothing; statuses and metrics tell what would be denied
-    #[arg(long)]
-    shadow: bool,
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    shadow: Option<bool>,
+
+    /// Deny a request only if all its rules are over their limits
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    quota_mode: Option<bool>,
 
     /// Allow several files to hold parts of one domain
-    #[arg(long)]
-    merge_domains: bool,
-
-    /// Clients at a time that a rule is built for where its file does not say: 14 bytes each
-    #[arg(long, value_name = "CLIENTS", default_value_t = 65_536)]
-    capacity: usize,
-
-    /// The most bytes that all tables may take
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
-    table_bytes: u64,
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    merge_domains: Option<bool>,
 
     /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses
-    #[arg(long)]
-    response_headers: bool,
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    response_headers: Option<bool>,
 
     /// Hand the metadata of rules to Envoy
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    metadata: Option<bool>,
+
+    /// Clients at a time that a rule is built for where its file does not say: 14 bytes each [default: 65536]
+    #[arg(long, value_name = "CLIENTS")]
+    capacity: Option<usize>,
+
+    /// The most bytes that all tables may take [default: 1073741824]
+    #[arg(long, value_name = "BYTES")]
+    table_bytes: Option<u64>,
+
+    /// What is worth a line of the log [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<Level>,
+
+    /// How a line of the log looks [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<Format>,
+
+    /// Print every setting, its value and where that comes from, and end
     #[arg(long)]
-    metadata: bool,
+    print_config: bool,
 }
 
 /// Serves until it is told to stop.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let environment = Environment::of_process();
+    let effective = Effective::resolve(args, &environment);
+    let effective = effective.map_err(|error| Failure::Serve(error.to_string()))?;
+    if args.print_config {
+        return effective.print(io::stdout().lock()).map_err(Failure::Output);
+    }
+    log::begin(effective.log_level.value, effective.log_format.value);
+    environment.unheeded().iter().for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let refused = |error: io::Error| Failure::Serve(error.to_string());
-    runtime.map_err(refused)?.block_on(serve(options(args)))
-}
-
-fn options(args: &Args) -> Options {
-    Options {
-        settings: Settings {
-            compat: args.compat,
-            global_shadow_mode: args.shadow,
-            merge_domains: args.merge_domains,
-            default_capacity: args.capacity,
-            most_table_bytes: args.table_bytes,
-            ..Settings::default()
-        },
-        http: args.http,
-        grpc: args.grpc,
-        admin: args.admin,
-        answers: Answers { headers: args.response_headers, metadata: args.metadata },
-        ..Options::new(&args.rules)
-    }
+    runtime.map_err(refused)?.block_on(serve(effective.options()))
 }
 
 async fn serve(options: Options) -> Result<(), Failure> {
@@ -105,9 +153,9 @@ async fn serve(options: Options) -> Result<(), Failure> {
         listen(SignalKind::interrupt())?,
     ];
     let running = start(options, tell).await.map_err(|error| Failure::Serve(error.to_string()))?;
-    say(&format!("http {}, grpc {}, admin {}", running.http, running.grpc, running.admin));
+    tracing::info!("http {}, grpc {}, admin {}", running.http, running.grpc, running.admin);
     until_stopped(&running, &mut signals).await;
-    say("stopping");
+    tracing::info!("stopping");
     running.stop().await;
     Ok(())
 }
@@ -115,7 +163,7 @@ async fn serve(options: Options) -> Result<(), Failure> {
 async fn until_stopped(running: &Running, [hangup, terminate, interrupt]: &mut [Signal; 3]) {
     loop {
         tokio::select! {
-            _ = hangup.recv() => running.changed().notify(),
+            _ = hangup.recv() => running.reload(),
             _ = terminate.recv() => return,
             _ = interrupt.recv() => return,
         }
@@ -126,18 +174,20 @@ async fn until_stopped(running: &Running, [hangup, terminate, interrupt]: &mut [
 fn tell(refresh: &Refresh) {
     match refresh {
         Refresh::Loaded(rules) => {
-            let (rules, domains) = (rules.rules().len(), rules.domains().count());
-            say(&format!("rules loaded: {rules} in {domains} domains"));
+            let (count, domains) = (rules.rules().len(), rules.domains().count());
+            tracing::info!("rules loaded: {count} in {domains} domains");
+            for change in rules.changes() {
+                if change.is_kept() {
+                    tracing::info!("limit changed: {change}");
+                } else {
+                    tracing::warn!("limit changed: {change}");
+                }
+            }
         }
         Refresh::Refused(errors) => {
-            errors.iter().for_each(|error| say(&format!("rules refused: {error}")));
+            errors.iter().for_each(|error| tracing::error!("rules refused: {error}"));
         }
-        Refresh::Unwatched(error) => say(&error.to_string()),
+        Refresh::Unwatched(error) => tracing::warn!("{error}"),
         _ => {}
     }
-}
-
-/// On standard error; where that is closed there is nobody left to tell.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "tollgate: {line}");
 }

@@ -1,0 +1,392 @@
+//! [`Effective`]: what the service is started with, and where each value comes from.
+//!
+//! A flag beats a variable of the environment, and that beats the default.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use tollgate_rules::Settings;
+use tollgate_service::{Answers, Options, TlsFiles};
+
+use super::Args;
+use super::environment::{BadVariable, Environment};
+use super::log::{Format, Level};
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Default,
+    Flag(&'static str),
+    Variable(&'static str),
+    /// Put together from these, and defaults.
+    Variables(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::Flag(name) | Self::Variable(name) | Self::Variables(name) => name,
+        })
+    }
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Setting<T> {
+    pub(super) value: T,
+    pub(super) source: Source,
+}
+
+/// Everything that can be set.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Effective {
+    pub(super) rules: Setting<PathBuf>,
+    pub(super) http: Setting<SocketAddr>,
+    pub(super) http_socket: Setting<Option<PathBuf>>,
+    pub(super) http_tls: Setting<Option<TlsFiles>>,
+    pub(super) grpc: Setting<SocketAddr>,
+    pub(super) grpc_socket: Setting<Option<PathBuf>>,
+    pub(super) grpc_tls: Setting<Option<TlsFiles>>,
+    pub(super) admin: Setting<SocketAddr>,
+    pub(super) compat: Setting<bool>,
+    pub(super) shadow: Setting<bool>,
+    pub(super) quota_mode: Setting<bool>,
+    pub(super) merge_domains: Setting<bool>,
+    pub(super) response_headers: Setting<bool>,
+    pub(super) metadata: Setting<bool>,
+    pub(super) capacity: Setting<usize>,
+    pub(super) table_bytes: Setting<u64>,
+    pub(super) near_limit_ratio: Setting<f64>,
+    pub(super) log_level: Setting<Level>,
+    pub(super) log_format: Setting<Format>,
+}
+
+/// Why the service cannot be started with what it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SettingError {
+    Variable(BadVariable),
+    /// Nobody says where rules are.
+    NoRules,
+    /// A certificate without a key, or a key without a certificate.
+    HalfTls {
+        found: &'static str,
+        missing: &'static str,
+    },
+}
+
+impl From<BadVariable> for SettingError {
+    fn from(error: BadVariable) -> Self {
+        Self::Variable(error)
+    }
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(error) => error.fmt(f),
+            Self::NoRules => f.write_str(
+                "nobody says where rules are; give --rules DIR, or set RUNTIME_ROOT or \
+                 RUNTIME_SUBDIRECTORY in the environment",
+            ),
+            Self::HalfTls { found, missing } => {
+                write!(f, "{found} is given without {missing}; give both")
+            }
+        }
+    }
+}
+
+/// A flag, else a variable, else the default.
+fn first<T>(
+    flag: (Option<T>, &'static str),
+    variable: (Option<T>, &'static str),
+    default: T,
+) -> Setting<T> {
+    let flag = flag.0.map(|value| Setting { value, source: Source::Flag(flag.1) });
+    let variable = variable.0.map(|value| Setting { value, source: Source::Variable(variable.1) });
+    flag.or(variable).unwrap_or(Setting { value: default, source: Source::Default })
+}
+
+const NO_VARIABLE: &str = "";
+
+impl Effective {
+    pub(super) fn resolve(args: &Args, environment: &Environment) -> Result<Self, SettingError> {
+        let truth = |flag, flag_name, name| -> Result<Setting<bool>, BadVariable> {
+            Ok(first((flag, flag_name), (environment.truth(name)?, name), false))
+        };
+        refuse_what_would_mislead(environment)?;
+        let defaults = Settings::default();
+        let loopback = Ipv4Addr::LOCALHOST.into();
+        let everywhere = Ipv4Addr::UNSPECIFIED.into();
+        let uds = environment.text("GRPC_UDS").map(PathBuf::from);
+        let ratio = environment.parsed("NEAR_LIMIT_RATIO", RATIO)?.map(check_ratio).transpose()?;
+        let level = environment.parsed("LOG_LEVEL", Level::ACCEPTED)?;
+        let format = environment.parsed("LOG_FORMAT", Format::ACCEPTED)?;
+        Ok(Self {
+            rules: rules(args, environment)?,
+            http: address((args.http, "--http"), HTTP, (everywhere, 8080), environment)?,
+            http_socket: optional((args.http_socket.clone(), "--http-socket"), (None, NO_VARIABLE)),
+            http_tls: optional((http_tls(args)?, "--http-tls-cert"), (None, NO_VARIABLE)),
+            grpc: address((args.grpc, "--grpc"), GRPC, (everywhere, 8081), environment)?,
+            grpc_socket: optional((args.grpc_socket.clone(), "--grpc-socket"), (uds, "GRPC_UDS")),
+            grpc_tls: grpc_tls(args, environment)?,
+            admin: address((args.admin, "--admin"), ADMIN, (loopback, 6070), environment)?,
+            compat: first((args.compat, "--compat"), (None, NO_VARIABLE), false),
+            shadow: truth(args.shadow, "--shadow", "SHADOW_MODE")?,
+            quota_mode: truth(args.quota_mode, "--quota-mode", "QUOTA_MODE")?,
+            merge_domains: truth(args.merge_domains, "--merge-domains", "MERGE_DOMAIN_CONFIG")?,
+            response_headers: truth(
+                args.response_headers,
+                "--response-headers",
+                "LIMIT_RESPONSE_HEADERS_ENABLED",
+            )?,
+            metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
+            capacity: first(
+                (args.capacity, "--capacity"),
+                (None, NO_VARIABLE),
+                defaults.default_capacity,
+            ),
+            table_bytes: first(
+                (args.table_bytes, "--table-bytes"),
+                (None, NO_VARIABLE),
+                defaults.most_table_bytes,
+            ),
+            near_limit_ratio: first(
+                (None, NO_VARIABLE),
+                (ratio, "NEAR_LIMIT_RATIO"),
+                defaults.near_limit_ratio,
+            ),
+            log_level: first((args.log_level, "--log-level"), (level, "LOG_LEVEL"), Level::Info),
+            log_format: first(
+                (args.log_format, "--log-format"),
+                (format, "LOG_FORMAT"),
+                Format::Text,
+            ),
+        })
+    }
+
+    /// What the service takes.
+    pub(super) fn options(&self) -> Options {
+        Options {
+            settings: self.settings(),
+            http: self.http.value,
+            http_socket: self.http_socket.value.clone(),
+            http_tls: self.http_tls.value.clone(),
+            grpc: self.grpc.value,
+            grpc_socket: self.grpc_socket.value.clone(),
+            grpc_tls: self.grpc_tls.value.clone(),
+            admin: self.admin.value,
+            answers: Answers {
+                headers: self.response_headers.value,
+                metadata: self.metadata.value,
+            },
+            ..Options::new(&self.rules.value)
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            compat: self.compat.value,
+            global_shadow_mode: self.shadow.value,
+            global_quota_mode: self.quota_mode.value,
+            merge_domains: self.merge_domains.value,
+            default_capacity: self.capacity.value,
+            most_table_bytes: self.table_bytes.value,
+            near_limit_ratio: self.near_limit_ratio.value,
+            ..Settings::default()
+        }
+    }
+
+    /// Name, value and source of everything, also of what cannot be set.
+    pub(super) fn rows(&self) -> Vec<(&'static str, String, Source)> {
+        let (options, settings) = (self.options(), self.settings());
+        let fixed = |name, value: String| (name, value, Source::Default);
+        vec![
+            row("rules", &self.rules, |path| path.display().to_string()),
+            row("http", &self.http, ToString::to_string),
+            row("http-socket", &self.http_socket, path_or_none),
+            row("http-tls", &self.http_tls, files_or_none),
+            row("grpc", &self.grpc, ToString::to_string),
+            row("grpc-socket", &self.grpc_socket, path_or_none),
+            row("grpc-tls", &self.grpc_tls, files_or_none),
+            row("admin", &self.admin, ToString::to_string),
+            row("compat", &self.compat, ToString::to_string),
+            row("shadow", &self.shadow, ToString::to_string),
+            row("quota-mode", &self.quota_mode, ToString::to_string),
+            row("merge-domains", &self.merge_domains, ToString::to_string),
+            row("response-headers", &self.response_headers, ToString::to_string),
+            row("metadata", &self.metadata, ToString::to_string),
+            row("capacity", &self.capacity, ToString::to_string),
+            row("table-bytes", &self.table_bytes, ToString::to_string),
+            row("near-limit-ratio", &self.near_limit_ratio, ToString::to_string),
+            row("log-level", &self.log_level, ToString::to_string),
+            row("log-format", &self.log_format, ToString::to_string),
+            fixed("override-capacity", settings.override_capacity.to_string()),
+            fixed("most-descriptors", settings.most_descriptors.to_string()),
+            fixed("most-entries", settings.most_entries.to_string()),
+            fixed("most-key-bytes", settings.most_key_bytes.to_string()),
+            fixed("poll", format!("{:?}", options.timing.poll)),
+            fixed("settle", format!("{:?}", options.timing.settle)),
+            fixed("grace", format!("{:?}", options.grace)),
+        ]
+    }
+
+    /// A line for each row.
+    pub(super) fn print(&self, mut out: impl Write) -> io::Result<()> {
+        let rows = self.rows();
+        let longest = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0);
+        for (name, value, source) in rows {
+            writeln!(out, "{name:<18} {value:<longest$}  {source}")?;
+        }
+        out.flush()
+    }
+}
+
+fn row<T>(
+    name: &'static str,
+    setting: &Setting<T>,
+    text: impl Fn(&T) -> String,
+) -> (&'static str, String, Source) {
+    (name, text(&setting.value), setting.source)
+}
+
+fn path_or_none(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+}
+
+/// The names of the files, never what they hold.
+fn files_or_none(files: &Option<TlsFiles>) -> String {
+    let Some(TlsFiles { certificate, key, client_ca }) = files else { return "none".to_owned() };
+    let mut text = format!("{} with {}", certificate.display(), key.display());
+    if let Some(authority) = client_ca {
+        text += &format!(", clients of {}", authority.display());
+    }
+    text
+}
+
+fn optional<T>(
+    flag: (Option<T>, &'static str),
+    variable: (Option<T>, &'static str),
+) -> Setting<Option<T>> {
+    first((flag.0.map(Some), flag.1), (variable.0.map(Some), variable.1), None)
+}
+
+/// The variables of an address: host, port, and how they are named as a source.
+type AddressNames = (&'static str, &'static str, &'static str);
+
+const HTTP: AddressNames = ("HOST", "PORT", "HOST, PORT");
+const GRPC: AddressNames = ("GRPC_HOST", "GRPC_PORT", "GRPC_HOST, GRPC_PORT");
+const ADMIN: AddressNames = ("DEBUG_HOST", "DEBUG_PORT", "DEBUG_HOST, DEBUG_PORT");
+
+fn address(
+    (flag, flag_name): (Option<SocketAddr>, &'static str),
+    (host_name, port_name, both_names): AddressNames,
+    (default_host, default_port): (IpAddr, u16),
+    environment: &Environment,
+) -> Result<Setting<SocketAddr>, BadVariable> {
+    let host: Option<IpAddr> = environment.parsed(host_name, "an IP address, as in 0.0.0.0")?;
+    let port: Option<u16> = environment.parsed(port_name, "a port, 0 to 65535")?;
+    let source = match (host, port) {
+        (None, None) => Source::Default,
+        (Some(_), None) => Source::Variable(host_name),
+        (None, Some(_)) => Source::Variable(port_name),
+        (Some(_), Some(_)) => Source::Variables(both_names),
+    };
+    let address = SocketAddr::new(host.unwrap_or(default_host), port.unwrap_or(default_port));
+    let of_flag = flag.map(|value| Setting { value, source: Source::Flag(flag_name) });
+    Ok(of_flag.unwrap_or(Setting { value: address, source }))
+}
+
+/// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no flag.
+fn rules(args: &Args, environment: &Environment) -> Result<Setting<PathBuf>, SettingError> {
+    if let Some(path) = &args.rules {
+        return Ok(Setting { value: path.clone(), source: Source::Flag("--rules") });
+    }
+    let root = environment.text("RUNTIME_ROOT");
+    let subdirectory = environment.text("RUNTIME_SUBDIRECTORY");
+    let source = match (root, subdirectory) {
+        (None, None) => return Err(SettingError::NoRules),
+        (Some(_), None) => Source::Variable("RUNTIME_ROOT"),
+        (None, Some(_)) => Source::Variable("RUNTIME_SUBDIRECTORY"),
+        (Some(_), Some(_)) => Source::Variables("RUNTIME_ROOT, RUNTIME_SUBDIRECTORY"),
+    };
+    // The defaults are envoyproxy/ratelimit's.
+    let mut value = PathBuf::from(root.unwrap_or("/srv/runtime_data/current"));
+    value.extend(subdirectory);
+    value.push(environment.text("RUNTIME_APPDIRECTORY").unwrap_or("config"));
+    Ok(Setting { value, source })
+}
+
+const RATIO: &str = "a share from 0 to 1, as in 0.8";
+
+fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
+    let found =
+        || BadVariable { name: "NEAR_LIMIT_RATIO", found: ratio.to_string(), accepted: RATIO };
+    if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(found()) }
+}
+
+fn http_tls(args: &Args) -> Result<Option<TlsFiles>, SettingError> {
+    let names = ["--http-tls-cert", "--http-tls-key"];
+    let files = pair([&args.http_tls_cert, &args.http_tls_key], names)?;
+    Ok(files.map(|files| TlsFiles { client_ca: args.http_tls_client_ca.clone(), ..files }))
+}
+
+fn grpc_tls(
+    args: &Args,
+    environment: &Environment,
+) -> Result<Setting<Option<TlsFiles>>, SettingError> {
+    let names = ["--grpc-tls-cert", "--grpc-tls-key"];
+    let of_flags = pair([&args.grpc_tls_cert, &args.grpc_tls_key], names)?
+        .map(|files| TlsFiles { client_ca: args.grpc_tls_client_ca.clone(), ..files });
+    let uses_tls = environment.truth("GRPC_SERVER_USE_TLS")?.unwrap_or(false);
+    let names = ["GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY"];
+    let path = |name| environment.text(name).map(PathBuf::from);
+    let of_variables = match (uses_tls && of_flags.is_none()).then(|| names.map(path)) {
+        Some([None, None]) => {
+            let (found, missing) = ("GRPC_SERVER_USE_TLS", "GRPC_SERVER_TLS_CERT");
+            return Err(SettingError::HalfTls { found, missing });
+        }
+        Some([certificate, key]) => pair([&certificate, &key], names)?
+            .map(|files| TlsFiles { client_ca: path("GRPC_CLIENT_TLS_CACERT"), ..files }),
+        None => None,
+    };
+    Ok(optional((of_flags, "--grpc-tls-cert"), (of_variables, "GRPC_SERVER_USE_TLS")))
+}
+
+/// A certificate and its key, both or none.
+fn pair(
+    [certificate, key]: [&Option<PathBuf>; 2],
+    [certificate_name, key_name]: [&'static str; 2],
+) -> Result<Option<TlsFiles>, SettingError> {
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles::new(certificate, key))),
+        (Some(_), None) => {
+            Err(SettingError::HalfTls { found: certificate_name, missing: key_name })
+        }
+        (None, Some(_)) => {
+            Err(SettingError::HalfTls { found: key_name, missing: certificate_name })
+        }
+    }
+}
+
+/// What is not built, and would do harm if it were passed over in silence.
+fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
+    let refuse =
+        |name, found: &str, accepted| Err(BadVariable { name, found: found.to_owned(), accepted });
+    match environment.text("CONFIG_TYPE") {
+        None | Some("FILE") => {}
+        Some(other) => return refuse("CONFIG_TYPE", other, "FILE: rules come from files"),
+    }
+    match environment.text("GRPC_CLIENT_TLS_SAN") {
+        None => Ok(()),
+        Some(name) => refuse(
+            "GRPC_CLIENT_TLS_SAN",
+            name,
+            "an authority of its own for those who may ask (GRPC_CLIENT_TLS_CACERT), and leave it out: \
+             names in clients' certificates are not looked at",
+        ),
+    }
+}

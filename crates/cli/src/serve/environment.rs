@@ -1,0 +1,272 @@
+//! The environment variables of envoyproxy/ratelimit: which are honoured here, and what becomes of the
+//! others.
+//!
+//! A variable that is set and empty counts as not set.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// What becomes of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It means here what it means there, or what the text says.
+    Honoured(&'static str),
+    /// There is nothing here that it could change.
+    Meaningless(&'static str),
+    /// It would mean something, and is not built.
+    NotYet(&'static str),
+}
+
+use Fate::{Honoured, Meaningless, NotYet};
+
+const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
+const XDS: Fate = NotYet("rules come from files");
+const REDIS: Fate = NotYet("limits are this process's own");
+const MEMCACHE: Fate = Meaningless("there is no memcached");
+const TRACING: Fate = NotYet("there are no traces");
+
+/// All of them, in the order of envoyproxy/ratelimit's settings.
+pub(super) const VARIABLES: [(&str, Fate); 90] = [
+    ("HOST", Honoured("the address of HTTP, with `PORT`")),
+    ("PORT", Honoured("8080")),
+    (
+        "DEBUG_HOST",
+        Honoured("the address of the admin's routes; loopback by default, there 0.0.0.0"),
+    ),
+    ("DEBUG_PORT", Honoured("6070")),
+    ("GRPC_UDS", Honoured("a unix socket; the address is listened on as well")),
+    ("GRPC_HOST", Honoured("the address of gRPC, with `GRPC_PORT`")),
+    ("GRPC_PORT", Honoured("8081")),
+    ("GRPC_MAX_CONNECTION_AGE", NotYet("connections have no age")),
+    ("GRPC_MAX_CONNECTION_AGE_GRACE", NotYet("connections have no age")),
+    ("GRPC_SERVER_USE_TLS", Honoured("needs `GRPC_SERVER_TLS_CERT` and `GRPC_SERVER_TLS_KEY`")),
+    ("GRPC_SERVER_TLS_CERT", Honoured("with `GRPC_SERVER_USE_TLS`")),
+    ("GRPC_SERVER_TLS_KEY", Honoured("with `GRPC_SERVER_USE_TLS`")),
+    ("GRPC_CLIENT_TLS_CACERT", Honoured("clients must have a certificate of this authority")),
+    ("GRPC_CLIENT_TLS_SAN", NotYet("refused at start: it would let in whom it is to keep out")),
+    ("LOG_LEVEL", Honoured("info by default, there WARN")),
+    ("LOG_FORMAT", Honoured("text or json")),
+    ("CONFIG_TYPE", Honoured("FILE; another is refused at start")),
+    ("FORCE_START_WITHOUT_INITIAL_CONFIG", Meaningless("the service always starts")),
+    ("CONFIG_GRPC_XDS_NODE_ID", XDS),
+    ("CONFIG_GRPC_XDS_NODE_METADATA", XDS),
+    ("CONFIG_GRPC_XDS_SERVER_URL", XDS),
+    ("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", XDS),
+    ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", XDS),
+    ("CONFIG_GRPC_XDS_SERVER_USE_TLS", XDS),
+    ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", XDS),
+    ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", XDS),
+    ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", XDS),
+    ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", XDS),
+    ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", XDS),
+    ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", XDS),
+    ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", XDS),
+    ("XDS_CLIENT_BACKOFF_JITTER", XDS),
+    ("USE_DOG_STATSD", STATSD),
+    ("USE_DOG_STATSD_MOGRIFIERS", STATSD),
+    ("USE_STATSD", STATSD),
+    ("STATSD_HOST", STATSD),
+    ("STATSD_PORT", STATSD),
+    ("EXTRA_TAGS", STATSD),
+    ("STATS_FLUSH_INTERVAL", STATSD),
+    ("DISABLE_STATS", NotYet("metrics cost a few additions, and are always there")),
+    ("USE_PROMETHEUS", Meaningless("`/metrics` is always there")),
+    ("PROMETHEUS_ADDR", NotYet("`/metrics` is at the addresses of HTTP and of the admin")),
+    ("PROMETHEUS_PATH", NotYet("it is `/metrics`")),
+    ("PROMETHEUS_MAPPER_YAML", STATSD),
+    (
+        "RUNTIME_ROOT",
+        Honoured("rules are in `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`"),
+    ),
+    ("RUNTIME_SUBDIRECTORY", Honoured("with `RUNTIME_ROOT`")),
+    ("RUNTIME_APPDIRECTORY", Honoured("with `RUNTIME_ROOT`; config by default")),
+    ("RUNTIME_IGNOREDOTFILES", Meaningless("files whose names begin with a dot are never read")),
+    ("RUNTIME_WATCH_ROOT", Meaningless("a swapped link and changed files are both noticed")),
+    ("EXPIRATION_JITTER_MAX_SECONDS", Meaningless("nothing here expires in a store")),
+    ("LOCAL_CACHE_SIZE_IN_BYTES", Meaningless("every decision is local")),
+    ("NEAR_LIMIT_RATIO", Honoured("0.8")),
+    ("CACHE_KEY_PREFIX", REDIS),
+    ("BACKEND_TYPE", REDIS),
+    (
+        "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
+        Meaningless("a denied request is charged nowhere, unless `--compat` is on"),
+    ),
+    ("LIMIT_RESPONSE_HEADERS_ENABLED", Honoured("as `--response-headers`")),
+    ("LIMIT_LIMIT_HEADER", NotYet("it is RateLimit-Limit")),
+    ("LIMIT_REMAINING_HEADER", NotYet("it is RateLimit-Remaining")),
+    ("LIMIT_RESET_HEADER", NotYet("it is RateLimit-Reset")),
+    ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Meaningless("health always waits for rules")),
+    ("REDIS_SOCKET_TYPE", REDIS),
+    ("REDIS_TYPE", REDIS),
+    ("REDIS_URL", REDIS),
+    ("REDIS_POOL_SIZE", REDIS),
+    ("REDIS_AUTH", REDIS),
+    ("REDIS_TLS", REDIS),
+    ("REDIS_TLS_CLIENT_CERT", REDIS),
+    ("REDIS_TLS_CLIENT_KEY", REDIS),
+    ("REDIS_TLS_CACERT", REDIS),
+    ("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", REDIS),
+    ("REDIS_PIPELINE_WINDOW", REDIS),
+    ("REDIS_PIPELINE_LIMIT", REDIS),
+    ("REDIS_TIMEOUT", REDIS),
+    ("REDIS_PERSECOND", REDIS),
+    ("REDIS_PERSECOND_URL", REDIS),
+    ("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", REDIS),
+    ("MEMCACHE_HOST_PORT", MEMCACHE),
+    ("MEMCACHE_MAX_IDLE_CONNS", MEMCACHE),
+    ("MEMCACHE_SRV", MEMCACHE),
+    ("MEMCACHE_SRV_REFRESH", MEMCACHE),
+    ("MEMCACHE_TLS", MEMCACHE),
+    ("SHADOW_MODE", Honoured("as `--shadow`")),
+    ("QUOTA_MODE", Honoured("as `--quota-mode`")),
+    ("MERGE_DOMAIN_CONFIG", Honoured("as `--merge-domains`")),
+    ("RESPONSE_DYNAMIC_METADATA", Honoured("as `--metadata`")),
+    ("TRACING_ENABLED", TRACING),
+    ("TRACING_SERVICE_NAME", TRACING),
+    ("TRACING_SERVICE_NAMESPACE", TRACING),
+    ("TRACING_EXPORTER_PROTOCOL", TRACING),
+    ("TRACING_SAMPLING_RATE", TRACING),
+];
+
+/// The variables that are set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Environment {
+    values: BTreeMap<String, String>,
+}
+
+/// A variable that cannot mean what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BadVariable {
+    pub(super) name: &'static str,
+    pub(super) found: String,
+    pub(super) accepted: &'static str,
+}
+
+impl fmt::Display for BadVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, found, accepted } = self;
+        write!(f, "{name} is '{}' in the environment; use {accepted}", found.escape_debug())
+    }
+}
+
+impl Environment {
+    /// That of this process. What is no UTF-8 stays visible as such, and is refused where it is used.
+    pub(super) fn of_process() -> Self {
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    pub(super) fn text(&self, name: &'static str) -> Option<&str> {
+        debug_assert!(VARIABLES.iter().any(|(known, _)| *known == name));
+        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn parsed<T: FromStr>(
+        &self,
+        name: &'static str,
+        accepted: &'static str,
+    ) -> Result<Option<T>, BadVariable> {
+        let parse = |text: &str| {
+            text.parse().map_err(|_| BadVariable { name, found: text.to_owned(), accepted })
+        };
+        self.text(name).map(parse).transpose()
+    }
+
+    /// As Go reads truth.
+    pub(super) fn truth(&self, name: &'static str) -> Result<Option<bool>, BadVariable> {
+        let read = |text: &str| match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+            _ => Err(BadVariable { name, found: text.to_owned(), accepted: "true or false" }),
+        };
+        self.text(name).map(read).transpose()
+    }
+
+    /// What is set and changes nothing, a sentence each.
+    pub(super) fn unheeded(&self) -> Vec<String> {
+        let told = |(name, fate): &(&'static str, Fate)| {
+            self.text(name)?;
+            match fate {
+                Honoured(_) => None,
+                Meaningless(why) => {
+                    Some(format!("{name} is set and means nothing here: {}", why.replace('`', "")))
+                }
+                NotYet(why) => {
+                    Some(format!("{name} is set and is not honoured yet: {}", why.replace('`', "")))
+                }
+            }
+        };
+        VARIABLES.iter().filter_map(told).collect()
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Self { values: pairs.into_iter().collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_is_set_and_not_honoured_is_told_and_nothing_else() {
+        let environment = environment(&[
+            ("REDIS_URL", "localhost:6379"),
+            ("USE_STATSD", "false"),
+            ("PORT", "80"),
+            ("STATSD_HOST", ""),
+            ("PATH", "/bin"),
+        ]);
+        assert_eq!(
+            environment.unheeded(),
+            [
+                "USE_STATSD is set and means nothing here: metrics are Prometheus', at /metrics",
+                "REDIS_URL is set and is not honoured yet: limits are this process's own",
+            ]
+        );
+    }
+
+    #[test]
+    fn values_are_read_as_envoyproxy_ratelimit_reads_them() {
+        let environment = environment(&[
+            ("SHADOW_MODE", "T"),
+            ("QUOTA_MODE", "0"),
+            ("MERGE_DOMAIN_CONFIG", "yes"),
+            ("PORT", "70000"),
+        ]);
+        assert_eq!(environment.truth("SHADOW_MODE"), Ok(Some(true)));
+        assert_eq!(environment.truth("QUOTA_MODE"), Ok(Some(false)));
+        assert_eq!(environment.truth("RESPONSE_DYNAMIC_METADATA"), Ok(None));
+        let error = environment.truth("MERGE_DOMAIN_CONFIG").expect_err("no truth");
+        assert_eq!(
+            error.to_string(),
+            "MERGE_DOMAIN_CONFIG is 'yes' in the environment; use true or false"
+        );
+        assert!(environment.parsed::<u16>("PORT", "a port").is_err());
+    }
+
+    #[test]
+    fn the_readme_says_of_each_variable_what_becomes_of_it() {
+        let readme = include_str!("../../../server/README.md");
+        for (name, fate) in VARIABLES {
+            let (what, why) = match fate {
+                Honoured(why) => ("honoured", why),
+                Meaningless(why) => ("meaningless here", why),
+                NotYet(why) => ("not yet", why),
+            };
+            let row = format!("| `{name}` | {what} | {why} |");
+            assert!(readme.lines().any(|line| line == row), "not in the README: {row}");
+        }
+        let mut names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), VARIABLES.len(), "each once");
+    }
+}

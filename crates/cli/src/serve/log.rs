@@ -1,0 +1,106 @@
+//! Logs on standard error, as text or as JSON. What requests say is in none of them.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::str::FromStr;
+
+use tracing_subscriber::filter::LevelFilter;
+
+/// What is worth a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    Text,
+    Json,
+}
+
+impl Level {
+    pub(super) const ACCEPTED: &str = "error, warn, info, debug or trace";
+}
+
+impl Format {
+    pub(super) const ACCEPTED: &str = "text or json";
+}
+
+/// A name that is none.
+#[derive(Debug)]
+pub(super) struct UnknownName;
+
+impl FromStr for Level {
+    type Err = UnknownName;
+
+    /// The names of envoyproxy/ratelimit's, too, in upper case or lower.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "error" | "fatal" | "panic" => Ok(Self::Error),
+            "warn" | "warning" => Ok(Self::Warn),
+            "info" => Ok(Self::Info),
+            "debug" => Ok(Self::Debug),
+            "trace" => Ok(Self::Trace),
+            _ => Err(UnknownName),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(UnknownName),
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        })
+    }
+}
+
+/// From now on lines are written.
+pub(super) fn begin(level: Level, format: Format) {
+    let most = match level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Trace => LevelFilter::TRACE,
+    };
+    let lines = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(most)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal());
+    // An error: somebody in this process logs already.
+    let _ = match format {
+        Format::Text => lines.try_init(),
+        Format::Json => lines.json().flatten_event(true).try_init(),
+    };
+}

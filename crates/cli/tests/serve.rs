@@ -1,0 +1,282 @@
+//! `tollgate serve` as a process: its settings, its log, and a system that has nothing left to give.
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
+
+/// No test waits longer: then it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs it to its end with these flags and this environment, which is all there is.
+fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear().envs(environment.iter().copied()).arg("serve").args(flags);
+    let output = command.output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+/// The value and the source of a setting, as `--print-config` prints them.
+fn setting(printed: &str, name: &str) -> (String, String) {
+    let line = printed.lines().find(|line| line.split(' ').next() == Some(name));
+    let rest = line.unwrap_or_else(|| panic!("{name} in\n{printed}"))[name.len()..].trim();
+    let (value, source) = rest.split_once("  ").expect("a source");
+    (value.to_owned(), source.trim().to_owned())
+}
+
+/// A service that runs, and the lines of its log.
+struct Serving {
+    process: Child,
+    lines: Receiver<String>,
+    http: SocketAddr,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Serves the example rules on free ports; `limit` is said to the shell before.
+fn serve(limit: &str, flags: &[&str], environment: &[(&str, &str)]) -> (Serving, Vec<String>) {
+    serve_rules(RULES, limit, flags, environment)
+}
+
+fn serve_rules(
+    rules: &str,
+    limit: &str,
+    flags: &[&str],
+    environment: &[(&str, &str)],
+) -> (Serving, Vec<String>) {
+    let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let mut command = Command::new("/bin/sh");
+    command.env_clear().envs(environment.iter().copied());
+    command.args(["-c", &format!("{limit} exec \"$@\""), "sh", env!("CARGO_BIN_EXE_tollgate")]);
+    command.args(["serve", "--rules", rules]).args(any).args(flags);
+    let mut process = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let stderr = BufReader::new(process.stderr.take().expect("a pipe"));
+    let (give, lines) = channel();
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            let _ = give.send(line);
+        }
+    });
+    let mut begun = Vec::new();
+    let http = loop {
+        let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no address: {begun:?}"));
+        let address = line.split_once("http ").and_then(|(_, rest)| rest.split_once(','));
+        begun.push(line.clone());
+        if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
+            break address;
+        }
+    };
+    (Serving { process, lines, http }, begun)
+}
+
+impl Serving {
+    fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        let status = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(status.expect("it runs").success());
+    }
+
+    /// The status of a request, and its body.
+    fn ask(&self, head: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        let request = format!(
+            "{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+        (status.expect("a status"), body.expect("a body"))
+    }
+
+    fn wait_for(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flag_beats_a_variable_and_that_beats_the_default() {
+    let flags = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false", "--print-config"];
+    let environment = [
+        ("RUNTIME_ROOT", "/there"),
+        ("PORT", "81"),
+        ("DEBUG_HOST", "10.0.0.1"),
+        ("DEBUG_PORT", "82"),
+        ("GRPC_PORT", "83"),
+        ("SHADOW_MODE", "true"),
+        ("QUOTA_MODE", "1"),
+        ("NEAR_LIMIT_RATIO", "0.5"),
+        ("LOG_LEVEL", "WARN"),
+        ("LOG_FORMAT", ""),
+    ];
+    let (ok, printed, errors) = run(&flags, &environment);
+    assert!(ok && errors.is_empty(), "{errors}");
+    for (name, value, source) in [
+        ("rules", "here", "--rules"),
+        ("http", "0.0.0.0:81", "PORT"),
+        ("grpc", "127.0.0.1:7", "--grpc"),
+        ("admin", "10.0.0.1:82", "DEBUG_HOST, DEBUG_PORT"),
+        ("grpc-tls", "none", "default"),
+        ("shadow", "false", "--shadow"),
+        ("quota-mode", "true", "QUOTA_MODE"),
+        ("compat", "false", "default"),
+        ("capacity", "65536", "default"),
+        ("near-limit-ratio", "0.5", "NEAR_LIMIT_RATIO"),
+        ("log-level", "warn", "LOG_LEVEL"),
+        ("log-format", "text", "default"),
+        ("grace", "10s", "default"),
+    ] {
+        assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
+    }
+}
+
+#[test]
+fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
+    let environment = [
+        ("RUNTIME_ROOT", "/data"),
+        ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+        ("GRPC_UDS", "/run/rl.sock"),
+        ("GRPC_SERVER_USE_TLS", "true"),
+        ("GRPC_SERVER_TLS_CERT", "/tls/crt"),
+        ("GRPC_SERVER_TLS_KEY", "/tls/key"),
+        ("GRPC_CLIENT_TLS_CACERT", "/tls/ca"),
+    ];
+    let (ok, printed, errors) = run(&["--print-config"], &environment);
+    assert!(ok, "{errors}");
+    let of = |name| setting(&printed, name);
+    let both = "RUNTIME_ROOT, RUNTIME_SUBDIRECTORY".to_owned();
+    assert_eq!(of("rules"), ("/data/ratelimit/config".to_owned(), both));
+    assert_eq!(of("grpc-socket"), ("/run/rl.sock".to_owned(), "GRPC_UDS".to_owned()));
+    let files = "/tls/crt with /tls/key, clients of /tls/ca".to_owned();
+    assert_eq!(of("grpc-tls"), (files, "GRPC_SERVER_USE_TLS".to_owned()));
+    let (_, printed, _) = run(&["--print-config"], &[("RUNTIME_SUBDIRECTORY", "rl")]);
+    assert_eq!(setting(&printed, "rules").0, "/srv/runtime_data/current/rl/config");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
+    let rules = ("RUNTIME_ROOT", "/data");
+    for (flags, environment, expected) in [
+        (vec![], vec![], "nobody says where rules are; give --rules DIR"),
+        (vec![], vec![rules, ("PORT", "http")], "PORT is 'http' in the environment; use a port"),
+        (vec![], vec![rules, ("HOST", "db")], "HOST is 'db' in the environment; use an IP address"),
+        (vec![], vec![rules, ("SHADOW_MODE", "yes")], "SHADOW_MODE is 'yes' in the environment"),
+        (vec![], vec![rules, ("NEAR_LIMIT_RATIO", "NaN")], "NEAR_LIMIT_RATIO is 'NaN'"),
+        (vec![], vec![rules, ("LOG_LEVEL", "loud")], "LOG_LEVEL is 'loud' in the environment; use"),
+        (vec![], vec![rules, ("CONFIG_TYPE", "GRPC_XDS_SOTW")], "CONFIG_TYPE is 'GRPC_XDS_SOTW'"),
+        (vec![], vec![rules, ("GRPC_CLIENT_TLS_SAN", "a")], "GRPC_CLIENT_TLS_SAN is 'a'"),
+        (
+            vec![],
+            vec![rules, ("GRPC_SERVER_USE_TLS", "true")],
+            "GRPC_SERVER_USE_TLS is given without GRPC_SERVER_TLS_CERT; give both",
+        ),
+        (
+            vec![],
+            vec![rules, ("GRPC_SERVER_USE_TLS", "true"), ("GRPC_SERVER_TLS_CERT", "c")],
+            "GRPC_SERVER_TLS_CERT is given without GRPC_SERVER_TLS_KEY; give both",
+        ),
+        (
+            vec!["--rules", RULES, "--http-tls-cert", "no/cert", "--http-tls-key", "no/key"],
+            vec![("PORT", "0"), ("GRPC_PORT", "0"), ("DEBUG_PORT", "0")],
+            "no/cert: cannot be read: ",
+        ),
+    ] {
+        let (ok, _, errors) = run(&flags, &environment);
+        assert!(
+            !ok && errors.starts_with(&format!("tollgate: {expected}")),
+            "{expected}\n{errors}"
+        );
+    }
+    let (ok, _, errors) = run(&["--rules", RULES, "--grpc-tls-cert", "c"], &[]);
+    assert!(!ok && errors.contains("--grpc-tls-key"), "{errors}");
+}
+
+#[test]
+fn the_log_is_text_or_json_and_warns_of_what_is_not_honoured() {
+    let environment = [("REDIS_URL", "localhost:6379"), ("HOME", "/")];
+    let (serving, begun) = serve("", &["--log-format", "json"], &environment);
+    let line: serde_json::Value = serde_json::from_str(&begun[0]).expect("JSON");
+    assert_eq!(line["level"], "WARN");
+    let expected = "REDIS_URL is set and is not honoured yet: limits are this process's own";
+    assert_eq!(line["message"], expected);
+    let loaded: serde_json::Value = serde_json::from_str(&begun[1]).expect("JSON");
+    assert_eq!(loaded["message"], "rules loaded: 6 in 1 domains");
+    serving.signal("TERM");
+    serving.wait_for(r#""message":"stopping""#);
+    let (serving, begun) = serve("", &[], &[("LOG_LEVEL", "INFO")]);
+    assert!(begun[0].contains(" INFO ") && begun[0].ends_with("rules loaded: 6 in 1 domains"));
+    serving.signal("TERM");
+    serving.wait_for("stopping");
+}
+
+#[test]
+fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_reload.yaml");
+    let write = |requests: u32, mode: &str| {
+        let text = format!(
+            "domain: d\ndescriptors:\n  - key: user\n    rate_limit: \
+             {{unit: day, requests_per_unit: {requests}, algorithm: gcra{mode}}}\n"
+        );
+        std::fs::write(&path, text).expect("a file below target");
+    };
+    write(5, "");
+    let (serving, _) = serve_rules(path.to_str().expect("a path"), "", &[], &[]);
+    write(9, "");
+    serving.signal("HUP");
+    let line = serving.wait_for("limit changed");
+    assert!(line.contains(" INFO ") && line.ends_with("; what was spent stays spent"), "{line}");
+    assert!(line.contains("d.user: gcra 5/d is now gcra 9/d"), "{line}");
+    write(9, ", mode: soft 20%");
+    serving.signal("HUP");
+    let line = serving.wait_for("limit changed");
+    assert!(line.contains(" WARN ") && line.contains(" and begins anew: a limit with"), "{line}");
+}
+
+/// Row 98: a system that has no file descriptor left gives one again later.
+#[test]
+fn row_98_who_cannot_accept_goes_on_when_he_can() {
+    let (serving, _) = serve("ulimit -n 64;", &[], &[]);
+    let open: Vec<TcpStream> =
+        (0..200).map_while(|_| TcpStream::connect(serving.http).ok()).collect();
+    assert!(open.len() > 64, "more than it can accept");
+    drop(open);
+    assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
+}
+
+/// Rows 126 and 127: denied traffic writes nothing, and what it says is in no line.
+#[test]
+fn row_126_and_127_requests_write_no_line_whatever_they_say() {
+    let (serving, _) = serve("", &[], &[]);
+    let evil = r#"{"domain": "shop", "descriptors": [{"user": "\u001b[31mevil\r\n"}], "cost": 40}"#;
+    let mut denied = 0;
+    for _ in 0..300 {
+        denied += u32::from(serving.ask("POST /v1/check", evil).0 == 429);
+        // No request at all, and none that can be read.
+        serving.ask("POST /json", "}\u{1b}[31m");
+    }
+    assert!(denied > 290, "{denied}");
+    serving.signal("TERM");
+    // From the address to the end there is one line.
+    let next = serving.lines.recv_timeout(PATIENCE).expect("a line");
+    assert!(next.ends_with("stopping"), "{next}");
+}

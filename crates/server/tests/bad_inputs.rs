@@ -1,0 +1,329 @@
+//! What has broken rate limit services before, row by row: the number of each row of the catalogue of bad
+//! inputs is in the name of its test.
+//!
+//! | Rows | Where |
+//! |---|---|
+//! | 90-97, 99 wire and connections | here; 97 under TLS in `tls.rs` |
+//! | 98 no file descriptor left, 126 and 127 the log | `crates/cli/tests/serve.rs`: they need a process |
+//! | 101-107 rule files | `crates/rules/tests`; the gauge of 105 here |
+//! | 125, 129, 130 what others may see | here |
+//!
+//! Without a test of its own: 128 (the time of a decision: what a table does for a key, it does for every key
+//! of the shard; the core's documentation says what remains).
+
+mod common;
+
+use std::time::Duration;
+
+use common::{RULES, World, descriptor, exchange, request, serve};
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tollgate_rules::Settings;
+use tollgate_service::Options;
+use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride;
+use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::Entry};
+use tollgate_service::protocol::rls::RateLimitRequest;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
+use tonic::Code as Grpc;
+
+async fn world(test: &str) -> World {
+    serve(&format!("bad_{test}"), RULES, Settings::default()).await
+}
+
+async fn refusal(world: &World, asked: RateLimitRequest) -> Grpc {
+    world.client().await.should_rate_limit(asked).await.expect_err("a bad request").code()
+}
+
+/// What is left of `key3`, ten a year, for this value.
+async fn left(world: &World, value: &str) -> u64 {
+    let (status, body) =
+        world.http("GET", &format!("/v1/peek?domain=basic&cost=0&key3={value}"), "").await;
+    assert_eq!(status, 200);
+    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    body["statuses"][0]["remaining"].as_u64().expect("a number")
+}
+
+#[tokio::test]
+async fn row_90_no_domain_and_no_descriptors_are_invalid() {
+    let world = world("90").await;
+    let one = descriptor(&[("key3", "x")]);
+    assert_eq!(refusal(&world, request("", &[one])).await, Grpc::InvalidArgument);
+    assert_eq!(refusal(&world, request("basic", &[])).await, Grpc::InvalidArgument);
+}
+
+#[tokio::test]
+async fn row_91_ten_thousand_descriptors_or_entries_are_refused() {
+    let world = world("91").await;
+    let many = vec![descriptor(&[("key3", "x")]); 10_000];
+    assert_eq!(refusal(&world, request("basic", &many)).await, Grpc::InvalidArgument);
+    let entries = vec![("key3", "x"); 10_000];
+    let long = descriptor(&entries);
+    assert_eq!(refusal(&world, request("basic", &[long])).await, Grpc::InvalidArgument);
+    assert_eq!(left(&world, "x").await, 10);
+}
+
+/// The status that raw bytes get where a request should be. 13 is INTERNAL, 11 is OUT_OF_RANGE.
+async fn status_of_bytes(world: &World, message: Vec<u8>) -> String {
+    use tower::ServiceExt;
+    let length = u32::try_from(message.len()).expect("a length").to_be_bytes();
+    let frame = [&[0], &length[..], &message].concat();
+    let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+    let asked = http::Request::post(format!("http://{}{path}", world.running.grpc))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(tonic::body::Body::new(axum::body::Body::from(frame)))
+        .expect("a request");
+    let answer = world.channel().await.oneshot(asked).await.expect("an answer");
+    let status = answer.headers().get("grpc-status").expect("a refusal has no body");
+    status.to_str().expect("a number").to_owned()
+}
+
+#[tokio::test]
+async fn row_92_messages_that_are_huge_cut_or_an_abyss_are_refused() {
+    let world = world("92").await;
+    let whole = request("basic", &[descriptor(&[("key3", "x")])]).encode_to_vec();
+    // Field 15 opens a group, in a group, in a group.
+    let abyss = vec![15 << 3 | 3_u8; 100_000];
+    assert_eq!(status_of_bytes(&world, vec![0; 64 << 20]).await, "11");
+    for bad in [whole[..whole.len() - 1].to_vec(), [whole.clone(), abyss].concat(), vec![0xff; 30]]
+    {
+        assert_eq!(status_of_bytes(&world, bad).await, "13");
+    }
+    assert_eq!(left(&world, "x").await, 10);
+}
+
+#[tokio::test]
+async fn row_93_any_number_of_hits_is_decided_and_none_wraps() {
+    let world = world("93").await;
+    let mut client = world.client().await;
+    for (in_request, in_descriptor, expected) in [
+        (0, Some(0), (Code::Ok, 10)),
+        (u32::MAX, None, (Code::OverLimit, 10)),
+        (0, Some(u64::MAX), (Code::OverLimit, 10)),
+        (u32::MAX, Some(3), (Code::Ok, 7)),
+        (0, None, (Code::Ok, 6)),
+    ] {
+        let hits =
+            RateLimitDescriptor { hits_addend: in_descriptor, ..descriptor(&[("key3", "x")]) };
+        let asked = RateLimitRequest { hits_addend: in_request, ..request("basic", &[hits]) };
+        let answer = client.should_rate_limit(asked).await.expect("an answer").into_inner();
+        let found = (answer.overall_code(), answer.statuses[0].limit_remaining);
+        assert_eq!(found, expected, "{in_request} {in_descriptor:?}");
+    }
+}
+
+#[tokio::test]
+async fn row_94_a_descriptor_that_is_listed_twice_is_charged_twice() {
+    let world = world("94").await;
+    let twice = vec![descriptor(&[("key3", "x")]); 2];
+    world.client().await.should_rate_limit(request("basic", &twice)).await.expect("an answer");
+    assert_eq!(left(&world, "x").await, 8);
+}
+
+#[tokio::test]
+async fn row_95_limits_that_differ_from_request_to_request_leave_nothing_behind() {
+    let world = world("95").await;
+    let mut client = world.client().await;
+    let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
+    let (_, before) = world.http("GET", "/metrics", "").await;
+    for n in 1..=300 {
+        let value = format!("secret-{n}");
+        let own = RateLimitDescriptor {
+            limit: Some(RateLimitOverride { requests_per_unit: n, unit: 4 }),
+            ..descriptor(&[("own", &value)])
+        };
+        let answer = client.should_rate_limit(request("basic", &[own])).await.expect("an answer");
+        assert_eq!(answer.into_inner().statuses[0].limit_remaining, n - 1);
+    }
+    let (_, after) = world.http("GET", "/metrics", "").await;
+    assert_eq!(series(&before), series(&after));
+    assert!(!after.contains("secret"), "{after}");
+    let bytes = |page: &str| {
+        page.lines().find(|line| line.starts_with("tollgate_table_bytes ")).map(str::to_owned)
+    };
+    assert_eq!(bytes(&before), bytes(&after));
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a client says first.
+fn preface() -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
+}
+
+/// `:method POST`, `:scheme http`, `:path /`.
+const HEADERS: [u8; 3] = [0x83, 0x86, 0x84];
+
+/// Says this over HTTP/2 and reads until the connection is closed; kinds and payloads of what came.
+async fn until_closed(world: &World, said: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut stream = TcpStream::connect(world.running.grpc).await.expect("it listens");
+    // It may be closed before all is said.
+    let _ = stream.write_all(said).await;
+    let mut heard = Vec::new();
+    let _ = stream.read_to_end(&mut heard).await;
+    let mut frames = Vec::new();
+    let mut rest = &heard[..];
+    while let Some((head, body)) = rest.split_at_checked(9) {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let Some((payload, behind)) = body.split_at_checked(length) else { break };
+        frames.push((head[3], payload.to_vec()));
+        rest = behind;
+    }
+    frames
+}
+
+#[tokio::test]
+async fn row_96_streams_that_are_reset_at_once_and_headers_without_end_close_the_connection() {
+    const SETTINGS: u8 = 4;
+    const GO_AWAY: u8 = 7;
+    let world = world("96").await;
+    let mut resets = preface();
+    for stream in (1..20_000).step_by(2) {
+        resets.extend(frame(1, 4, stream, &HEADERS));
+        resets.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
+    }
+    let frames = until_closed(&world, &resets).await;
+    // The stream cap is told: MAX_CONCURRENT_STREAMS is setting 3.
+    let settings = &frames.iter().find(|(kind, _)| *kind == SETTINGS).expect("settings").1;
+    assert!(settings.chunks(6).any(|one| one == [0, 3, 0, 0, 4, 0]), "{settings:?}");
+    // ENHANCE_YOUR_CALM is error 11.
+    let (_, told) = frames.iter().find(|(kind, _)| *kind == GO_AWAY).expect("it is told why");
+    assert_eq!(told[4..8], [0, 0, 0, 11]);
+    let mut endless = [preface(), frame(1, 0, 1, &HEADERS)].concat();
+    // A literal header that is not indexed: 100 bytes named `a`.
+    let header = [&[0, 1, b'a', 100][..], &[b'x'; 100]].concat();
+    for _ in 0..10_000 {
+        endless.extend(frame(9, 0, 1, &header.repeat(10)));
+    }
+    until_closed(&world, &endless).await;
+    // Others are answered as before.
+    let asked = request("basic", &[descriptor(&[("key3", "x")])]);
+    assert!(world.client().await.should_rate_limit(asked).await.is_ok());
+}
+
+/// Time stands still but for deadlines: whoever waits for one meets it at once.
+#[tokio::test(start_paused = true)]
+async fn row_97_who_sends_no_headers_in_time_is_closed() {
+    let world = world("97_closed").await;
+    for said in ["", "GET /healthcheck HT", "GET /healthcheck HTTP/1.1\r\nhost: x\r\n"] {
+        let begun = tokio::time::Instant::now();
+        let mut stream = TcpStream::connect(world.running.http).await.expect("it listens");
+        stream.write_all(said.as_bytes()).await.expect("it is open");
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard).await;
+        assert!(!heard.starts_with(b"HTTP/1.1 200"), "{said}");
+        assert!(begun.elapsed() >= Duration::from_secs(5), "{said}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn row_97_slow_clients_keep_nobody_waiting() {
+    let world = world("97_waiting").await;
+    let mut slow = Vec::new();
+    for n in 0..200 {
+        let address = if n % 2 == 0 { world.running.http } else { world.running.grpc };
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let said = ["", "P", "POST /json HTTP/1.1\r\ncontent-length: 100\r\n\r\n{"][n % 3];
+        stream.write_all(said.as_bytes()).await.expect("it is open");
+        slow.push(stream);
+    }
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
+    let asked = request("basic", &[descriptor(&[("key3", "x")])]);
+    assert!(world.client().await.should_rate_limit(asked).await.is_ok());
+    drop(slow);
+}
+
+#[tokio::test]
+async fn row_99_calls_before_and_after_the_response_are_independent() {
+    let world = world("99").await;
+    let channel = world.channel().await;
+    let mut client =
+        tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient::new(
+            channel,
+        );
+    let hits = |hits| RateLimitRequest {
+        hits_addend: hits,
+        ..request("basic", &[descriptor(&[("key3", "x")])])
+    };
+    // Envoy asks on one connection: 0 hits ahead, what it came to behind.
+    for expected in [7, 4, 1] {
+        let peek = RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[("key3", "x")]) };
+        let before = client.should_rate_limit(request("basic", &[peek])).await.expect("an answer");
+        assert_eq!(before.into_inner().statuses[0].limit_remaining, expected + 3);
+        let after = client.should_rate_limit(hits(3)).await.expect("an answer");
+        assert_eq!(after.into_inner().statuses[0].limit_remaining, expected);
+    }
+}
+
+#[tokio::test]
+async fn row_105_a_bad_file_raises_the_gauge_and_the_last_good_rules_answer() {
+    let world = world("105").await;
+    let gauge = async |expected: &str| {
+        // A reload has no answer of its own: the gauge is what tells.
+        while !world.http("GET", "/metrics", "").await.1.contains(expected) {}
+    };
+    gauge("tollgate_config_refused 0").await;
+    std::fs::write(world.rules.join("basic.yaml"), "domain: [").expect("a file below target");
+    world.running.reload();
+    gauge("tollgate_config_refused 1").await;
+    assert_eq!(left(&world, "x").await, 10);
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
+    std::fs::write(world.rules.join("basic.yaml"), RULES).expect("a file below target");
+    world.running.reload();
+    gauge("tollgate_config_refused 0").await;
+}
+
+#[tokio::test]
+async fn row_125_no_label_holds_what_requests_say() {
+    let world = world("125").await;
+    let (_, before) = world.http("GET", "/metrics", "").await;
+    for n in 0..100 {
+        let value = format!("tenant-{n}\",evil=\"1");
+        let strange = descriptor(&[("key3", &value), ("key2", &value)]);
+        let asked = [descriptor(&[("key3", &value)]), descriptor(&[(&value, "x")]), strange];
+        let answer = world.client().await.should_rate_limit(request("basic", &asked)).await;
+        assert!(answer.is_ok());
+        // Nor of domains that do not exist.
+        assert!(world.client().await.should_rate_limit(request(&value, &asked)).await.is_ok());
+    }
+    let (_, after) = world.http("GET", "/metrics", "").await;
+    assert_eq!(before.lines().count(), after.lines().count());
+    assert!(!after.contains("tenant") && !after.contains("evil"), "{after}");
+}
+
+#[tokio::test]
+async fn row_129_what_is_left_is_told_of_ones_own_key_only() {
+    let world = world("129").await;
+    let mut client = world.client().await;
+    for expected in (0..10).rev() {
+        let asked = request("basic", &[descriptor(&[("key3", "busy")])]);
+        let answer = client.should_rate_limit(asked).await.expect("an answer").into_inner();
+        assert_eq!(answer.statuses[0].limit_remaining, expected);
+    }
+    for value in ["other", "busy ", "Busy", "bus", ""] {
+        let entries = vec![Entry { key: "key3".into(), value: value.into() }];
+        let own = RateLimitDescriptor { entries, hits_addend: Some(0), ..Default::default() };
+        let answer = client.should_rate_limit(request("basic", &[own])).await.expect("an answer");
+        assert_eq!(answer.into_inner().statuses[0].limit_remaining, 10, "{value:?}");
+    }
+}
+
+#[tokio::test]
+async fn row_130_what_shows_or_undoes_is_on_the_loopback_address_only() {
+    let options = Options::new("rules");
+    assert!(options.admin.ip().is_loopback());
+    assert!(!options.http.ip().is_loopback() && !options.grpc.ip().is_loopback());
+    let world = world("130").await;
+    for path in ["/rlconfig", "/v1/reset", "/stats", "/debug/pprof/", "/admin", "/..%2frlconfig"] {
+        for method in ["GET", "POST"] {
+            let (status, _, _) = exchange(world.running.http, method, path, "").await;
+            assert_eq!(status, 404, "{method} {path}");
+        }
+    }
+    assert_eq!(world.admin("GET", "/rlconfig", "").await.0, 200);
+}
