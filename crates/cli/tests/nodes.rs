@@ -75,13 +75,14 @@ struct Node {
     _process: Process,
 }
 
-fn node(redis: SocketAddr, rules: &std::path::Path) -> Node {
+fn node(redis: SocketAddr, rules: &std::path::Path, prefix: &str) -> Node {
     let [http, grpc, admin] = [(); 3].map(|()| free_address());
     let child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
         .arg("serve")
         .arg("--rules")
         .arg(rules)
         .args(["--redis", &format!("redis://{redis}/"), "--nodes", &NODES.to_string()])
+        .args(["--redis-prefix", prefix])
         // A busy machine may be slow: nobody is to fall back here.
         .args(["--redis-deadline", "2000"])
         .args(["--http", &http.to_string(), "--grpc", &grpc.to_string()])
@@ -226,16 +227,14 @@ fn run(nodes: &[Node], key: &'static str, held: u64, time: Duration) -> String {
     line
 }
 
-#[test]
-fn three_nodes_together_admit_what_one_limit_allows() {
-    let seconds = std::env::var("TOLLGATE_SECONDS").ok().and_then(|text| text.parse().ok());
-    let time = Duration::from_secs(seconds.unwrap_or(4));
-    let rules = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("three_nodes.yaml");
+/// A Redis, and nodes that use it, each under a prefix.
+fn nodes(test: &str, prefixes: [&str; NODES]) -> (Process, Vec<Node>) {
+    let rules = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::write(&rules, RULES).expect("a file below target");
     let address = free_address();
-    let _redis = redis_server(address);
+    let redis = redis_server(address);
     drop(connected(address));
-    let nodes: Vec<Node> = (0..NODES).map(|_| node(address, &rules)).collect();
+    let nodes: Vec<Node> = prefixes.map(|prefix| node(address, &rules, prefix)).into();
     for node in &nodes {
         let mut client = Client::of(node);
         let begun = Instant::now();
@@ -244,6 +243,24 @@ fn three_nodes_together_admit_what_one_limit_allows() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+    (redis, nodes)
+}
+
+#[test]
+fn three_nodes_that_share_nothing_are_caught() {
+    let (_redis, nodes) = nodes("apart.yaml", ["one", "two", "three"]);
+    let run = || run(&nodes, "exact", 0, Duration::from_secs(1));
+    let run = std::panic::AssertUnwindSafe(run);
+    let panic = std::panic::catch_unwind(run).expect_err("nobody notices");
+    let message = panic.downcast_ref::<String>().expect("a message");
+    assert!(message.ends_with("at most"), "{message}");
+}
+
+#[test]
+fn three_nodes_together_admit_what_one_limit_allows() {
+    let seconds = std::env::var("TOLLGATE_SECONDS").ok().and_then(|text| text.parse().ok());
+    let time = Duration::from_secs(seconds.unwrap_or(4));
+    let (_redis, nodes) = nodes("together.yaml", ["tollgate"; NODES]);
     println!("{NODES} nodes, {CLIENTS} clients each, {RATE}/s burst {BURST}");
     for (key, held) in [("exact", 0), ("leased", HELD * NODES as u64)] {
         println!("{}", run(&nodes, key, held, time));
