@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
+use crate::metrics::Protocol;
 use crate::protocol::rls::rate_limit_service_server::RateLimitService;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
@@ -21,7 +22,10 @@ impl RateLimitService for Rls {
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         // A decision waits for nothing: no task is needed for it.
-        self.0.decide(request.get_ref()).map(Response::new).map_err(|refusal| status(&refusal))
+        self.0
+            .decide(request.get_ref(), Protocol::Grpc)
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal))
     }
 }
 

@@ -17,6 +17,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::http;
 use crate::options::Options;
+use crate::page;
 use crate::protocol::DESCRIPTORS;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
 use crate::rls::Rls;
@@ -87,6 +88,7 @@ pub struct Running {
     health: HealthReporter,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    linger: Duration,
     grace: Duration,
     /// Where HTTP is listened for.
     pub http: SocketAddr,
@@ -108,9 +110,9 @@ pub async fn start(
 ) -> Result<Running, StartError> {
     let [http, grpc, admin] =
         [bind(options.http).await?, bind(options.grpc).await?, bind(options.admin).await?];
-    let cache = Arc::new(RuleCache::new(options.settings));
+    let cache = Arc::new(RuleCache::with_clock(options.settings, options.clock));
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let service = Arc::new(Service::new(maker, options.answers));
+    let service = Arc::new(Service::new(maker, options.answers, options.metrics_names));
     let (health, health_service) = tonic_health::server::health_reporter();
     let source = FileSource::new(options.rules);
     let observe = with_health(observe, &service, &health);
@@ -138,6 +140,7 @@ pub async fn start(
         .add_service(reflection_v1)
         .add_service(reflection_alpha);
     let mut tasks = JoinSet::new();
+    tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
     let mut ends = stopped.clone();
     tasks.spawn(async move {
         let ended = async move { drop(ends.wait_for(|stopped| *stopped).await) };
@@ -151,8 +154,8 @@ pub async fn start(
     ] {
         tasks.spawn(http::listen(listener, routes, stopped.clone(), options.grace));
     }
-    let (grace, [http, grpc, admin]) = (options.grace, addresses);
-    Ok(Running { service, retriever, health, stop, tasks, grace, http, grpc, admin })
+    let (linger, grace, [http, grpc, admin]) = (options.linger, options.grace, addresses);
+    Ok(Running { service, retriever, health, stop, tasks, linger, grace, http, grpc, admin })
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
@@ -192,11 +195,12 @@ impl Running {
         self.retriever.changed()
     }
 
-    /// Fails its health checks, takes no more connections, answers what has begun, for at most the grace
-    /// of the options, and ends.
+    /// Fails its health checks, lingers as the options say, takes no more connections, answers what has
+    /// begun, for at most the grace of the options, and ends.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
+        tokio::time::sleep(self.linger).await;
         // Nobody listens any more: all have ended by themselves.
         let _ = self.stop.send(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };

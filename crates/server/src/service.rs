@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use tollgate_rules::{DecisionMaker, RuleCache};
 
-use crate::metrics::Metrics;
-use crate::options::Answers;
+use crate::metrics::{Metrics, Outcome, Protocol};
+use crate::options::{Answers, MetricsNames};
+use crate::page::History;
+use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::wire::{self, Refusal};
 
@@ -16,25 +18,36 @@ use crate::wire::{self, Refusal};
 pub(crate) struct Service {
     pub(crate) maker: DecisionMaker,
     pub(crate) metrics: Metrics,
+    pub(crate) history: History,
     answers: Answers,
     draining: AtomicBool,
 }
 
 impl Service {
-    pub(crate) fn new(maker: DecisionMaker, answers: Answers) -> Self {
-        let metrics = Metrics::new(Arc::clone(maker.cache()));
-        Self { maker, metrics, answers, draining: AtomicBool::new(false) }
+    pub(crate) fn new(maker: DecisionMaker, answers: Answers, names: MetricsNames) -> Self {
+        let metrics = Metrics::new(Arc::clone(maker.cache()), names);
+        let history = History::default();
+        Self { maker, metrics, history, answers, draining: AtomicBool::new(false) }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {
         self.maker.cache()
     }
 
-    pub(crate) fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, Refusal> {
+    pub(crate) fn decide(
+        &self,
+        request: &RateLimitRequest,
+        protocol: Protocol,
+    ) -> Result<RateLimitResponse, Refusal> {
         let begun = Instant::now();
-        let outcome = wire::decide(&self.maker, request, self.answers);
-        self.metrics.answered(begun.elapsed(), outcome.is_err());
-        outcome
+        let answer = wire::decide(&self.maker, request, self.answers);
+        let outcome = match answer.as_ref().map(RateLimitResponse::overall_code) {
+            Ok(Code::OverLimit) => Outcome::OverLimit,
+            Ok(_) => Outcome::Allowed,
+            Err(_) => Outcome::Refused,
+        };
+        self.metrics.requests.answered(protocol, outcome, begun.elapsed());
+        answer
     }
 
     /// From now on the health check fails, so that nobody sends anything new.

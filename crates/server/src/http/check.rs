@@ -13,6 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use tollgate_rules::{Answer, Code, Descriptor, Entry, Request, RequestError};
 
+use crate::metrics::{Outcome, Protocol};
 use crate::service::Service;
 use crate::wire::whole_seconds;
 
@@ -88,8 +89,12 @@ type Asked = Result<Json<Question>, JsonRejection>;
 pub(crate) async fn check(State(service): State<Arc<Service>>, asked: Asked) -> Response {
     let begun = Instant::now();
     let response = answer(asked, |request| service.maker.check(request));
-    let is_answer = matches!(response.status(), StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
-    service.metrics.answered(begun.elapsed(), !is_answer);
+    let outcome = match response.status() {
+        StatusCode::OK => Outcome::Allowed,
+        StatusCode::TOO_MANY_REQUESTS => Outcome::OverLimit,
+        _ => Outcome::Refused,
+    };
+    service.metrics.requests.answered(Protocol::Plain, outcome, begun.elapsed());
     response
 }
 

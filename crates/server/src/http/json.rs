@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::Protocol;
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor};
 use crate::protocol::rls::rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
@@ -22,20 +22,27 @@ pub(crate) async fn should_rate_limit(
     body: Bytes,
 ) -> Response {
     // Whatever the content type: curl sends that of a form.
-    let Some(request) = read(&body) else {
-        return (StatusCode::BAD_REQUEST, "Bad Request").into_response();
-    };
-    match service.decide(&request) {
-        Ok(response) => {
-            let is_over = response.overall_code() == Code::OverLimit;
-            let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
-            (status, Json(JsonResponse::new(&response))).into_response()
+    match answer(&service, &body) {
+        Ok((status, json)) => {
+            let kind = [(header::CONTENT_TYPE, "application/json")];
+            (status, kind, json).into_response()
         }
-        Err(refusal) => (StatusCode::BAD_REQUEST, refusal.to_string()).into_response(),
+        Err(reason) => (StatusCode::BAD_REQUEST, reason).into_response(),
     }
 }
 
-fn read(body: &[u8]) -> Option<RateLimitRequest> {
+/// The status and the body, or why there is no decision.
+pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, String), String> {
+    let request = read(body).ok_or("Bad Request")?;
+    let response = service.decide(&request, Protocol::Json);
+    let response = response.map_err(|refusal| refusal.to_string())?;
+    let is_over = response.overall_code() == Code::OverLimit;
+    let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+    let json = serde_json::to_string(&JsonResponse::new(&response));
+    Ok((status, json.map_err(|error| error.to_string())?))
+}
+
+pub(crate) fn read(body: &[u8]) -> Option<RateLimitRequest> {
     // A struct is also read from a list of its fields' values, which is nobody's protocol.
     let is_object = body.trim_ascii_start().starts_with(b"{");
     serde_json::from_slice::<JsonRequest>(body).ok().filter(|_| is_object)?.read()
