@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_rules::{Refresh, Settings};
-use tollgate_service::{Answers, Options, Running, start};
+use tollgate_service::{Answers, MetricsNames, Options, Running, start};
 
 use crate::failure::Failure;
 
@@ -23,7 +24,7 @@ requests that have begun end. Check rules before they are served: tollgate check
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
 /// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek,
-/// /healthcheck, /metrics; on the admin address /v1/reset and /rlconfig.
+/// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -70,6 +71,21 @@ pub(crate) struct Args {
     /// Hand the metadata of rules to Envoy
     #[arg(long)]
     metadata: bool,
+
+    /// Names of metrics; envoyproxy: beside ours those that dashboards of envoyproxy/ratelimit ask for
+    #[arg(long, value_enum, default_value = "own")]
+    metrics_names: Names,
+
+    /// Seconds to go on answering, when told to stop, while health checks fail already
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    linger: u16,
+}
+
+/// Names of metrics.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Names {
+    Own,
+    Envoyproxy,
 }
 
 /// Serves until it is told to stop.
@@ -93,6 +109,11 @@ fn options(args: &Args) -> Options {
         grpc: args.grpc,
         admin: args.admin,
         answers: Answers { headers: args.response_headers, metadata: args.metadata },
+        metrics_names: match args.metrics_names {
+            Names::Own => MetricsNames::Own,
+            Names::Envoyproxy => MetricsNames::Envoyproxy,
+        },
+        linger: Duration::from_secs(args.linger.into()),
         ..Options::new(&args.rules)
     }
 }
