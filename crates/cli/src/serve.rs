@@ -7,10 +7,11 @@ mod log;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_rules::Refresh;
-use tollgate_service::{Options, Running, start};
+use tollgate_service::{MetricsNames, Options, Running, start};
 
 use self::effective::Effective;
 use self::environment::Environment;
@@ -33,7 +34,7 @@ beat them, and --print-config says which value comes from where.";
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
 /// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek,
-/// /healthcheck, /metrics; on the admin address /v1/reset and /rlconfig.
+/// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -129,8 +130,23 @@ pub(crate) struct Args {
     #[arg(long)]
     print_config: bool,
 
+    /// Names of metrics; envoyproxy: beside ours those that dashboards of envoyproxy/ratelimit ask for [default: own]
+    #[arg(long, value_enum)]
+    metrics_names: Option<Names>,
+
+    /// Seconds to go on answering, when told to stop, while health checks fail already [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    linger: Option<u16>,
+
     #[command(flatten)]
     redis: crate::serve_redis::RedisArgs,
+}
+
+/// Names of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Names {
+    Own,
+    Envoyproxy,
 }
 
 /// Serves until it is told to stop.

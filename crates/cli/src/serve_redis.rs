@@ -29,6 +29,10 @@ pub(crate) struct RedisArgs {
 }
 
 impl RedisArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.redis.is_some()
+    }
+
     pub(crate) fn global(&self) -> Option<Global> {
         self.redis.as_ref().map(|address| Global {
             nodes: self.nodes,

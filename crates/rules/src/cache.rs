@@ -34,6 +34,10 @@ pub struct RuleCache {
     rules: ArcSwapOption<RuleSet>,
     loads: AtomicU64,
     refused_loads: AtomicU64,
+    /// Requests in domains without rules.
+    unknown_domains: AtomicU64,
+    /// Requests that nothing but the global shadow mode let pass.
+    global_shadow: AtomicU64,
     /// Held while loading, so that loads come one after the other: of the last one the errors.
     loading: Mutex<Vec<RuleError>>,
 }
@@ -94,6 +98,8 @@ impl RuleCache {
             rules: ArcSwapOption::empty(),
             loads: AtomicU64::new(0),
             refused_loads: AtomicU64::new(0),
+            unknown_domains: AtomicU64::new(0),
+            global_shadow: AtomicU64::new(0),
             loading: Mutex::new(Vec::new()),
         }
     }
@@ -214,6 +220,38 @@ impl RuleCache {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Requests so far whose domain no file names. Nothing limits them.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert_eq!(RuleCache::new(Settings::default()).unknown_domains(), 0);
+    /// ```
+    #[must_use]
+    pub fn unknown_domains(&self) -> u64 {
+        self.unknown_domains.load(Ordering::Relaxed)
+    }
+
+    /// Requests so far that would have been denied, were it not for
+    /// [`global_shadow_mode`](Settings::global_shadow_mode).
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert_eq!(RuleCache::new(Settings::default()).global_shadow_mode(), 0);
+    /// ```
+    #[must_use]
+    pub fn global_shadow_mode(&self) -> u64 {
+        self.global_shadow.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_unknown_domain(&self) {
+        // Relaxed, here and below: a count is read by itself.
+        self.unknown_domains.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_global_shadow(&self) {
+        self.global_shadow.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn clock(&self) -> &Clock {

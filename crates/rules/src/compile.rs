@@ -12,7 +12,7 @@ use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Part, is_constant};
 use crate::rule::{Gate, Keeper, Limit, Rule};
-use crate::rule_set::{RuleId, RuleSet};
+use crate::rule_set::{RuleId, RuleSet, Step};
 use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::tree::{Level, Node, has_star};
@@ -154,6 +154,7 @@ impl Compiler<'_> {
         self.set.rules.push(Rule {
             domain: place.id.domain.clone(),
             path: place.path.as_str().into(),
+            levels: place.id.steps.iter().map(level).collect(),
             limits,
             name: spec.name.map(Into::into),
             replaces: spec.replaces.into_iter().map(Into::into).collect(),
@@ -255,7 +256,12 @@ impl Compiler<'_> {
     }
 }
 
-fn step(descriptor: &DescriptorText) -> (Box<str>, Option<Box<str>>, Part) {
+/// What a rule is called by, of one of its steps.
+fn level((key, value, _): &Step) -> Box<str> {
+    value.as_ref().map_or_else(|| key.clone(), |value| format!("{key}_{value}").into())
+}
+
+fn step(descriptor: &DescriptorText) -> Step {
     let (key, value) = (descriptor.key.as_str(), descriptor.value.as_deref());
     let part = match value {
         _ if descriptor.share_threshold => Part::Fixed,

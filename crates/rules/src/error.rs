@@ -1,6 +1,6 @@
 //! [`RuleError`]: which rule was refused, where it stands, what was found and what would be accepted.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use tollgate::{BuildError, ChangeError, PolicyError};
 
@@ -45,10 +45,25 @@ pub struct RuleError {
 
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = Escaped(f);
         match self.at {
-            Some(at) => write!(f, "{}:{at}: {}", self.file, self.problem),
-            None => write!(f, "{}: {}", self.file, self.problem),
+            Some(at) => write!(line, "{}:{at}: {}", self.file, self.problem),
+            None => write!(line, "{}: {}", self.file, self.problem),
         }
+    }
+}
+
+/// Spells control characters out: what a file holds, and what it is called, ends in logs and terminals.
+struct Escaped<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(char::is_control) {
+            let plain = part.trim_end_matches(char::is_control);
+            self.0.write_str(plain)?;
+            write!(self.0, "{}", part[plain.len()..].escape_debug())?;
+        }
+        Ok(())
     }
 }
 

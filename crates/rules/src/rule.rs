@@ -31,6 +31,8 @@ pub(crate) type Table = KeyedLimiter<[u8]>;
 pub struct Rule {
     pub(crate) domain: Box<str>,
     pub(crate) path: Box<str>,
+    /// What the path is made of.
+    pub(crate) levels: Box<[Box<str>]>,
     /// None at all if unlimited.
     pub(crate) limits: Box<[Limit]>,
     pub(crate) name: Option<Box<str>>,
@@ -98,6 +100,22 @@ impl Rule {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The levels of the [path](Rule::path), outermost first: a key, or `key_value`.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings::default());
+    /// let text = "domain: shop\ndescriptors:\n  - key: plan\n    value: v1.5\n    descriptors:\n      \
+    ///             - {key: user, rate_limit: {unit: minute, requests_per_unit: 5}}\n";
+    /// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let rule = &rules.rules()[0];
+    /// assert_eq!((rule.path(), rule.levels().collect()), ("plan_v1.5.user", vec!["plan_v1.5", "user"]));
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    pub fn levels(&self) -> impl Iterator<Item = &str> {
+        self.levels.iter().map(|level| &**level)
     }
 
     /// Its limits; none at all if it is unlimited.

@@ -36,8 +36,11 @@ pub struct RuleSet {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RuleId {
     pub(crate) domain: Box<str>,
-    pub(crate) steps: Vec<(Box<str>, Option<Box<str>>, Part)>,
+    pub(crate) steps: Vec<Step>,
 }
+
+/// A level on the way to a rule: its key, its value, and what it contributes to the rule's key.
+pub(crate) type Step = (Box<str>, Option<Box<str>>, Part);
 
 impl RuleId {
     /// As a text that no other rule has: `user=alice/path~%2Flogin*` for a value that is one client, and for

@@ -217,6 +217,24 @@ fn row_101_bombs_and_abysses_are_refused_before_they_are_built() {
 fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
     let found = refused(limit("unit: \"\\e[31m\\r\\nx\""));
     assert!(!found.contains(['\u{1b}', '\r', '\n']), "{found:?}");
+    // Wherever they stand: in keys, in domains, in what the parser quotes, in the name of the file.
+    for rules in [
+        "doma\u{7f}n: d\n".to_owned(),
+        with("{\"\\e[31m\": k}"),
+        with("\"\\e[31m\""),
+        limit("unit: day, name: \"\\e\", replaces: [{name: \"\\e\"}]"),
+        limit("unit: day, \"\\x07\": 1, \"\\x07\": 2"),
+    ] {
+        let found = refused(rules.as_str());
+        assert!(!found.contains(char::is_control), "{found:?}");
+    }
+    assert_eq!(
+        refused("doma\u{7f}n: d\n"),
+        "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; use one of domain, descriptors"
+    );
+    let cache = RuleCache::new(Settings::default());
+    let errors = cache.load(&[RuleText::new("a\nb.yaml", "domain: ''")]).expect_err("no domain");
+    assert!(errors[0].to_string().starts_with("a\\nb.yaml:1:1: "), "{}", errors[0]);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! | Where | What |
 //! |---|---|
 //! | gRPC, 8081 | `envoy.service.ratelimit.v3.RateLimitService`, health (`ratelimit`), reflection |
-//! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics` |
-//! | HTTP, 6070, loopback | `POST /v1/reset`, `/rlconfig`, `/metrics` |
+//! | HTTP, 8080 | `POST /json` (Envoy's protocol as JSON), `POST /v1/check`, `GET /v1/peek`, `/healthcheck`, `/metrics`, a status page at `/` |
+//! | HTTP, 6070, loopback | `POST /v1/reset`, `/rlconfig`, `/metrics`, the status page |
 //!
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -38,16 +38,30 @@
 //! With [`Options::global`] the limits are kept in Redis, and hold for all services that use the same one:
 //! see [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
 //!
+//! # Metrics
+//! | `tollgate_` | Labels | |
+//! |---|---|---|
+//! | `requests_total` | `protocol`, `outcome` | what came of requests: `allowed`, `over_limit`, or `refused` without a decision |
+//! | `decision_seconds` | `protocol` | a histogram, from a request that was read to its answer |
+//! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
+//! | `rule_clients`, `rule_capacity`, `rule_table_bytes`, `rule_full_total`, `rule_spilled_total` | `domain`, `rule` | its tables |
+//! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
+//! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
+//!
+//! With [`MetricsNames::Envoyproxy`] the names of envoyproxy/ratelimit's mapping to Prometheus are there, too.
+//!
 //! # Bounds
 //! A message or body has at most 256 KiB, a connection 1,024 streams; headers must come within 5 s,
 //! and so must a handshake. What a request may hold, the rules' settings say. Labels of metrics come from rules, never from requests.
 
 mod global;
-mod histogram;
 mod http;
 mod listen;
 mod metrics;
+#[doc(hidden)]
+pub mod offline;
 mod options;
+mod page;
 pub mod protocol;
 mod rls;
 mod serve;
@@ -56,5 +70,5 @@ mod wire;
 
 pub use global::{Global, GlobalError};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
-pub use options::{Answers, Options};
+pub use options::{Answers, MetricsNames, Options};
 pub use serve::{Running, StartError, start};

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate::Clock;
 use tollgate_rules::{Settings, Timing};
 
 use crate::global::Global;
@@ -43,6 +44,13 @@ pub struct Options {
     pub answers: Answers,
     /// Where limits are kept that hold for many nodes; `None` for limits of this process alone.
     pub global: Option<Global>,
+    /// The names of metrics.
+    pub metrics_names: MetricsNames,
+    /// The clock that limits go by. Its origin is where windows begin. Default: Unix time.
+    pub clock: Clock,
+    /// How long health checks fail, when the service stops, while requests are still taken: so long as
+    /// whoever sends them needs to notice. Default: not at all.
+    pub linger: Duration,
     /// How long requests that have begun may take to end when the service stops.
     pub grace: Duration,
 }
@@ -58,6 +66,22 @@ pub struct Answers {
     pub headers: bool,
     /// The `metadata` of rules that let a request pass.
     pub metadata: bool,
+}
+
+/// By which names `/metrics` tells what rules have decided.
+///
+/// ```
+/// assert_eq!(tollgate_service::MetricsNames::default(), tollgate_service::MetricsNames::Own);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricsNames {
+    /// `tollgate_rule_over_limit_total` and so on.
+    #[default]
+    Own,
+    /// Those, and beside them `ratelimit_service_rate_limit_over_limit` and so on, as dashboards of
+    /// envoyproxy/ratelimit ask for them.
+    Envoyproxy,
 }
 
 impl Options {
@@ -82,6 +106,9 @@ impl Options {
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
             answers: Answers::default(),
             global: None,
+            metrics_names: MetricsNames::default(),
+            clock: Clock::unix(),
+            linger: Duration::ZERO,
             grace: Duration::from_secs(10),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
+use crate::metrics::Protocol;
 use crate::protocol::rls::rate_limit_service_server::RateLimitService;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
@@ -22,7 +23,7 @@ impl RateLimitService for Rls {
     ) -> Result<Response<RateLimitResponse>, Status> {
         // A decision waits for nothing, or for a store, and for that no longer than its deadline.
         self.0
-            .decide(request.get_ref())
+            .decide(request.get_ref(), Protocol::Grpc)
             .await
             .map(Response::new)
             .map_err(|refusal| status(&refusal))

@@ -18,6 +18,7 @@ use crate::global::{GlobalError, Keeper};
 use crate::http;
 use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
+use crate::page;
 use crate::protocol::DESCRIPTORS;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
 use crate::rls::Rls;
@@ -108,6 +109,7 @@ pub struct Running {
     certificates: Arc<Notify>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    linger: Duration,
     grace: Duration,
     /// Where HTTP is listened for.
     pub http: SocketAddr,
@@ -132,13 +134,13 @@ pub async fn start(
         Some(global) => Some(Keeper::open(&global, &options.settings).map_err(StartError::Global)?),
         None => None,
     };
-    let cache = RuleCache::new(options.settings);
+    let cache = RuleCache::with_clock(options.settings, options.clock);
     let cache = Arc::new(match &keeper {
         Some(keeper) => cache.vetted(keeper.vet()),
         None => cache,
     });
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
-    let service = Arc::new(Service::new(maker, options.answers, keeper));
+    let service = Arc::new(Service::new(maker, options.answers, options.metrics_names, keeper));
     let (health, health_service) = tonic_health::server::health_reporter();
     let source = FileSource::new(options.rules);
     let observe = with_health(observe, &service, &health);
@@ -164,6 +166,7 @@ pub async fn start(
         .add_service(reflection_v1)
         .add_service(reflection_alpha);
     let mut tasks = JoinSet::new();
+    tasks.spawn(page::watch(Arc::clone(&service), stopped.clone()));
     let incoming = listen::incoming(sockets.grpc, &stopped, &mut tasks);
     let mut ends = stopped.clone();
     tasks.spawn(async move {
@@ -181,8 +184,20 @@ pub async fn start(
     if !sockets.tls.is_empty() {
         tasks.spawn(listen::keep_fresh(sockets.tls, Arc::clone(&certificates), stopped));
     }
-    let (grace, [http, grpc, admin]) = (options.grace, sockets.addresses);
-    Ok(Running { service, retriever, health, certificates, stop, tasks, grace, http, grpc, admin })
+    let (linger, grace, [http, grpc, admin]) = (options.linger, options.grace, sockets.addresses);
+    Ok(Running {
+        service,
+        retriever,
+        health,
+        certificates,
+        stop,
+        tasks,
+        linger,
+        grace,
+        http,
+        grpc,
+        admin,
+    })
 }
 
 /// All that is listened on.
@@ -269,11 +284,12 @@ impl Running {
         self.certificates.notify_one();
     }
 
-    /// Fails its health checks, takes no more connections, answers what has begun, for at most the grace
-    /// of the options, and ends.
+    /// Fails its health checks, lingers as the options say, takes no more connections, answers what has
+    /// begun, for at most the grace of the options, and ends.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
+        tokio::time::sleep(self.linger).await;
         // Nobody listens any more: all have ended by themselves.
         let _ = self.stop.send(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };

@@ -7,8 +7,10 @@ use std::time::Instant;
 use tollgate_rules::{DecisionMaker, RuleCache};
 
 use crate::global::Keeper;
-use crate::metrics::Metrics;
-use crate::options::Answers;
+use crate::metrics::{Metrics, Outcome, Protocol};
+use crate::options::{Answers, MetricsNames};
+use crate::page::History;
+use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::wire::{self, Refusal};
 
@@ -17,6 +19,7 @@ use crate::wire::{self, Refusal};
 pub(crate) struct Service {
     pub(crate) maker: DecisionMaker,
     pub(crate) metrics: Metrics,
+    pub(crate) history: History,
     /// If limits are kept elsewhere.
     pub(crate) keeper: Option<Keeper>,
     answers: Answers,
@@ -24,12 +27,18 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(maker: DecisionMaker, answers: Answers, keeper: Option<Keeper>) -> Self {
-        let mut metrics = Metrics::new(Arc::clone(maker.cache()));
+    pub(crate) fn new(
+        maker: DecisionMaker,
+        answers: Answers,
+        names: MetricsNames,
+        keeper: Option<Keeper>,
+    ) -> Self {
+        let mut metrics = Metrics::new(Arc::clone(maker.cache()), names);
         if let Some(keeper) = &keeper {
             metrics.show(keeper.metrics());
         }
-        Self { maker, metrics, keeper, answers, draining: AtomicBool::new(false) }
+        let history = History::default();
+        Self { maker, metrics, history, keeper, answers, draining: AtomicBool::new(false) }
     }
 
     pub(crate) fn cache(&self) -> &Arc<RuleCache> {
@@ -39,20 +48,43 @@ impl Service {
     pub(crate) async fn decide(
         &self,
         request: &RateLimitRequest,
+        protocol: Protocol,
+    ) -> Result<RateLimitResponse, Refusal> {
+        let Some(keeper) = &self.keeper else { return self.decide_here(request, protocol) };
+        let begun = Instant::now();
+        let answer = match wire::question(&self.maker, request) {
+            Ok(question) => {
+                let answer = keeper.answer(&self.maker, question).await;
+                Ok(wire::response(&answer, self.answers))
+            }
+            Err(refusal) => Err(refusal),
+        };
+        self.answered(answer, protocol, begun)
+    }
+
+    /// By limits of this process: nothing is waited for.
+    pub(crate) fn decide_here(
+        &self,
+        request: &RateLimitRequest,
+        protocol: Protocol,
     ) -> Result<RateLimitResponse, Refusal> {
         let begun = Instant::now();
-        let outcome = match &self.keeper {
-            None => wire::decide(&self.maker, request, self.answers),
-            Some(keeper) => match wire::question(&self.maker, request) {
-                Ok(question) => {
-                    let answer = keeper.answer(&self.maker, question).await;
-                    Ok(wire::response(&answer, self.answers))
-                }
-                Err(refusal) => Err(refusal),
-            },
+        self.answered(wire::decide(&self.maker, request, self.answers), protocol, begun)
+    }
+
+    fn answered(
+        &self,
+        answer: Result<RateLimitResponse, Refusal>,
+        protocol: Protocol,
+        begun: Instant,
+    ) -> Result<RateLimitResponse, Refusal> {
+        let outcome = match answer.as_ref().map(RateLimitResponse::overall_code) {
+            Ok(Code::OverLimit) => Outcome::OverLimit,
+            Ok(_) => Outcome::Allowed,
+            Err(_) => Outcome::Refused,
         };
-        self.metrics.answered(begun.elapsed(), outcome.is_err());
-        outcome
+        self.metrics.requests.answered(protocol, outcome, begun.elapsed());
+        answer
     }
 
     /// From now on the health check fails, so that nobody sends anything new.

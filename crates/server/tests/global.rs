@@ -153,11 +153,10 @@ async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before
         ),
     ] {
         let rules = format!("domain: shop\ndescriptors:\n  - {rule}\n");
-        let world =
-            common::serve_with("what_redis_cannot_keep", &rules, |options| Options {
-                global: Some(global(&server, Duration::from_secs(2))),
-                ..options
-            });
+        let world = common::serve_with("what_redis_cannot_keep", &rules, |options| Options {
+            global: Some(global(&server, Duration::from_secs(2))),
+            ..options
+        });
         let (_, config) = world.await.admin("GET", "/rlconfig", "").await;
         assert_eq!(config.trim_end(), reason);
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{RULES, World, descriptor, request, serve};
+use common::{RULES, World, codes, descriptor, request, serve};
 use tollgate_rules::Settings;
 use tollgate_service::protocol::common::{
     RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride,
@@ -15,13 +15,8 @@ async fn world(test: &str) -> World {
     serve(test, RULES, Settings::default()).await
 }
 
-/// Code and remaining of each status.
-fn codes(response: &RateLimitResponse) -> Vec<(Code, u32)> {
-    response.statuses.iter().map(|status| (status.code(), status.limit_remaining)).collect()
-}
-
 async fn ask(world: &World, request: RateLimitRequest) -> RateLimitResponse {
-    world.client().await.should_rate_limit(request).await.expect("an answer").into_inner()
+    world.ask(request).await
 }
 
 #[tokio::test]

@@ -4,7 +4,11 @@ mod common;
 
 use common::{RULES, World, exchange, serve};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tollgate::ManualClock;
 use tollgate_rules::Settings;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
+use tollgate_service::{MetricsNames, Options};
 
 async fn world(test: &str) -> World {
     serve(test, RULES, Settings::default()).await
@@ -116,7 +120,7 @@ async fn metrics_hold_rules_and_nothing_of_requests() {
         r#"tollgate_rule_clients{domain="basic",rule="key3"} 50"#,
         r#"tollgate_rule_full_total{domain="basic",rule="key3"} 0"#,
         r#"tollgate_rule_spilled_total{domain="basic",rule="key3"} 0"#,
-        "tollgate_decision_seconds_count 100",
+        r#"tollgate_decision_seconds_count{protocol="check"} 100"#,
         "tollgate_config_load_success_total 1",
         "tollgate_config_refused 0",
     ] {
@@ -163,4 +167,113 @@ async fn a_service_that_is_stopped_takes_nothing_more() {
     for address in [http, grpc] {
         assert!(tokio::net::TcpStream::connect(address).await.is_err());
     }
+}
+
+/// Rules whose every counter is of some number.
+const COUNTED: &str = "
+domain: d
+descriptors:
+  - {key: user, capacity: 16, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: shadow, value: 'a.b:c', shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - key: plan
+    descriptors:
+      - {key: user, descriptors: [{key: path, rate_limit: {unit: hour, requests_per_unit: 9}}]}
+";
+
+/// The page of metrics after a few requests. Times and bytes are not the test's to say.
+async fn counted(test: &str, names: MetricsNames) -> String {
+    let world = common::serve_with(test, COUNTED, |options| Options {
+        metrics_names: names,
+        clock: ManualClock::new().into(),
+        ..options
+    })
+    .await;
+    let nobody = r#"{"domain": "elsewhere", "descriptors": [{"user": "x"}]}"#;
+    let user = r#"{"domain": "d", "descriptors": [{"user": "x"}], "cost": 5}"#;
+    let shadow = r#"{"domain": "d", "descriptors": [{"shadow": "a.b:c"}]}"#;
+    let deep = r#"{"domain": "d", "descriptors": [{"plan": "p", "user": "u", "path": "/"}]}"#;
+    for (body, status) in [
+        (nobody, 200),
+        (user, 200),
+        (user, 429),
+        (shadow, 200),
+        (shadow, 200),
+        (deep, 200),
+        ("{}", 422),
+    ] {
+        assert_eq!(world.http("POST", "/v1/check", body).await.0, status, "{body}");
+    }
+    let asked = common::request("d", &[common::descriptor(&[("user", "y")])]);
+    assert_eq!(common::codes(&world.ask(asked).await), [(Code::Ok, 4)]);
+    let (status, page) = world.http("GET", "/metrics", "").await;
+    assert_eq!(status, 200);
+    let is_fixed = |line: &&str| {
+        let is_series = |name: &str| line.starts_with(name);
+        !["tollgate_decision_seconds_", "ratelimit_service_response_time_seconds_"]
+            .into_iter()
+            .any(|name| is_series(&format!("{name}sum")) || is_series(&format!("{name}bucket")))
+            && !line.contains("_bytes")
+    };
+    page.lines().filter(is_fixed).map(|line| format!("{line}\n")).collect()
+}
+
+#[tokio::test]
+async fn the_metrics_of_rules_and_requests_are_these() {
+    let page = counted("metrics_own", MetricsNames::Own).await;
+    assert_eq!(page, include_str!("metrics_own.txt"), "{page}");
+}
+
+#[tokio::test]
+async fn dashboards_of_envoyproxy_ratelimit_find_their_names_beside_ours() {
+    let page = counted("metrics_theirs", MetricsNames::Envoyproxy).await;
+    let theirs = page.strip_suffix(include_str!("metrics_own.txt")).expect("ours come last");
+    assert_eq!(theirs, include_str!("metrics_envoyproxy.txt"), "{theirs}");
+}
+
+#[tokio::test]
+async fn the_status_page_shows_rules_and_nothing_of_requests() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: '<b>&', rate_limit: {unit: hour, requests_per_unit: 2}}
+";
+    let world = serve("status_page", rules, Settings::default()).await;
+    let check = r#"{"domain": "d", "descriptors": [{"<b>&": "secret"}]}"#;
+    for _ in 0..3 {
+        world.http("POST", "/v1/check", check).await;
+    }
+    for address in [world.running.http, world.running.admin] {
+        let (status, headers, page) = exchange(address, "GET", "/", "").await;
+        assert_eq!(status, 200);
+        assert!(headers.contains("content-type: text/html; charset=utf-8"), "{headers}");
+        assert!(headers.contains("content-security-policy: default-src 'none'"), "{headers}");
+        assert!(
+            page.contains("<td class=\"name\">d.&lt;b&gt;&amp;<div")
+                && page.contains(">fixed-window 2/h<"),
+            "{page}"
+        );
+        assert!(!page.contains("secret") && !page.contains("<b>&"), "{page}");
+        let (status, headers, script) = exchange(address, "GET", "/status.js", "").await;
+        assert!(status == 200 && headers.contains("content-type: text/javascript"), "{headers}");
+        assert!(script.contains("replaceWith"));
+    }
+    // Without rules, and with refused ones, it says so.
+    let none = serve("status_page_none", "domain: [", Settings::default()).await;
+    let (status, page) = none.http("GET", "/", "").await;
+    assert!(status == 200 && page.contains("no rules") && page.contains("1 bad file"), "{page}");
+}
+
+/// Row 97 of the bad inputs: 5 s is how long headers may take, by the clock of the system.
+#[tokio::test]
+async fn who_sends_headers_too_slowly_is_closed_and_keeps_nobody_waiting() {
+    let world = world("slow_headers").await;
+    let mut slow = tokio::net::TcpStream::connect(world.running.http).await.expect("it listens");
+    slow.write_all(b"GET /healthcheck HTTP/1.1\r\nhost: t").await.expect("it is open");
+    let _silent = tokio::net::TcpStream::connect(world.running.http).await.expect("it listens");
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
+    let mut answer = Vec::new();
+    // Closed, perhaps with an answer that says why.
+    let closed = slow.read_to_end(&mut answer);
+    let closed = tokio::time::timeout(std::time::Duration::from_secs(30), closed).await;
+    assert!(closed.is_ok() && !answer.starts_with(b"HTTP/1.1 200"), "{}", answer.escape_ascii());
 }

@@ -11,6 +11,7 @@ mod expect;
 mod follow;
 mod grain;
 mod header;
+mod json;
 mod keyed;
 mod layout;
 mod log;
@@ -18,6 +19,7 @@ mod meter;
 mod policy;
 mod replay;
 mod rules;
+mod service;
 mod sketch;
 mod sliding_log;
 mod snapshot;
@@ -25,6 +27,7 @@ mod step;
 mod targets;
 mod text;
 mod verbs;
+mod yaml;
 
 pub use expect::Plant;
 pub use header::HeaderCase;
@@ -34,6 +37,7 @@ pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
 pub use rules::{Counts, PenaltyCase, RulesCase};
+pub use service::{JsonCase, RlsCase};
 pub use sketch::SketchCase;
 pub use sliding_log::SlidingLogCase;
 pub use snapshot::{Bytes, SnapshotCase};
@@ -41,6 +45,7 @@ pub use step::{Cost, Span, Step, Steps};
 pub use targets::{TARGETS, Target};
 pub use text::TextCase;
 pub use verbs::{Verb, VerbCase};
+pub use yaml::YamlCase;
 
 /// Everything that the source of a failure names: `use tollgate_fuzz_bodies::source::*;`.
 pub mod source {
@@ -49,7 +54,7 @@ pub mod source {
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{
-        GcraCase, HeaderCase, KeyedCase, LayoutCase, LogCase, Op::*, SketchCase, SlidingLogCase,
-        TextCase, Verb::*, VerbCase, WindowCase,
+        GcraCase, HeaderCase, JsonCase, KeyedCase, LayoutCase, LogCase, Op::*, RlsCase, SketchCase,
+        SlidingLogCase, TextCase, Verb::*, VerbCase, WindowCase, YamlCase,
     };
 }

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use arbitrary::{Arbitrary, Unstructured};
 
 use crate::{
-    GcraCase, HeaderCase, KeyedCase, LayoutCase, LogCase, Plant, SketchCase, SlidingLogCase,
-    SnapshotCase, TextCase, VerbCase, WindowCase,
+    GcraCase, HeaderCase, JsonCase, KeyedCase, LayoutCase, LogCase, Plant, RlsCase, SketchCase,
+    SlidingLogCase, SnapshotCase, TextCase, VerbCase, WindowCase, YamlCase,
 };
 
 /// One target.
@@ -21,7 +21,7 @@ pub struct Target {
 }
 
 /// The targets of `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 14] = [
     Target {
         name: "gcra_oracle",
         run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
@@ -76,6 +76,21 @@ pub const TARGETS: [Target; 11] = [
         name: "snapshot_bytes",
         run: |bytes, plant| read::<SnapshotCase<'_>>(bytes).run_against(plant),
         source: |bytes| source(&read::<SnapshotCase<'_>>(bytes)),
+    },
+    Target {
+        name: "rls_request",
+        run: |bytes, plant| read::<RlsCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<RlsCase<'_>>(bytes)),
+    },
+    Target {
+        name: "json_body",
+        run: |bytes, plant| read::<JsonCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<JsonCase<'_>>(bytes)),
+    },
+    Target {
+        name: "rules_yaml",
+        run: |bytes, plant| read::<YamlCase<'_>>(bytes).run_against(plant),
+        source: |bytes| source(&read::<YamlCase<'_>>(bytes)),
     },
 ];
 

@@ -273,3 +273,43 @@ fn log_line_a_time_after_the_end_is_caught() {
 fn log_line_another_time_alone_than_together_is_caught() {
     caught("log_line", Plant::Answer, "left == right");
 }
+
+#[test]
+fn rls_request_seeds() {
+    replay("rls_request");
+}
+
+#[test]
+fn rls_request_more_than_the_limit_is_caught() {
+    caught("rls_request", Plant::Limit, "spent and");
+}
+
+#[test]
+fn rls_request_a_refusal_without_a_reason_is_caught() {
+    caught("rls_request", Plant::Answer, "refused:");
+}
+
+#[test]
+fn json_body_seeds() {
+    replay("json_body");
+}
+
+#[test]
+fn json_body_another_answer_is_caught() {
+    caught("json_body", Plant::Answer, "another answer");
+}
+
+#[test]
+fn rules_yaml_seeds() {
+    replay("rules_yaml");
+}
+
+#[test]
+fn rules_yaml_more_memory_than_allowed_is_caught() {
+    caught("rules_yaml", Plant::Answer, "bytes of tables");
+}
+
+#[test]
+fn rules_yaml_another_file_is_caught() {
+    caught("rules_yaml", Plant::Limit, "without its file");
+}

@@ -122,4 +122,7 @@ fn text_and_bytes() {
     is_printed_as(pasted!(TextCase("10/\"fort\\night\"")));
     is_printed_as(pasted!(LogCase(b"\xff\n-\"\x00")));
     is_printed_as(pasted!(HeaderCase(b"ratelimit: \"a\";r=1\n\xff")));
+    is_printed_as(pasted!(RlsCase(b"\x02\x00\n\x00")));
+    is_printed_as(pasted!(JsonCase(b"{\"domain\":\"d\"}")));
+    is_printed_as(pasted!(YamlCase(b"domain: d\n")));
 }

@@ -6,13 +6,14 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tollgate_rules::Settings;
-use tollgate_service::{Answers, Options, TlsFiles};
+use tollgate_service::{Answers, MetricsNames, Options, TlsFiles};
 
-use super::Args;
 use super::environment::{BadVariable, Environment};
 use super::log::{Format, Level};
+use super::{Args, Names};
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,9 @@ pub(super) struct Effective {
     pub(super) capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
     pub(super) near_limit_ratio: Setting<f64>,
+    pub(super) metrics_names: Setting<Names>,
+    pub(super) linger: Setting<u16>,
+    pub(super) redis: Setting<&'static str>,
     pub(super) log_level: Setting<Level>,
     pub(super) log_format: Setting<Format>,
 }
@@ -158,6 +162,18 @@ impl Effective {
                 (ratio, "NEAR_LIMIT_RATIO"),
                 defaults.near_limit_ratio,
             ),
+            metrics_names: first(
+                (args.metrics_names, "--metrics-names"),
+                (None, NO_VARIABLE),
+                Names::Own,
+            ),
+            linger: first((args.linger, "--linger"), (None, NO_VARIABLE), 0),
+            // Its address may hold a password.
+            redis: first(
+                (args.redis.is_given().then_some("given"), "--redis"),
+                (None, NO_VARIABLE),
+                "none",
+            ),
             log_level: first((args.log_level, "--log-level"), (level, "LOG_LEVEL"), Level::Info),
             log_format: first(
                 (args.log_format, "--log-format"),
@@ -182,6 +198,11 @@ impl Effective {
                 headers: self.response_headers.value,
                 metadata: self.metadata.value,
             },
+            metrics_names: match self.metrics_names.value {
+                Names::Own => MetricsNames::Own,
+                Names::Envoyproxy => MetricsNames::Envoyproxy,
+            },
+            linger: Duration::from_secs(self.linger.value.into()),
             ..Options::new(&self.rules.value)
         }
     }
@@ -221,6 +242,9 @@ impl Effective {
             row("capacity", &self.capacity, ToString::to_string),
             row("table-bytes", &self.table_bytes, ToString::to_string),
             row("near-limit-ratio", &self.near_limit_ratio, ToString::to_string),
+            row("metrics-names", &self.metrics_names, |names| format!("{names:?}").to_lowercase()),
+            row("linger", &self.linger, |seconds| format!("{seconds}s")),
+            row("redis", &self.redis, ToString::to_string),
             row("log-level", &self.log_level, ToString::to_string),
             row("log-format", &self.log_format, ToString::to_string),
             fixed("override-capacity", settings.override_capacity.to_string()),

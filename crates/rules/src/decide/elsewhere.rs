@@ -14,8 +14,8 @@ use super::joint::quota_is_over;
 use super::moment::Moment;
 use super::part::{Judge, Part, Say};
 use super::verdict::Verdict;
-use super::{Act, DecisionMaker, code, count, mark_over, resolve, status};
-use crate::answer::{Answer, Code};
+use super::{Act, DecisionMaker, is_over, mark_over, resolve};
+use crate::answer::Answer;
 use crate::request::{Override, Request, RequestError};
 use crate::rule::{Limit, Rule};
 use crate::rule_set::RuleSet;
@@ -46,6 +46,8 @@ pub struct Question {
     keys: Vec<u8>,
     parts: Vec<Kept>,
     act: Act,
+    /// Whether there is a rule in its domain.
+    is_domain: bool,
     /// Whether it may go, as far as this process knows.
     may_go: bool,
 }
@@ -175,14 +177,14 @@ impl DecisionMaker {
             }
         }
         let parts = parts.into_iter().map(Kept::of).collect();
-        Ok(Question { rules, keys, parts, act, may_go })
+        let is_domain = rules.domains.contains_key(request.domain);
+        Ok(Question { rules, keys, parts, act, is_domain, may_go })
     }
 
     /// The second half: what the answers from elsewhere make of the request.
     pub fn answer_found(&self, mut question: Question, found: &Found) -> Answer {
-        let (act, may_go) = (question.act, question.may_go);
+        let (act, is_domain, may_go) = (question.act, question.is_domain, question.may_go);
         let admitted = may_go && found.admitted;
-        let settings = self.cache.settings();
         let (mut parts, keys) = question.parts();
         let with = self.context(keys, Moment::Now);
         let mut decisions = found.decisions.iter();
@@ -204,15 +206,12 @@ impl DecisionMaker {
         // Denied elsewhere, by limits of which each would have had room: two requests have met.
         if may_go
             && !found.admitted
-            && code(&parts, settings) == Code::Ok
+            && !is_over(&parts)
             && let Some(part) = parts.iter_mut().find(|part| part.say() != Say::None)
         {
             mark_over(part);
         }
-        if act == Act::Charge {
-            count(&parts, settings);
-        }
-        let (code, statuses) = (code(&parts, settings), parts.iter().map(status).collect());
+        let (code, statuses) = self.conclude(&parts, act, is_domain);
         drop(parts);
         Answer { rules: arc_swap::Guard::from_inner(Some(question.rules)), code, statuses }
     }

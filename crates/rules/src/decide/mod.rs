@@ -253,12 +253,27 @@ impl DecisionMaker {
                 }
                 Act::Charge => joint::decide(&mut parts, with),
             }
-            if act == Act::Charge {
-                count(&parts, settings);
-            }
-            (code(&parts, settings), parts.iter().map(status).collect())
+            self.conclude(&parts, act, rules.domains.contains_key(request.domain))
         });
         Ok(Answer { rules: guard, code, statuses })
+    }
+
+    /// Counts what was decided, if it is to be, and tells it.
+    fn conclude(&self, parts: &[Part<'_>], act: Act, is_domain: bool) -> (Code, Vec<Status>) {
+        let settings = self.cache.settings();
+        let is_over = is_over(parts);
+        let is_shadowed = is_over && settings.global_shadow_mode;
+        if act == Act::Charge {
+            count(parts, settings);
+            if is_shadowed {
+                self.cache.count_global_shadow();
+            }
+            if !is_domain && parts.iter().all(Part::is_free) {
+                self.cache.count_unknown_domain();
+            }
+        }
+        let code = if is_over && !is_shadowed { Code::OverLimit } else { Code::Ok };
+        (code, parts.iter().map(status).collect())
     }
 }
 
@@ -355,10 +370,10 @@ fn count(parts: &[Part<'_>], settings: &Settings) {
     }
 }
 
-fn code(parts: &[Part<'_>], settings: &Settings) -> Code {
+/// Whether the request must not go, by all that has a say.
+fn is_over(parts: &[Part<'_>]) -> bool {
     let denies = |part: &Part<'_>| part.say() == Say::Binding && part.is_over();
-    let is_over = parts.iter().any(denies) || joint::quota_is_over(parts);
-    if is_over && !settings.global_shadow_mode { Code::OverLimit } else { Code::Ok }
+    parts.iter().any(denies) || joint::quota_is_over(parts)
 }
 
 fn status(part: &Part<'_>) -> Status {

@@ -16,6 +16,7 @@ use tollgate_rules::{
 };
 
 use crate::global::Keeper;
+use crate::metrics::{Outcome, Protocol};
 use crate::service::Service;
 use crate::wire::whole_seconds;
 
@@ -97,8 +98,12 @@ pub(crate) async fn check(State(service): State<Arc<Service>>, asked: Asked) -> 
                 .await
         }
     };
-    let is_answer = matches!(response.status(), StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
-    service.metrics.answered(begun.elapsed(), !is_answer);
+    let outcome = match response.status() {
+        StatusCode::OK => Outcome::Allowed,
+        StatusCode::TOO_MANY_REQUESTS => Outcome::OverLimit,
+        _ => Outcome::Refused,
+    };
+    service.metrics.requests.answered(Protocol::Plain, outcome, begun.elapsed());
     response
 }
 

@@ -5,37 +5,55 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::Protocol;
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor};
 use crate::protocol::rls::rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
+use crate::wire::Refusal;
 
 pub(crate) async fn should_rate_limit(
     State(service): State<Arc<Service>>,
     body: Bytes,
 ) -> Response {
     // Whatever the content type: curl sends that of a form.
-    let Some(request) = read(&body) else {
-        return (StatusCode::BAD_REQUEST, "Bad Request").into_response();
+    let told = match read(&body) {
+        Some(request) => told(service.decide(&request, Protocol::Json).await),
+        None => Err(NO_REQUEST.to_owned()),
     };
-    match service.decide(&request).await {
-        Ok(response) => {
-            let is_over = response.overall_code() == Code::OverLimit;
-            let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
-            (status, Json(JsonResponse::new(&response))).into_response()
+    match told {
+        Ok((status, json)) => {
+            let kind = [(header::CONTENT_TYPE, "application/json")];
+            (status, kind, json).into_response()
         }
-        Err(refusal) => (StatusCode::BAD_REQUEST, refusal.to_string()).into_response(),
+        Err(reason) => (StatusCode::BAD_REQUEST, reason).into_response(),
     }
 }
 
-fn read(body: &[u8]) -> Option<RateLimitRequest> {
+const NO_REQUEST: &str = "Bad Request";
+
+/// The same by limits of this process: nothing is waited for.
+pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, String), String> {
+    let request = read(body).ok_or(NO_REQUEST)?;
+    told(service.decide_here(&request, Protocol::Json))
+}
+
+/// The status and the body, or why there is no decision.
+fn told(answer: Result<RateLimitResponse, Refusal>) -> Result<(StatusCode, String), String> {
+    let response = answer.map_err(|refusal| refusal.to_string())?;
+    let is_over = response.overall_code() == Code::OverLimit;
+    let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+    let json = serde_json::to_string(&JsonResponse::new(&response));
+    Ok((status, json.map_err(|error| error.to_string())?))
+}
+
+pub(crate) fn read(body: &[u8]) -> Option<RateLimitRequest> {
     // A struct is also read from a list of its fields' values, which is nobody's protocol.
     let is_object = body.trim_ascii_start().starts_with(b"{");
     serde_json::from_slice::<JsonRequest>(body).ok().filter(|_| is_object)?.read()

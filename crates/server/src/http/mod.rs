@@ -2,7 +2,7 @@
 
 mod check;
 mod connections;
-mod json;
+pub(crate) mod json;
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+use crate::page;
 use crate::service::Service;
 
 pub(crate) use connections::listen;
@@ -27,6 +28,8 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
         .route("/v1/peek", get(check::peek))
         .route("/healthcheck", get(health))
         .route("/metrics", get(metrics))
+        .route("/", get(page::page))
+        .route("/status.js", get(page::script))
         .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
         .with_state(service)
 }
@@ -37,6 +40,8 @@ pub(crate) fn admin_routes(service: Arc<Service>) -> Router {
         .route("/v1/reset", post(check::reset))
         .route("/rlconfig", get(config))
         .route("/metrics", get(metrics))
+        .route("/", get(page::page))
+        .route("/status.js", get(page::script))
         .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
         .with_state(service)
 }

@@ -7,10 +7,13 @@ use std::path::PathBuf;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_rules::Settings;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tollgate::{ManualClock, Timestamp};
+use tollgate_rules::{Refresh, RuleError, Settings};
 use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::Entry};
-use tollgate_service::protocol::rls::RateLimitRequest;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
+use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tollgate_service::{Answers, Options, Running, start};
 use tonic::transport::{Channel, Endpoint};
 
@@ -28,16 +31,27 @@ descriptors:
   - {key: told, metadata: {tier: gold, deep: {a: 1}}, rate_limit: {unit: year, requests_per_unit: 9}}
 ";
 
-/// A running service, and the directory of its rules.
+/// A running service, the directory of its rules, and what it says about them.
 pub(crate) struct World {
     pub(crate) running: Running,
     pub(crate) rules: PathBuf,
+    pub(crate) told: UnboundedReceiver<Refresh>,
 }
 
 /// Serves these rules. `test` is the name of the test.
 pub(crate) async fn serve(test: &str, rules: &str, settings: Settings) -> World {
     serve_with(test, rules, |options| Options { settings, ..options }).await
 }
+
+/// Serves these rules on a clock that the test moves, at noon of some day and 17 s.
+pub(crate) async fn serve_at_noon(test: &str, rules: &str, settings: Settings) -> World {
+    let clock = ManualClock::new();
+    clock.set(NOON);
+    serve_with(test, rules, |options| Options { settings, clock: clock.into(), ..options }).await
+}
+
+/// 2026-09-21 12:00:17 UTC.
+pub(crate) const NOON: Timestamp = Timestamp::from_secs(1_789_992_017);
 
 /// Serves these rules with more than the usual options.
 pub(crate) async fn serve_with(
@@ -59,7 +73,9 @@ pub(crate) async fn serve_with(
         answers: Answers { headers: true, metadata: true },
         ..Options::new(&path)
     });
-    World { running: start(options, |_| ()).await.expect("free ports"), rules: path }
+    let (tell, told) = unbounded_channel();
+    let observe = move |refresh: &Refresh| drop(tell.send(refresh.clone()));
+    World { running: start(options, observe).await.expect("free ports"), rules: path, told }
 }
 
 impl World {
@@ -70,6 +86,34 @@ impl World {
 
     pub(crate) async fn client(&self) -> RateLimitServiceClient<Channel> {
         RateLimitServiceClient::new(self.channel().await)
+    }
+
+    /// The answer to one question over gRPC.
+    pub(crate) async fn ask(&self, asked: RateLimitRequest) -> RateLimitResponse {
+        self.client().await.should_rate_limit(asked).await.expect("an answer").into_inner()
+    }
+
+    /// Waits until rules were loaded, or refused; returns the errors.
+    pub(crate) async fn reloaded(&mut self) -> Vec<RuleError> {
+        match self.told.recv().await.expect("it runs") {
+            Refresh::Refused(errors) => errors,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Puts a file into the directory of rules as a whole, and says so.
+    pub(crate) fn put(&self, file: &str, rules: &str) {
+        let draft = self.rules.join(format!("{file}.draft"));
+        fs::write(&draft, rules).expect("a file below target");
+        fs::rename(&draft, self.rules.join(file)).expect("the same directory");
+        self.running.changed().notify();
+    }
+
+    /// What `/metrics` says of a series.
+    pub(crate) async fn metric(&self, series: &str) -> Option<String> {
+        let (_, page) = self.http("GET", "/metrics", "").await;
+        let of_series = |line: &str| Some(line.strip_prefix(series)?.strip_prefix(' ')?.to_owned());
+        page.lines().find_map(of_series)
     }
 
     /// One HTTP request: the status and everything behind the headers.
@@ -114,4 +158,9 @@ pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
 
 pub(crate) fn request(domain: &str, descriptors: &[RateLimitDescriptor]) -> RateLimitRequest {
     RateLimitRequest { domain: domain.into(), descriptors: descriptors.to_vec(), hits_addend: 0 }
+}
+
+/// Code and remaining of each status.
+pub(crate) fn codes(response: &RateLimitResponse) -> Vec<(Code, u32)> {
+    response.statuses.iter().map(|status| (status.code(), status.limit_remaining)).collect()
 }

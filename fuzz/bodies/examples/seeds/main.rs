@@ -11,6 +11,7 @@ mod headers;
 mod limits;
 mod lines;
 mod logs;
+mod service;
 mod sketches;
 mod snapshots;
 mod tables;
@@ -42,6 +43,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_all(&root.join("policy_text"), policies)?;
     write_all(&root.join("log_line"), lines::LOGS)?;
     write_all(&root.join("http_headers"), headers::HEADERS)?;
+    write_messages(&root.join("rls_request"))?;
+    write_all(&root.join("json_body"), service::BODIES)?;
+    write_all(&root.join("rules_yaml"), service::RULES)?;
     write_snapshots(&root.join("snapshot_bytes"))?;
     Ok(())
 }
@@ -61,6 +65,11 @@ where
         })
         .collect();
     write_all(directory, encoded.iter().map(|(name, bytes)| (*name, &bytes[..])))
+}
+
+fn write_messages(directory: &Path) -> io::Result<()> {
+    let cases: Vec<_> = service::messages();
+    write_all(directory, cases.iter().map(|(name, bytes)| (*name, &bytes[..])))
 }
 
 fn write_snapshots(directory: &Path) -> io::Result<()> {

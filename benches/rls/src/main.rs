@@ -1,0 +1,93 @@
+//! What a rate limit costs behind gRPC: the service beside a bare tonic server of the same messages.
+//!
+//! ```text
+//! cargo bench -p tollgate-rls-bench                       both, rounds interleaved
+//! cargo bench -p tollgate-rls-bench -- --descriptors 4    larger requests
+//! cargo bench -p tollgate-rls-bench -- --decide 1000000   one thread, no socket: from bytes to bytes
+//! cargo bench -p tollgate-rls-bench -- --serve ours       one server alone, for a profiler or another client
+//! ```
+//!
+//! Each server is a process of its own with as many threads as the machine has cores; both run all the time,
+//! and one is asked at a time. Each of 64 connections has one request under way. Every answer is looked at: of
+//! ours, that it is the limit's and that exactly what was asked for before is missing from it.
+
+mod drive;
+mod report;
+mod server;
+
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Parser;
+
+use server::Kind;
+
+/// The service beside a bare gRPC server of the same messages.
+#[derive(Parser)]
+struct Options {
+    /// Rounds of each server.
+    #[arg(long, default_value_t = 11)]
+    rounds: usize,
+    /// How long each of them takes.
+    #[arg(long, default_value_t = 3_000)]
+    millis: u64,
+    /// Connections, each with one request at a time.
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+    /// Descriptors of each request, each found by a rule of its own.
+    #[arg(long, default_value_t = 1)]
+    descriptors: usize,
+    /// Threads of the client.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// One server alone, until it is ended.
+    #[arg(long, value_enum)]
+    serve: Option<Kind>,
+    /// So many decisions in this process, without a socket.
+    #[arg(long)]
+    decide: Option<u32>,
+    /// Given by `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::parse();
+    if let Some(kind) = options.serve {
+        return server::serve(kind, options.descriptors);
+    }
+    if let Some(decisions) = options.decide {
+        return drive::decide(decisions, options.descriptors);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.threads)
+        .enable_all()
+        .build()?;
+    let millis = Duration::from_millis(options.millis);
+    let mut servers = Vec::new();
+    for kind in [Kind::Ours, Kind::Echo] {
+        let process = server::start(kind, options.descriptors)?;
+        let clients = drive::Clients::connect(kind, &process.address, &options);
+        let clients = runtime.block_on(clients)?;
+        servers.push((process, clients));
+    }
+    let mut report = report::Report::new(&options);
+    // The first round makes connections, tables and processors warm.
+    for number in 0..=options.rounds {
+        let mut of_both = [None, None];
+        for turn in 0..2 {
+            // Each comes first equally often.
+            let which = (number + turn) % 2;
+            let (process, clients) = &mut servers[which];
+            let cpu_before = process.cpu_s();
+            let mut round = runtime.block_on(clients.round(millis))?;
+            round.cpu_s = process.cpu_s() - cpu_before;
+            of_both[which] = Some(round);
+        }
+        if let ([Some(ours), Some(echo)], true) = (of_both, number > 0) {
+            report.add(&ours, &echo);
+        }
+    }
+    report.end();
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! The two servers, each a process of its own.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::{env, fs, thread};
+
+use clap::ValueEnum;
+use tollgate_service::protocol::rls::rate_limit_response::{
+    Code, DescriptorStatus, RateLimit, rate_limit::Unit,
+};
+use tollgate_service::protocol::rls::rate_limit_service_server::{
+    RateLimitService, RateLimitServiceServer,
+};
+use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+/// Of each client, for a year: none ever gets there, and no window turns.
+pub(crate) const LIMIT: u32 = 4_000_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// The service, with the rules of a file.
+    Ours,
+    /// A server that knows its answer.
+    Echo,
+}
+
+/// A server that runs in another process.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: String,
+}
+
+/// Starts this program anew as a server.
+pub(crate) fn start(kind: Kind, descriptors: usize) -> Result<Process, Box<dyn Error>> {
+    let name = kind.to_possible_value().ok_or("every kind has a name")?;
+    let mut child = Command::new(env::current_exe()?)
+        .args(["--serve", name.get_name(), "--descriptors", &descriptors.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut address = String::new();
+    BufReader::new(child.stdout.take().ok_or("a pipe")?).read_line(&mut address)?;
+    Ok(Process { child, address: address.trim().to_owned() })
+}
+
+impl Process {
+    /// Processor time so far, of all threads; 0 where the system does not tell.
+    pub(crate) fn cpu_s(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = stat.unwrap_or_default();
+        // Behind the name, which may hold anything: state is the first, utime and stime the 12th and 13th.
+        let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        let ticks: f64 =
+            fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+        // Linux tells in hundredths of seconds on every machine.
+        ticks / 100.0
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Serves on a free port, which it prints, until it is ended.
+pub(crate) fn serve(kind: Kind, descriptors: usize) -> Result<(), Box<dyn Error>> {
+    let threads = thread::available_parallelism()?.get();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    runtime.block_on(async {
+        match kind {
+            Kind::Ours => ours(descriptors).await,
+            Kind::Echo => echo().await,
+        }
+    })
+}
+
+/// One rule for each descriptor.
+pub(crate) fn rules(descriptors: usize) -> String {
+    let rule = |n| {
+        format!("  - {{key: user{n}, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}}}\n")
+    };
+    format!("domain: bench\ndescriptors:\n{}", (0..descriptors).map(rule).collect::<String>())
+}
+
+async fn ours(descriptors: usize) -> Result<(), Box<dyn Error>> {
+    let directory = env::temp_dir().join(format!("tollgate-rls-bench-{}", std::process::id()));
+    fs::create_dir_all(&directory)?;
+    let file = directory.join("bench.yaml");
+    fs::write(&file, rules(descriptors))?;
+    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+    let mut options = tollgate_service::Options::new(&file);
+    (options.http, options.grpc, options.admin) = (any, any, any);
+    let running = tollgate_service::start(options, |_| ()).await?;
+    // They have been read; that they are gone changes nothing.
+    fs::remove_dir_all(&directory)?;
+    println!("http://{}", running.grpc);
+    std::future::pending().await
+}
+
+async fn echo() -> Result<(), Box<dyn Error>> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    println!("http://{}", listener.local_addr()?);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let service = RateLimitServiceServer::new(Echo);
+    Ok(tonic::transport::Server::builder()
+        .add_service(service)
+        .serve_with_incoming(incoming)
+        .await?)
+}
+
+struct Echo;
+
+#[tonic::async_trait]
+impl RateLimitService for Echo {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        let status = DescriptorStatus {
+            code: Code::Ok.into(),
+            current_limit: Some(RateLimit {
+                requests_per_unit: LIMIT,
+                unit: Unit::Year.into(),
+                name: String::new(),
+            }),
+            limit_remaining: LIMIT,
+            duration_until_reset: Some(prost_types::Duration { seconds: 20_000_000, nanos: 0 }),
+            quota: None,
+        };
+        Ok(Response::new(RateLimitResponse {
+            overall_code: Code::Ok.into(),
+            statuses: vec![status; request.get_ref().descriptors.len()],
+            ..RateLimitResponse::default()
+        }))
+    }
+}

@@ -1,0 +1,99 @@
+//! What came of requests, and how long they took: one atomic add each.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+
+use super::histogram::Histogram;
+
+/// How a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Envoy's, over gRPC.
+    Grpc,
+    /// Envoy's, as JSON.
+    Json,
+    /// `/v1/check`.
+    Plain,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Allowed,
+    OverLimit,
+    /// No decision: it is no request, or there are no rules.
+    Refused,
+}
+
+const PROTOCOLS: [(Protocol, &str); 3] =
+    [(Protocol::Grpc, "grpc"), (Protocol::Json, "json"), (Protocol::Plain, "check")];
+
+const OUTCOMES: [(Outcome, &str); 3] = [
+    (Outcome::Allowed, "allowed"),
+    (Outcome::OverLimit, "over_limit"),
+    (Outcome::Refused, "refused"),
+];
+
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// By protocol, and by outcome.
+    counts: [[AtomicU64; OUTCOMES.len()]; PROTOCOLS.len()],
+    seconds: [Histogram; PROTOCOLS.len()],
+}
+
+impl Requests {
+    pub(crate) fn answered(&self, protocol: Protocol, outcome: Outcome, took: Duration) {
+        // Relaxed: each count is read by itself.
+        self.counts[protocol as usize][outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.seconds[protocol as usize].observe(took);
+    }
+
+    /// Of this outcome, by all protocols.
+    pub(crate) fn count(&self, outcome: Outcome) -> u64 {
+        PROTOCOLS.iter().map(|(protocol, _)| self.of(*protocol, outcome)).sum()
+    }
+
+    /// Of this protocol and outcome.
+    pub(crate) fn of(&self, protocol: Protocol, outcome: Outcome) -> u64 {
+        self.counts[protocol as usize][outcome as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn seconds(&self, protocol: Protocol) -> &Histogram {
+        &self.seconds[protocol as usize]
+    }
+
+    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Requests, by what came of them";
+        let mut metric = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
+        for (protocol, protocol_name) in PROTOCOLS {
+            for (outcome, name) in OUTCOMES {
+                let labels = [("protocol", protocol_name), ("outcome", name)];
+                let count = ConstCounter::new(self.of(protocol, outcome));
+                count.encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        let help = "Time from a request that was read to its answer";
+        let kind = MetricType::Histogram;
+        let mut metric = encoder.encode_descriptor("decision_seconds", help, None, kind)?;
+        for (protocol, name) in PROTOCOLS {
+            self.seconds(protocol).encode(metric.encode_family(&[("protocol", name)])?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_listed_stands_at_its_number() {
+        assert!(PROTOCOLS.iter().enumerate().all(|(n, (protocol, _))| *protocol as usize == n));
+        assert!(OUTCOMES.iter().enumerate().all(|(n, (outcome, _))| *outcome as usize == n));
+    }
+}

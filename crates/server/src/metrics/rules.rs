@@ -1,0 +1,120 @@
+//! What rules have decided, and how full their tables are, read when somebody asks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use tollgate::Stats;
+use tollgate_rules::{Rule, RuleCache, RuleCounts};
+
+use super::{encode_gauge, gauge};
+
+/// Reads the rules in force.
+#[derive(Debug)]
+pub(crate) struct OfRules {
+    pub(crate) cache: Arc<RuleCache>,
+}
+
+/// A counter of each rule: its name, what it counts, and how it is read.
+type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
+
+const RULE_COUNTERS: [RuleCounter; 5] = [
+    ("rule_hits", "Hits that a rule decided", RuleCounts::total),
+    ("rule_within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),
+    ("rule_over_limit", "Hits over a rule's limit", |counts| counts.over_limit),
+    ("rule_near_limit", "Hits within a rule's limit, and close to it", |counts| counts.near_limit),
+    ("rule_shadow", "Hits over the limit of a rule in shadow mode", |counts| counts.shadow),
+];
+
+/// What is known of a rule's tables: its name, what it tells, and how it is read of all of them.
+type TableGauge = (&'static str, &'static str, fn(&[Stats]) -> u64);
+
+/// Of stacked limits each table holds the same clients, but for how long differs.
+const TABLE_GAUGES: [TableGauge; 3] = [
+    ("rule_clients", "Clients that a rule limits now, in its fullest table", |tables| {
+        tables.iter().map(|table| table.live as u64).max().unwrap_or_default()
+    }),
+    ("rule_capacity", "Clients that each table of a rule is built for", |tables| {
+        tables.iter().map(|table| table.capacity as u64).max().unwrap_or_default()
+    }),
+    ("rule_table_bytes", "Bytes of a rule's tables", |tables| {
+        tables.iter().map(|table| table.bytes as u64).sum()
+    }),
+];
+
+const TABLE_COUNTERS: [TableGauge; 2] = [
+    ("rule_full", "New clients that were denied because a rule's table was full", |tables| {
+        tables.iter().map(|table| table.full).sum()
+    }),
+    ("rule_spilled", "Decisions about new clients that found a rule's table full", |tables| {
+        tables.iter().map(|table| table.spilled).sum()
+    }),
+];
+
+impl Collector for OfRules {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.encode_loads(&mut encoder)?;
+        let Some(rules) = self.cache.rules() else { return Ok(()) };
+        encode_gauge(&mut encoder, "table_bytes", "Bytes of all tables", rules.table_bytes())?;
+        for (name, help, read) in RULE_COUNTERS {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for rule in rules.rules() {
+                let count = ConstCounter::new(read(&rule.counts()));
+                count.encode(metric.encode_family(&labels(rule))?)?;
+            }
+        }
+        encode_tables(&mut encoder, rules.rules())
+    }
+}
+
+impl OfRules {
+    fn encode_loads(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let status = self.cache.status();
+        for (name, help, count) in [
+            ("config_load_success", "Loads of rules that took effect", status.loads),
+            ("config_load_error", "Loads of rules that were refused", status.refused_loads),
+            (
+                "domain_not_found",
+                "Requests in a domain that has no rules",
+                self.cache.unknown_domains(),
+            ),
+            (
+                "global_shadow_mode",
+                "Requests that nothing but the global shadow mode let pass",
+                self.cache.global_shadow_mode(),
+            ),
+        ] {
+            let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(count).encode(metric)?;
+        }
+        let help = "1 while the newest rules are refused and older ones are in force";
+        let is_refused = u64::from(!status.errors.is_empty());
+        encode_gauge(encoder, "config_refused", help, is_refused)
+    }
+}
+
+/// Reads all tables whole, once.
+fn encode_tables(encoder: &mut DescriptorEncoder<'_>, rules: &[Rule]) -> Result<(), fmt::Error> {
+    let stats: Vec<(&Rule, Vec<Stats>)> =
+        rules.iter().map(|rule| (rule, rule.table_stats())).collect();
+    for (name, help, read) in TABLE_GAUGES {
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (rule, tables) in &stats {
+            gauge(read(tables)).encode(metric.encode_family(&labels(rule))?)?;
+        }
+    }
+    for (name, help, read) in TABLE_COUNTERS {
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (rule, tables) in &stats {
+            ConstCounter::new(read(tables)).encode(metric.encode_family(&labels(rule))?)?;
+        }
+    }
+    Ok(())
+}
+
+fn labels(rule: &Rule) -> [(&'static str, &str); 2] {
+    [("domain", rule.domain()), ("rule", rule.path())]
+}

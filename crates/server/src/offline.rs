@@ -1,0 +1,81 @@
+//! What listeners do with the bytes of a request, without listeners: for fuzzing it and for counting what it
+//! costs. No part of the public interface.
+
+use std::sync::Arc;
+
+use prost::Message;
+use tollgate::Clock;
+use tollgate_rules::{DecisionMaker, RuleCache, RuleText, Settings};
+
+use crate::http::json;
+use crate::metrics::Protocol;
+use crate::options::{Answers, MetricsNames};
+use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
+use crate::service::Service;
+
+/// Rules, and whoever asks.
+#[derive(Debug)]
+pub struct Offline {
+    service: Service,
+}
+
+impl Offline {
+    /// With these rules, and with all that answers can hold.
+    ///
+    /// # Errors
+    /// The rules are bad, or the tables cannot be built.
+    pub fn new(rules: &str, settings: Settings, clock: impl Into<Clock>) -> Result<Self, String> {
+        let cache = Arc::new(RuleCache::with_clock(settings, clock));
+        cache
+            .load(&[RuleText::new("rules.yaml", rules)])
+            .map_err(|errors| errors[0].to_string())?;
+        let maker = DecisionMaker::new(cache).map_err(|error| error.to_string())?;
+        let answers = Answers { headers: true, metadata: true };
+        Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None) })
+    }
+
+    /// What a request read from gRPC is answered.
+    ///
+    /// # Errors
+    /// Why it is not decided.
+    pub fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, String> {
+        let answer = self.service.decide_here(request, Protocol::Grpc);
+        answer.map_err(|refusal| refusal.to_string())
+    }
+
+    /// From the bytes of a message to those of the answer.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn rls(&self, message: &[u8]) -> Result<Vec<u8>, String> {
+        let request = RateLimitRequest::decode(message).map_err(|error| error.to_string())?;
+        Ok(self.decide(&request)?.encode_to_vec())
+    }
+
+    /// The bytes of a request.
+    #[must_use]
+    pub fn message(request: &RateLimitRequest) -> Vec<u8> {
+        request.encode_to_vec()
+    }
+
+    /// What a body sent to `/json` is answered: the status and the body.
+    #[must_use]
+    pub fn json(&self, body: &[u8]) -> (u16, String) {
+        match json::answer(&self.service, body) {
+            Ok((status, body)) => (status.as_u16(), body),
+            Err(reason) => (400, reason),
+        }
+    }
+
+    /// What a body sent to `/json` is read as.
+    #[must_use]
+    pub fn read_json(body: &[u8]) -> Option<RateLimitRequest> {
+        json::read(body)
+    }
+
+    /// The page of `/metrics`.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.service.metrics.text().unwrap_or_default()
+    }
+}

@@ -1,0 +1,59 @@
+//! The status page: what is decided, how much of it is refused, and by which rules.
+//!
+//! It shows rules and counts, as `/metrics` does, and nothing of any request. One second's counts are taken
+//! each second, beside all requests; a page is made from what was taken, and reads no table.
+
+mod history;
+mod render;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{Html, IntoResponse, Response};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::service::Service;
+
+pub(crate) use history::History;
+
+/// How often counts are taken.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Nothing from elsewhere, and no script but ours.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page.
+pub(crate) async fn page(State(service): State<Arc<Service>>) -> Response {
+    let headers = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, Html(render::page(&service).into_string())).into_response()
+}
+
+/// What fetches the page anew.
+pub(crate) async fn script() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/javascript; charset=utf-8"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, include_str!("status.js")).into_response()
+}
+
+/// Takes counts until `stopped` says so.
+pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => service.history.take(Instant::now(), &service.metrics.requests, service.cache()),
+            // Also if the sender is gone.
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! From counts to a page. Texts are escaped by the template; control characters in names are spelled out.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tollgate_rules::{Rule, RuleSet};
+
+use super::history::{Rates, RuleRates, SECONDS};
+use crate::service::Service;
+
+/// Rules in the table: more are for `/rlconfig`.
+const MOST_ROWS: usize = 200;
+
+/// Rules among those that refuse most.
+const MOST_TOP: usize = 5;
+
+/// What the plot is drawn in; the page stretches it.
+const HEIGHT: f64 = 100.0;
+
+/// The whole page.
+pub(crate) fn page(service: &Service) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Tollgate" }
+                noscript { meta http-equiv="refresh" content="5"; }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                header {
+                    h1 { "Tollgate" }
+                    span #stale hidden { "no answer: these figures are old" }
+                }
+                (content(service))
+                script src="/status.js" defer {}
+            }
+        }
+    }
+}
+
+fn content(service: &Service) -> Markup {
+    let status = service.cache().status();
+    let rules = service.cache().rules();
+    let now = service.history.now();
+    html! {
+        main {
+            (state(service, rules.as_deref(), status.loads))
+            @if !status.errors.is_empty() {
+                p.bad {
+                    "The newest rules are refused (" (many(status.errors.len(), "bad file"))
+                    "; see /rlconfig): those of before stay in force."
+                }
+            }
+            div.tiles {
+                (tile(&rate(now.decisions()), "decisions per second"))
+                (tile(&share(now.share_over()), "of them refused"))
+                (tile(&rate(now.over), "refused per second"))
+                (tile(&rate(now.refused), "undecided per second"))
+            }
+            (plot(&service.history.seconds()))
+            @if let Some(rules) = &rules {
+                @let rates = service.history.of_rules(rules);
+                (top(rules, &rates))
+                (table(rules, &rates))
+            }
+        }
+    }
+}
+
+fn state(service: &Service, rules: Option<&RuleSet>, loads: u64) -> Markup {
+    html! {
+        p.soft {
+            @if service.is_healthy() {
+                strong.good { "serving" }
+            } @else if rules.is_none() {
+                strong.bad { "no rules" }
+            } @else {
+                strong.bad { "stopping" }
+            }
+            @if let Some(rules) = rules {
+                " · " (many(rules.rules().len(), "rule")) " in " (many(rules.domains().count(), "domain"))
+                " · loaded " (many(usize::try_from(loads).unwrap_or(usize::MAX), "time"))
+            }
+        }
+    }
+}
+
+/// One rule, two rules.
+fn many(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn tile(figure: &str, what: &str) -> Markup {
+    html! { div { b { (figure) } span { (what) } } }
+}
+
+/// Two areas, one on the other: what was let pass, and what was refused.
+fn plot(seconds: &[Rates]) -> Markup {
+    let most = seconds.iter().map(Rates::decisions).fold(0.0, f64::max);
+    let top = round_up(most);
+    let passed = area(seconds, top, |_| 0.0, |rates| rates.allowed);
+    let over = area(seconds, top, |rates| rates.allowed, Rates::decisions);
+    html! {
+        section {
+            h2 {
+                "Decisions per second"
+                span.key.pass {} span.soft { "allowed" }
+                span.key.over {} span.soft { "refused" }
+            }
+            div.plot {
+                svg viewBox=(format!("0 0 {SECONDS} {HEIGHT}")) preserveAspectRatio="none" role="img"
+                    aria-label=(format!("at most {} decisions per second", rate(most))) {
+                    path.pass d=(passed) {}
+                    path.over d=(over) {}
+                }
+                span.most { (rate(top)) }
+            }
+            div.axis { span { "2 minutes ago" } span { "now" } }
+        }
+    }
+}
+
+/// The area between two lines, as steps of a second; it ends at the right.
+fn area(
+    seconds: &[Rates],
+    top: f64,
+    lower: impl Fn(&Rates) -> f64,
+    upper: impl Fn(&Rates) -> f64,
+) -> String {
+    let begin = SECONDS.saturating_sub(seconds.len());
+    let mut path = String::new();
+    for (n, rates) in seconds.iter().enumerate() {
+        let height = |value: f64| HEIGHT - HEIGHT * value / top;
+        let (above, below) = (height(upper(rates)), height(lower(rates)));
+        if below - above > 0.0 {
+            let left = begin + n;
+            // One second each: an area whose seconds are nothing draws nothing.
+            let _ = write!(path, "M{left} {below:.2}V{above:.2}h1V{below:.2}z");
+        }
+    }
+    path
+}
+
+/// The next of 1, 2, 5, 10, 20 and so on.
+fn round_up(value: f64) -> f64 {
+    let mut top = 1.0;
+    for factor in [2.0, 2.5, 2.0].into_iter().cycle().take(60) {
+        if top >= value {
+            break;
+        }
+        top *= factor;
+    }
+    top
+}
+
+fn top(rules: &RuleSet, rates: &[RuleRates]) -> Markup {
+    let mut refusing: Vec<(&Rule, &RuleRates)> =
+        rules.rules().iter().zip(rates).filter(|(_, rates)| rates.over > 0.0).collect();
+    refusing.sort_by(|(_, a), (_, b)| b.over.total_cmp(&a.over));
+    refusing.truncate(MOST_TOP);
+    let most = refusing.first().map_or(1.0, |(_, rates)| rates.over);
+    html! {
+        section {
+            h2 { "Over their limits most" }
+            @if refusing.is_empty() {
+                p.soft { "Nothing is over a limit." }
+            }
+            ol {
+                @for (rule, rates) in refusing {
+                    li {
+                        div.row {
+                            span.name { (name(rule)) @if rule.is_shadow() { span.soft { " (shadow)" } } }
+                            span.n { (rate(rates.over)) "/s, " (share(rates.over / rates.hits)) " of its hits" }
+                        }
+                        div.bar { i style=(format!("width:{:.1}%", 100.0 * rates.over / most)) {} }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table(rules: &Arc<RuleSet>, rates: &[RuleRates]) -> Markup {
+    let more = rules.rules().len().saturating_sub(MOST_ROWS);
+    html! {
+        section {
+            h2 { "Rules" }
+            div.wide {
+                table {
+                    thead { tr {
+                        th { "Rule" } th.more { "Limit" } th.n { "Hits/s" } th.n { "Over/s" }
+                        th.n.more { "Hits" } th.n.more { "Over" } th.n.more { "Near" }
+                    } }
+                    tbody {
+                        @for (n, rule) in rules.rules().iter().take(MOST_ROWS).enumerate() {
+                            (row(rule, rates.get(n).copied().unwrap_or_default()))
+                        }
+                    }
+                }
+            }
+            @if more > 0 { p.soft { "and " (more) " more: see /rlconfig" } }
+        }
+    }
+}
+
+fn row(rule: &Rule, rates: RuleRates) -> Markup {
+    let counts = rule.counts();
+    html! {
+        tr {
+            td.name { (name(rule)) div.less.soft { (limits(rule)) } }
+            td.more { (limits(rule)) }
+            td.n { (rate(rates.hits)) }
+            td.n { (rate(rates.over)) }
+            td.n.more { (grouped(counts.total())) }
+            td.n.more { (grouped(counts.over_limit)) }
+            td.n.more { (grouped(counts.near_limit)) }
+        }
+    }
+}
+
+fn name(rule: &Rule) -> String {
+    format!("{}.{}", rule.domain().escape_debug(), rule.path().escape_debug())
+}
+
+/// What its line in `/rlconfig` says behind the name.
+fn limits(rule: &Rule) -> String {
+    let line = rule.to_string();
+    line.strip_prefix(&format!("{}: ", name(rule))).map(str::to_owned).unwrap_or(line)
+}
+
+/// Few digits, and large numbers in thousands.
+fn rate(value: f64) -> String {
+    match value {
+        v if v >= 1e6 => format!("{:.1} M", v / 1e6),
+        v if v >= 1e3 => format!("{:.1} k", v / 1e3),
+        v if v >= 10.0 => format!("{v:.0}"),
+        v if v > 0.0 => format!("{v:.1}"),
+        _ => "0".to_owned(),
+    }
+}
+
+fn share(value: f64) -> String {
+    match 100.0 * value {
+        percent if percent > 0.0 && percent < 0.1 => "< 0.1 %".to_owned(),
+        percent if percent > 0.0 && percent < 10.0 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// Thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        let rates = [0.0, 0.25, 9.99, 10.0, 9_999.0, 12_345.0, 12_345_678.0].map(rate);
+        assert_eq!(rates, ["0", "0.2", "10.0", "10", "10.0 k", "12.3 k", "12.3 M"]);
+        assert_eq!(
+            [0.0, 0.0001, 0.05, 0.5, 1.0].map(share),
+            ["0 %", "< 0.1 %", "5.0 %", "50 %", "100 %"]
+        );
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0.0, 1.0, 3.0, 5.0, 70.0, 101.0].map(round_up),
+            [1.0, 1.0, 5.0, 5.0, 100.0, 200.0]
+        );
+    }
+
+    #[test]
+    fn areas_lie_on_each_other_and_end_now() {
+        let rates = Rates { allowed: 3.0, over: 1.0, refused: 9.0 };
+        let passed = area(&[rates], 5.0, |_| 0.0, |rates| rates.allowed);
+        let over = area(&[rates], 5.0, |rates| rates.allowed, Rates::decisions);
+        assert_eq!(passed, "M119 100.00V40.00h1V100.00z");
+        assert_eq!(over, "M119 40.00V20.00h1V40.00z");
+        assert_eq!(area(&[Rates::default()], 5.0, |_| 0.0, Rates::decisions), "");
+    }
+}

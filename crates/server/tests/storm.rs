@@ -1,0 +1,129 @@
+//! Rules that change hundreds of times while requests are answered. One test, alone in its process: it
+//! looks at the process' memory.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{World, descriptor, request, serve_with};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
+use tollgate_rules::{Refresh, Timing};
+use tollgate_service::Options;
+use tollgate_service::protocol::common::RateLimitDescriptor;
+use tollgate_service::protocol::rls::RateLimitResponse;
+use tollgate_service::protocol::rls::rate_limit_response::{Code, DescriptorStatus};
+
+/// Of each client alone, for a year: none ever gets there.
+const OWN: u32 = 1_000_000_000;
+/// Of all clients together, for a year: spent before the storm is over.
+const SHARED: u64 = 1_000;
+/// Clients that ask all the time, each on a connection of its own.
+const CLIENTS: usize = 4;
+/// Loads that the memory is compared over, after as many as make it warm.
+const LOADS: u32 = 200;
+const WARM_LOADS: u32 = 50;
+/// What two tables of a load take: 14.1 bytes for each of 20,000 clients, and an eighth more.
+const BYTES_OF_A_LOAD: u64 = 2 * 318_000;
+/// Allocators keep a little here and there. If loads stayed, it would be ten times as much.
+const MOST_GROWTH: u64 = 12 << 20;
+
+/// Limits of `a` and `b` are always the same, and new in each version; the others stay as they are.
+fn rules(version: u32) -> String {
+    format!(
+        "
+domain: d
+descriptors:
+  - {{key: own, rate_limit: {{unit: year, requests_per_unit: {OWN}}}}}
+  - {{key: shared, rate_limit: {{unit: year, requests_per_unit: {SHARED}}}}}
+  - {{key: a, capacity: 20000, rate_limit: {{unit: year, requests_per_unit: {version}}}}}
+  - {{key: b, capacity: 20000, rate_limit: {{unit: year, requests_per_unit: {version}}}}}
+"
+    )
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is there");
+    let kib = line.trim().strip_suffix(" kB").and_then(|kib| kib.parse::<u64>().ok());
+    kib.expect("a number") << 10
+}
+
+fn limit(status: &DescriptorStatus) -> u32 {
+    status.current_limit.as_ref().expect("a limit").requests_per_unit
+}
+
+/// Asks until it is told to stop; panics at the first answer that is not the right one.
+async fn client(
+    world: Arc<World>,
+    n: usize,
+    stop: Arc<AtomicBool>,
+    admitted: Arc<AtomicU64>,
+) -> u32 {
+    let mut client = world.client().await;
+    let name = format!("client {n}");
+    let peek = |key| RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[(key, "x")]) };
+    let own = [descriptor(&[("own", &name)]), peek("a"), peek("b")];
+    let mut calls = 0;
+    // Relaxed: it stops one call later.
+    while !stop.load(Ordering::Relaxed) || admitted.load(Ordering::Relaxed) < SHARED {
+        let answer = client.should_rate_limit(request("d", &own)).await.expect("an answer");
+        let answer: RateLimitResponse = answer.into_inner();
+        calls += 1;
+        assert_eq!(answer.overall_code(), Code::Ok);
+        let [own, a, b] = &answer.statuses[..] else { panic!("three statuses") };
+        assert_eq!((limit(own), own.limit_remaining), (OWN, OWN - calls), "nothing is forgotten");
+        assert_eq!(limit(a), limit(b), "by the rules of one load");
+        let shared = request("d", &[descriptor(&[("shared", "x")])]);
+        let answer = client.should_rate_limit(shared).await.expect("an answer").into_inner();
+        admitted.fetch_add(u64::from(answer.overall_code() == Code::Ok), Ordering::Relaxed);
+    }
+    calls
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_reloads_under_load_spoil_no_answer_and_keep_no_memory() {
+    let timing = Timing { poll: Duration::from_secs(3_600), settle: Duration::ZERO };
+    let mut world = serve_with("storm", &rules(1), |options| Options { timing, ..options }).await;
+    assert!(world.reloaded().await.is_empty());
+    let mut told = std::mem::replace(&mut world.told, unbounded_channel().1);
+    let world = Arc::new(world);
+    let (stop, admitted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut clients = JoinSet::new();
+    for n in 0..CLIENTS {
+        clients.spawn(client(Arc::clone(&world), n, Arc::clone(&stop), Arc::clone(&admitted)));
+    }
+    let mut before = 0;
+    let begun = Instant::now();
+    for version in 2..2 + WARM_LOADS + LOADS {
+        world.put("basic.yaml", &rules(version));
+        assert!(matches!(told.recv().await, Some(Refresh::Loaded(_))));
+        if version == 1 + WARM_LOADS {
+            before = resident_bytes();
+        }
+    }
+    let (grown, took) = (resident_bytes().saturating_sub(before), begun.elapsed());
+    stop.store(true, Ordering::Relaxed);
+    let calls: u32 = clients.join_all().await.into_iter().sum();
+    let loads = WARM_LOADS + LOADS;
+    eprintln!(
+        "{loads} loads in {took:?} beside {calls} calls; {grown} bytes more over {LOADS} loads"
+    );
+    assert_eq!(admitted.load(Ordering::Relaxed), SHARED, "exactly, over all loads");
+    assert_eq!(
+        world.metric("tollgate_config_load_success_total").await,
+        Some((1 + loads).to_string())
+    );
+    assert!(grown < MOST_GROWTH, "{grown} bytes");
+    // The control: loads that somebody keeps are seen.
+    let (before, mut kept) = (resident_bytes(), Vec::new());
+    for version in 0..40 {
+        world.put("basic.yaml", &rules(1_000 + version));
+        kept.push(told.recv().await);
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown > MOST_GROWTH && grown < 80 * BYTES_OF_A_LOAD, "{grown} bytes of {}", kept.len());
+}

@@ -1,0 +1,213 @@
+//! What the service is told: messages of Envoy's protocol, as bytes and as JSON.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use arbitrary::Arbitrary;
+use prost::Message;
+use tollgate::ManualClock;
+use tollgate_rules::Settings;
+use tollgate_service::offline::Offline;
+use tollgate_service::protocol::common::RateLimitDescriptor;
+use tollgate_service::protocol::rls::rate_limit_response::{Code, DescriptorStatus};
+use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
+
+use crate::expect::Plant;
+use crate::json;
+
+/// Limits are named by what they admit at once, so that an answer says which one it was.
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 7, name: '7 each'}}
+  - {key: user, value: alice, rate_limit: {unit: minute, requests_per_unit: 3, name: '3 each'}}
+  - {key: path, value: '/a*', share_threshold: true, rate_limit: {unit: day, requests_per_unit: 5, name: '5 shared'}}
+  - key: plan
+    value: free
+    descriptors:
+      - {key: user, metadata: {tier: [free, 1]}, rate_limit: {unit: year, requests_per_unit: 2, name: '2 each'}}
+  - {key: burst, rate_limit: {window: 10m, requests_per_unit: 600, algorithm: gcra, burst: 4, name: '4 each'}}
+  - {key: none, rate_limit: {unit: second, requests_per_unit: 0, name: '0 each'}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1, name: shadow}}
+  - {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 6, name: '6 each'}}
+  - {key: free, rate_limit: {unlimited: true}}
+  - {key: 'any*', rate_limit: {unit: week, requests_per_unit: 9, name: '9 each', replaces: [{name: '7 each'}]}}
+";
+
+/// The highest limit that a request can bring.
+const MOST_OWN: u64 = i32::MAX as u64;
+
+fn service() -> Offline {
+    let settings = Settings {
+        default_capacity: 64,
+        override_capacity: 64,
+        most_descriptors: 20,
+        ..Settings::default()
+    };
+    Offline::new(RULES, settings, ManualClock::new()).expect("good rules")
+}
+
+/// Target `rls_request`: any bytes are a request or none, one after the other; whatever they ask for, no limit
+/// admits more than it says.
+///
+/// Each message is as long as the two bytes before it say.
+#[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
+pub struct RlsCase<'m>(pub &'m [u8]);
+
+/// Target `json_body`: any body is a request or none; what is read is the same request when it is written in
+/// any of the ways that JSON has for it, and it is decided as over gRPC.
+#[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
+pub struct JsonCase<'b>(pub &'b [u8]);
+
+impl fmt::Debug for RlsCase<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RlsCase(b\"{}\")", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Debug for JsonCase<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JsonCase(b\"{}\")", self.0.escape_ascii())
+    }
+}
+
+impl RlsCase<'_> {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        let service = service();
+        let mut spent = HashMap::new();
+        let mut rest = self.0;
+        while let Some((message, others)) = next(rest) {
+            rest = others;
+            let answered = service.rls(message);
+            let request = RateLimitRequest::decode(message);
+            match (answered, request) {
+                (Err(reason), Err(_)) => assert!(!reason.is_empty()),
+                (Err(reason), Ok(request)) => refused(&reason, &request, plant),
+                (Ok(answer), Ok(request)) => {
+                    let answer = RateLimitResponse::decode(&answer[..]).expect("an answer");
+                    decided(&request, &answer, &mut spent, plant);
+                }
+                (Ok(_), Err(error)) => panic!("answered, and no request: {error}"),
+            }
+        }
+        // Labels are the rules': however many were asked, there are as many lines.
+        assert_eq!(service.metrics().lines().count(), METRICS_LINES.with(|lines| *lines));
+    }
+}
+
+thread_local! {
+    static METRICS_LINES: usize = service().metrics().lines().count();
+}
+
+/// A message, and what comes behind it.
+fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+    Some(rest.split_at(length))
+}
+
+/// Every refusal has its reason in the request.
+fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
+    let units =
+        |one: &RateLimitDescriptor| one.limit.is_some_and(|limit| !(1..=7).contains(&limit.unit));
+    let bytes = |one: &RateLimitDescriptor| -> usize {
+        one.entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum()
+    };
+    let all = &request.descriptors;
+    let expected = request.domain.is_empty()
+        || all.is_empty()
+        || all.len() > 20
+        || all.iter().any(|one| one.is_negative_hits || units(one) || one.entries.len() > 32)
+        || request.domain.len() + all.iter().map(bytes).sum::<usize>() > 65_536;
+    assert_eq!(expected, plant != Plant::Answer, "refused: {reason}");
+}
+
+/// What limits one client: the limit's name, and whom it counts.
+type Client = (String, String);
+
+fn decided(
+    request: &RateLimitRequest,
+    answer: &RateLimitResponse,
+    spent: &mut HashMap<Client, u128>,
+    plant: Plant,
+) {
+    assert_eq!(answer.statuses.len(), request.descriptors.len(), "one status for each descriptor");
+    assert_ne!(answer.overall_code(), Code::Unknown, "which Envoy lets pass");
+    let admitted = answer.overall_code() == Code::Ok;
+    for (asked, status) in request.descriptors.iter().zip(&answer.statuses) {
+        let Some((client, most)) = counted(request, asked, status) else { continue };
+        let cost = asked.hits_addend.unwrap_or_else(|| u64::from(request.hits_addend.max(1)));
+        if admitted && status.code() == Code::Ok {
+            *spent.entry(client.clone()).or_default() += u128::from(cost);
+        }
+        let spent = spent.get(&client).copied().unwrap_or_default();
+        let most = u128::from(most) - u128::from(plant == Plant::Limit && most > 0);
+        let own = asked.limit.is_some();
+        // A limit of one's own may be lower than what was counted under a higher one.
+        assert!(
+            spent <= most || (own && (cost == 0 || !admitted)),
+            "{client:?}: {spent} of {most}"
+        );
+        let left = u128::from(status.limit_remaining);
+        assert!(
+            left + spent <= most || left == 0,
+            "{client:?}: {spent} spent and {left} left of {most}"
+        );
+    }
+}
+
+/// Who is counted, and up to what; nobody under a shadow, or without a limit.
+fn counted(
+    request: &RateLimitRequest,
+    asked: &RateLimitDescriptor,
+    status: &DescriptorStatus,
+) -> Option<(Client, u64)> {
+    let limit = status.current_limit.as_ref()?;
+    let entries = || format!("{:?}", asked.entries);
+    if let Some(own) = &asked.limit {
+        // One count for each unit, whatever the limit.
+        let client = (format!("own {}", own.unit), format!("{} {}", request.domain, entries()));
+        return Some((client, u64::from(own.requests_per_unit).min(MOST_OWN)));
+    }
+    let (most, whom) = limit.name.split_once(' ')?;
+    let whom = if whom == "shared" { String::new() } else { entries() };
+    Some(((limit.name.clone(), whom), most.parse().expect("a number")))
+}
+
+impl JsonCase<'_> {
+    /// Panics if a body is read wrongly.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if a body is not read as expected.
+    pub fn run_against(&self, plant: Plant) {
+        let (status, body) = service().json(self.0);
+        let Some(request) = Offline::read_json(self.0) else {
+            assert_eq!((status, body.as_str()), (400, "Bad Request"));
+            return;
+        };
+        for style in json::STYLES {
+            let text = json::write(&request, style);
+            let again = Offline::read_json(text.as_bytes());
+            assert_eq!(again.as_ref(), Some(&request), "read again, from {text}");
+        }
+        let bytes = request.encode_to_vec();
+        assert_eq!(RateLimitRequest::decode(&bytes[..]).as_ref(), Ok(&request), "over the wire");
+        let other = if plant == Plant::Answer { RateLimitRequest::default() } else { request };
+        match service().decide(&other) {
+            Err(reason) => assert_eq!((status, body), (400, reason), "another answer"),
+            Ok(answer) => {
+                let is_over = answer.overall_code() == Code::OverLimit;
+                assert_eq!(status, if is_over { 429 } else { 200 }, "another answer");
+                json::is_told(&body, &answer);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Rule files.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arbitrary::Arbitrary;
+use tollgate::ManualClock;
+use tollgate_rules::{
+    DecisionMaker, Descriptor, Entry, Request, Rule, RuleCache, RuleError, RuleSet, RuleText,
+    Settings,
+};
+
+use crate::expect::Plant;
+
+/// Target `rules_yaml`: any bytes are rules or are refused with their place; what is compiled is compiled the
+/// same again, keeps its tables then, takes no more memory than is allowed, and decides.
+#[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
+pub struct YamlCase<'y>(pub &'y [u8]);
+
+impl fmt::Debug for YamlCase<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "YamlCase(b\"{}\")", self.0.escape_ascii())
+    }
+}
+
+const MOST_TABLE_BYTES: u64 = 1 << 18;
+
+impl YamlCase<'_> {
+    /// Panics if a file is read wrongly.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if a file is not read as expected.
+    pub fn run_against(&self, plant: Plant) {
+        let settings = Settings {
+            default_capacity: 16,
+            override_capacity: 0,
+            most_table_bytes: MOST_TABLE_BYTES,
+            ..Settings::default()
+        };
+        let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
+        let text = RuleText::new("rules.yaml", self.0);
+        match cache.load(std::slice::from_ref(&text)) {
+            Err(errors) => self.refused(&errors, plant),
+            Ok(rules) => {
+                let printed = print(&rules, plant);
+                self.decides(&cache);
+                let before = hits(&rules);
+                let again = cache.load(&[text]).expect("as before");
+                assert_eq!(print(&again, Plant::Nothing), printed, "compiled again");
+                assert_eq!(hits(&again), before, "counters go on");
+            }
+        }
+    }
+
+    fn refused(&self, errors: &[RuleError], plant: Plant) {
+        let [error] = errors else { panic!("one file, and {} errors", errors.len()) };
+        let told = error.to_string();
+        let begin = if plant == Plant::Limit { "other.yaml:" } else { "rules.yaml:" };
+        assert!(told.starts_with(begin), "refused without its file: {told:?}");
+        assert!(!told.contains(char::is_control), "control characters: {told:?}");
+        let lines = self.0.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 2;
+        let at = error.at.expect("a place in the file");
+        assert!(at.line >= 1 && at.line <= lines, "line {} of {lines}: {told}", at.line);
+    }
+
+    /// Whatever words of the file are asked about.
+    fn decides(&self, cache: &Arc<RuleCache>) {
+        let maker = DecisionMaker::new(Arc::clone(cache)).expect("no counts of requests' own");
+        let text = String::from_utf8_lossy(self.0);
+        let is_part = |c: char| !c.is_alphanumeric() && !"_*/-".contains(c);
+        let words: Vec<&str> =
+            text.split(is_part).filter(|word| !word.is_empty()).take(24).collect();
+        let entries: Vec<Entry<'_>> = words.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        let rules = cache.rules().expect("loaded");
+        for domain in rules.domains() {
+            for length in 1..=2 {
+                let descriptors: Vec<Descriptor<'_>> =
+                    entries.chunks(length).map(Descriptor::new).collect();
+                if domain.is_empty() || descriptors.is_empty() {
+                    continue;
+                }
+                let request = Request::new(domain, &descriptors);
+                let answer = maker.check(&request).expect("a good request");
+                assert_eq!(answer.statuses().len(), descriptors.len());
+                for status in answer.statuses() {
+                    assert!(status.limit.is_some() || !status.is_over, "over no limit: {status:?}");
+                }
+            }
+        }
+    }
+}
+
+fn hits(rules: &RuleSet) -> Vec<u64> {
+    rules.rules().iter().map(|rule| rule.counts().total()).collect()
+}
+
+/// One line for each rule.
+fn print(rules: &RuleSet, plant: Plant) -> Vec<String> {
+    let most = if plant == Plant::Answer { 0 } else { MOST_TABLE_BYTES };
+    assert!(rules.table_bytes() <= most, "{} bytes of tables", rules.table_bytes());
+    let line = |rule: &Rule| {
+        let line = rule.to_string();
+        assert!(!line.contains(char::is_control), "control characters: {line:?}");
+        assert!(rule.limits().len() <= 1_000 && rule.capacity() > 0);
+        line
+    };
+    rules.rules().iter().map(line).collect()
+}
