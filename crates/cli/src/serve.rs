@@ -7,11 +7,10 @@ mod log;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_rules::Refresh;
-use tollgate_service::{MetricsNames, Options, Running, start};
+use tollgate_service::{Options, Running, start};
 
 use self::effective::Effective;
 use self::environment::Environment;

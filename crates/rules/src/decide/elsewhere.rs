@@ -182,6 +182,7 @@ impl DecisionMaker {
     }
 
     /// The second half: what the answers from elsewhere make of the request.
+    #[must_use = "an answer that nobody looks at limits nothing"]
     pub fn answer_found(&self, mut question: Question, found: &Found) -> Answer {
         let (act, is_domain, may_go) = (question.act, question.is_domain, question.may_go);
         let admitted = may_go && found.admitted;
