@@ -217,7 +217,7 @@ fn the_log_is_text_or_json_and_warns_of_what_is_not_honoured() {
     let (serving, begun) = serve("", &["--log-format", "json"], &environment);
     let line: serde_json::Value = serde_json::from_str(&begun[0]).expect("JSON");
     assert_eq!(line["level"], "WARN");
-    let expected = "REDIS_URL is set and is not honoured yet: limits are this process's own";
+    let expected = "REDIS_URL is set and is not honoured yet: use --redis";
     assert_eq!(line["message"], expected);
     let loaded: serde_json::Value = serde_json::from_str(&begun[1]).expect("JSON");
     assert_eq!(loaded["message"], "rules loaded: 6 in 1 domains");

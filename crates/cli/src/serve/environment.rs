@@ -22,7 +22,7 @@ use Fate::{Honoured, Meaningless, NotYet};
 
 const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
 const XDS: Fate = NotYet("rules come from files");
-const REDIS: Fate = NotYet("use --redis");
+const REDIS: Fate = NotYet("use `--redis`");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
