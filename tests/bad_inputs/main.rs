@@ -15,7 +15,7 @@
 //! |---|---|
 //! | 11 | the service |
 //! | 16, 17, 37, 38 | `crates/redis` |
-//! | 55-60 addresses; 70 once more, as a host | `crates/tollgate-tower` |
+//! | 55-60 addresses | `crates/tollgate-tower` |
 //! | 69, 71 once more | `crates/rules` |
 //!
 //! Without a test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and

@@ -57,7 +57,9 @@ enum Source {
 /// walk at the last hop that could.
 ///
 /// IPv6 clients own whole networks, so by default all addresses of one /64 are one client. An IPv4 address in
-/// IPv6 clothes (`::ffff:192.0.2.60`) is the IPv4 address.
+/// IPv6 clothes (`::ffff:192.0.2.60`) is the IPv4 address. Other ranges that
+/// carry IPv4 addresses (6to4, Teredo, NAT64) are IPv6 like any, by their /64: so all who come through one NAT64, or
+/// through one Teredo server, are one client.
 ///
 /// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::PeerAddress),
 /// `SocketAddr`, with the feature `axum` also `ConnectInfo<SocketAddr>`; or by a function of yours.

@@ -1,0 +1,70 @@
+//! Addresses that have broken limiters, by the numbers of the project's list of bad inputs (D, 55 to 60).
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use common::{from, with};
+use http::Request;
+use tollgate_tower::{ClientAddress, Extract, Head, Key};
+
+fn key(by: &ClientAddress, request: &Request<()>) -> Key {
+    let mut key = Key::new();
+    by.extract(&Head::of(request), &mut key).unwrap();
+    key
+}
+
+/// Whether all these peers are one client.
+fn are_one(by: &ClientAddress, peers: &[&str]) -> bool {
+    let first = key(by, &from(peers[0]));
+    peers.iter().all(|peer| key(by, &from(peer)) == first)
+}
+
+#[test]
+fn row_55_who_rotates_within_a_64_is_one_client() {
+    let peer = ClientAddress::peer();
+    assert!(are_one(&peer, &["2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff"]));
+    assert!(!are_one(&peer, &["2001:db8:1:2::1", "2001:db8:1:3::1"]));
+}
+
+#[test]
+fn row_56_larger_networks_can_be_one_client_too() {
+    let of = |bits| ClientAddress::peer().v6_prefix(bits).unwrap();
+    let (street, town) = (["2001:db8:1:200::1", "2001:db8:1:2ff::1"], "2001:db8:1:300::1");
+    assert!(are_one(&of(56), &street));
+    assert!(!are_one(&of(56), &[street[0], town]));
+    assert!(are_one(&of(48), &[street[0], town]));
+}
+
+#[test]
+fn row_57_an_ipv4_address_within_ipv6_is_the_ipv4_address() {
+    let peer = ClientAddress::peer();
+    assert!(are_one(&peer, &["1.2.3.4", "::ffff:1.2.3.4", "::ffff:102:304"]));
+    assert!(!are_one(&peer, &["1.2.3.4", "::ffff:1.2.3.5"]));
+}
+
+#[test]
+fn row_58_dotted_digits_make_no_ipv4_address_of_another_range() {
+    let peer = ClientAddress::peer();
+    assert!(are_one(&peer, &["2001:db8::1.2.3.4", "2001:db8::1"]));
+    assert!(!are_one(&peer, &["2001:db8::1.2.3.4", "1.2.3.4"]));
+}
+
+#[test]
+fn row_59_ranges_that_carry_ipv4_addresses_are_ipv6_by_their_64() {
+    let peer = ClientAddress::peer();
+    // NAT64, 6to4, Teredo.
+    for carried in ["64:ff9b::1.2.3.4", "2002:102:304::1", "2001:0:102:304::1"] {
+        assert!(!are_one(&peer, &[carried, "1.2.3.4"]), "{carried}");
+    }
+    assert!(are_one(&peer, &["64:ff9b::1.2.3.4", "64:ff9b::5.6.7.8"]));
+    assert!(!are_one(&peer, &["2002:102:304::1", "2002:102:305::1"]));
+}
+
+#[test]
+fn row_60_an_address_with_a_scope_is_read_without_it() {
+    let hops = ClientAddress::trusting_hops(1);
+    let scoped = with("10.0.0.1", &[("forwarded", "for=\"[fe80::1%eth0]:4711\"")]);
+    let found = hops.find(&Head::of(&scoped)).map(|address| address.to_string());
+    assert_eq!(found.as_deref(), Some("fe80::1"));
+}
