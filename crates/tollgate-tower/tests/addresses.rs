@@ -64,7 +64,7 @@ fn row_59_ranges_that_carry_ipv4_addresses_are_ipv6_by_their_64() {
 #[test]
 fn row_60_an_address_with_a_scope_is_read_without_it() {
     let hops = ClientAddress::trusting_hops(1);
-    let scoped = with("10.0.0.1", &[("forwarded", "for=\"[fe80::1%eth0]:4711\"")]);
+    let scoped = with("10.0.0.1", &[("x-forwarded-for", "[fe80::1%eth0]:4711")]);
     let found = hops.find(&Head::of(&scoped)).map(|address| address.to_string());
     assert_eq!(found.as_deref(), Some("fe80::1"));
 }
