@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     merge_domains: bool,
 
-    /// Clients at a time that a rule is built for where its file does not say: 14 bytes each
+    /// Clients at a time that a rule is built for where its file does not say: 14 to 16 bytes each
     #[arg(long, value_name = "CLIENTS", default_value_t = 65_536)]
     capacity: usize,
 

@@ -109,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     metadata: Option<bool>,
 
-    /// Clients at a time that a rule is built for where its file does not say: 14 bytes each [default: 65536]
+    /// Clients at a time that a rule is built for where its file does not say: 14 to 16 bytes each [default: 65536]
     #[arg(long, value_name = "CLIENTS")]
     capacity: Option<usize>,
 

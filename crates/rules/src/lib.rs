@@ -61,7 +61,7 @@
 //! | Key | Means |
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
-//! | `capacity: 100000` | the clients that are limited at one time: 14 bytes each |
+//! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
 //!
 //! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: what the core does not

@@ -20,7 +20,7 @@ pub struct Settings {
     /// Whether every rule is of `quota_mode`. Default: no.
     pub global_quota_mode: bool,
     /// The keys that a rule's table is built for where the rule has no `capacity` and leaves a value
-    /// open: 14 bytes each. Default: 65,536.
+    /// open: 14 to 16 bytes each. Default: 65,536.
     pub default_capacity: usize,
     /// The most bytes that all tables may take. Default: 1 GiB.
     pub most_table_bytes: u64,
