@@ -12,6 +12,8 @@
 //!
 //! Tollgate's seeds are fixed, and so are its figures. rate-net draws its own from the system.
 
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
 mod contenders;
 mod flood;
 
