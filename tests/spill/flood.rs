@@ -21,6 +21,9 @@
 //! With one row of twice as many cells a flood is taken that is nearly twice as large; but then every key that
 //! has drained its quota in the spill refuses twice as large a share of the others as it has of the cells, and
 //! with two rows only the square of that.
+//!
+//! Beside rate-net, which bounds its memory too, at equal bytes: `benches/peers/src/newcomers`, whose figures are in
+//! `benches/README.md`.
 
 use std::time::Duration;
 

@@ -1,0 +1,168 @@
+//! Who takes part, and how large each is built.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahash::RandomState;
+use allocation_counter::measure;
+use clock_lib::ManualClock;
+use rate_net::{Eviction, Overflow, RateLimiter};
+use tollgate::{Full, KeyedLimiter, Quota, SketchLimiter, SketchSize, Timestamp};
+
+use crate::flood::Flood;
+
+/// Is a request of this key for so many units admitted?
+pub(crate) type Check = Box<dyn Fn(u64, u32) -> bool>;
+
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    /// The bytes that it may take, if that is bounded here; rate-net's own figure sets the others'.
+    pub(crate) budget: Option<u64>,
+    /// A table of Tollgate, which must do no worse than rate-net.
+    pub(crate) is_table: bool,
+    pub(crate) build: Box<dyn Fn() -> Check>,
+}
+
+/// In which a unit comes back: in a flood that is one instant, none does.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Tollgate's requests, all of them.
+const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+
+/// As in what rate-net publishes.
+const SHARDS: usize = 128;
+
+type RateNet = RateLimiter<Arc<ManualClock>>;
+
+fn rate_net(burst: u32, cap: usize, overflow: Overflow) -> (RateNet, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new());
+    let limiter = RateLimiter::builder()
+        .quota(1, PERIOD)
+        .burst(burst)
+        .shards(SHARDS)
+        .eviction(Eviction::capacity(cap).with_overflow(overflow))
+        .clock(Arc::clone(&clock))
+        .try_build();
+    (limiter.expect("a quota"), clock)
+}
+
+/// What rate-net takes at one cap.
+pub(crate) struct Budget {
+    /// When it holds as many keys as it may, none of which owes anything.
+    pub(crate) full: u64,
+    /// When it also remembers what it has evicted.
+    pub(crate) flooded: u64,
+}
+
+impl Budget {
+    pub(crate) fn of(cap: usize) -> Self {
+        let full = bytes(|| {
+            let (limiter, clock) = rate_net(1, cap, Overflow::FailClosed);
+            for key in 0..4 * cap as u64 {
+                // The one before has its unit back, and is forgotten without a trace.
+                clock.advance(PERIOD);
+                let _ = black_box(limiter.check(key));
+            }
+            assert!(limiter.tracked_keys() >= cap * 95 / 100, "{} keys", limiter.tracked_keys());
+            limiter
+        });
+        let flooded = bytes(|| {
+            let (limiter, _) = rate_net(1, cap, Overflow::FailClosed);
+            for key in 0..9 * cap as u64 {
+                let _ = black_box(limiter.check(key));
+            }
+            limiter
+        });
+        Self { full, flooded }
+    }
+}
+
+/// What is left allocated by what was built.
+fn bytes<T>(build: impl Fn() -> T) -> u64 {
+    let mut built = None;
+    let info = measure(|| built = Some(build()));
+    drop(black_box(built));
+    u64::try_from(info.bytes_current).expect("it holds something")
+}
+
+/// The same seeds on every run.
+fn seeds() -> [RandomState; 2] {
+    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+}
+
+fn quota(burst: u32) -> Quota {
+    Quota::per(1, PERIOD).burst(u64::from(burst))
+}
+
+fn table(burst: u32, capacity: usize, full: Full) -> KeyedLimiter<u64> {
+    let table =
+        KeyedLimiter::with_hashers(quota(burst), capacity, tollgate::ManualClock::new(), seeds());
+    table.and_then(|table| table.when_full(full)).expect("a table")
+}
+
+fn sketch(burst: u32, cells_per_row: usize) -> SketchLimiter<u64> {
+    let size = SketchSize::new(2, cells_per_row).expect("a size");
+    SketchLimiter::with_hashers(quota(burst), size, tollgate::ManualClock::new(), seeds())
+        .expect("a sketch")
+}
+
+/// The largest size that takes no more than these bytes.
+fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
+    let fits = |size: usize| measure(|| drop(black_box(build(size)))).bytes_max <= budget;
+    assert!(fits(1), "{budget} bytes are too few");
+    // Each size takes 8 bytes at least.
+    let (mut most, mut too_large) = (1, budget as usize / 8 + 1);
+    while too_large - most > 1 {
+        let size = most.midpoint(too_large);
+        if fits(size) { most = size } else { too_large = size }
+    }
+    most
+}
+
+/// Everybody who takes part, at this cap of rate-net and with the bytes that it takes there.
+pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<Contender> {
+    let burst = flood.burst;
+    vec![
+        peer("rate-net", burst, cap, Overflow::FailClosed),
+        peer("rate-net, `Overflow::Forget`", burst, cap, Overflow::Forget),
+        tollgate("Tollgate, rate-net's bytes before the flood", budget.full, burst, Full::Spill),
+        tollgate("the same, `Full::Deny`", budget.full, burst, Full::Deny),
+        tollgate_sketch("the same as a `SketchLimiter`, 2 rows", budget.full, burst),
+        tollgate("Tollgate, rate-net's bytes in the flood", budget.flooded, burst, Full::Spill),
+    ]
+}
+
+fn peer(name: &'static str, burst: u32, cap: usize, overflow: Overflow) -> Contender {
+    let build = move || -> Check {
+        let (limiter, _) = rate_net(burst, cap, overflow);
+        Box::new(move |key, cost| limiter.check_n(key, cost).is_allow())
+    };
+    Contender { name, budget: None, is_table: false, build: Box::new(build) }
+}
+
+fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> Contender {
+    let build = move |capacity: usize| -> Check {
+        let table = table(burst, capacity, full);
+        Box::new(move |key, cost| table.check_at(&key, u64::from(cost), NOW).is_allowed())
+    };
+    Contender { is_table: true, ..at_equal_bytes(name, bytes, build) }
+}
+
+fn tollgate_sketch(name: &'static str, bytes: u64, burst: u32) -> Contender {
+    let build = move |cells_per_row: usize| -> Check {
+        let sketch = sketch(burst, cells_per_row);
+        Box::new(move |key, cost| sketch.check_at(&key, u64::from(cost), NOW).is_allowed())
+    };
+    at_equal_bytes(name, bytes, build)
+}
+
+fn at_equal_bytes(
+    name: &'static str,
+    bytes: u64,
+    build: impl Fn(usize) -> Check + 'static,
+) -> Contender {
+    let size = largest(bytes, &build);
+    let build = Box::new(move || build(size));
+    Contender { name, budget: Some(bytes), is_table: false, build }
+}

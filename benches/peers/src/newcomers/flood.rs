@@ -1,0 +1,115 @@
+//! [`Flood`]: keys that come once, newcomers among them and after them, and victims who have spent all they had.
+
+use std::fmt;
+
+use crate::contenders::Check;
+
+/// Where the numbers of each kind of key begin.
+const FLOOD: u64 = 1 << 32;
+const NEWCOMERS: u64 = 1 << 40;
+const VICTIMS: u64 = 1 << 50;
+const LATE_VICTIMS: u64 = VICTIMS + VICTIMS_EACH as u64;
+
+/// So many spend all they have before the flood, and so many in the midst of it.
+const VICTIMS_EACH: usize = 200;
+
+/// One newcomer comes to so many keys of the flood.
+const KEYS_PER_NEWCOMER: u64 = 100;
+
+/// Of rate-net's cap, so many come after it. Few, since they add to the flood.
+const CAP_PER_NEWCOMER: u64 = 10;
+
+/// What each key of a flood asks for.
+pub(crate) struct Flood {
+    pub(crate) burst: u32,
+    cost: u32,
+}
+
+/// Those who spend all; and those who spend a tenth, or a hundredth.
+pub(crate) const FLOODS: [Flood; 3] =
+    [Flood { burst: 10, cost: 10 }, Flood { burst: 10, cost: 1 }, Flood { burst: 100, cost: 1 }];
+
+/// How many were asked for, and how many of them refused.
+#[derive(Debug, Default)]
+struct Share {
+    asked: u64,
+    refused: u64,
+}
+
+impl Share {
+    fn count(&mut self, admitted: bool) {
+        self.asked += 1;
+        self.refused += u64::from(!admitted);
+    }
+}
+
+/// What became of newcomers and victims.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    during: Share,
+    after: Share,
+    /// Units that victims got beyond their burst.
+    pub(crate) above_burst: u64,
+}
+
+impl Flood {
+    /// A flood of so many keys, all at one instant, beside a store for `cap` keys.
+    pub(crate) fn run(&self, check: &Check, keys: u64, cap: u64) -> Outcome {
+        let mut outcome = Outcome::default();
+        // On the stack, so that only the store's bytes are counted.
+        let mut spent = [0; 2 * VICTIMS_EACH];
+        let (early, late) = spent.split_at_mut(VICTIMS_EACH);
+        for (victim, spent) in (VICTIMS..).zip(early) {
+            *spent = self.drain(check, victim);
+        }
+        for number in 0..keys {
+            if number == keys / 2 {
+                for (victim, spent) in (LATE_VICTIMS..).zip(&mut *late) {
+                    *spent = self.drain(check, victim);
+                }
+            }
+            let _ = check(FLOOD + number, self.cost);
+            if number % KEYS_PER_NEWCOMER == 0 {
+                outcome.during.count(check(NEWCOMERS + number, 1));
+            }
+        }
+        for number in keys..keys + cap / CAP_PER_NEWCOMER {
+            outcome.after.count(check(NEWCOMERS + number, 1));
+        }
+        for (victim, spent) in (VICTIMS..).zip(spent) {
+            let units = spent + self.drain(check, victim);
+            outcome.above_burst += units.saturating_sub(u64::from(self.burst));
+        }
+        outcome
+    }
+
+    /// Asks for one unit after the other until one is refused, and says how many there were. One more than a
+    /// burst is enough to know.
+    fn drain(&self, check: &Check, victim: u64) -> u64 {
+        (0..=self.burst).take_while(|_| check(victim, 1)).count() as u64
+    }
+}
+
+impl fmt::Display for Flood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "each key of the flood spends {} of its burst of {}", self.cost, self.burst)
+    }
+}
+
+impl Outcome {
+    /// The share of those who came after the flood.
+    pub(crate) fn refused_after(&self) -> f64 {
+        self.after.refused as f64 / self.after.asked.max(1) as f64
+    }
+}
+
+/// Percents: during the flood / after it.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: &Share| match (share.refused, share.asked) {
+            (0, _) => "0".to_owned(),
+            (refused, asked) => format!("{:.1}", refused as f64 * 100.0 / asked as f64),
+        };
+        write!(f, "{} / {}", percent(&self.during), percent(&self.after))
+    }
+}

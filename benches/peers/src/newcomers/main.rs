@@ -1,0 +1,90 @@
+//! Newcomers in a flood, at equal bytes: how many are refused that have asked for nothing before.
+//! `cargo bench --bench newcomers`.
+//!
+//! rate-net bounds its memory as Tollgate does, remembers what it has evicted, and publishes what that costs:
+//! after a flood of keys that spend all they have, 38 % of newcomers are denied at six times its cap and 86 % at
+//! nine times. Here it gets its cap, what it takes for that is counted at the allocator, and Tollgate gets as many
+//! bytes and the same requests, all at one instant. What a newcomer asks for is one unit, which any exact limiter
+//! admits.
+//!
+//! It panics if a key gets more of Tollgate than its burst, and if a table of Tollgate refuses a larger share of
+//! newcomers than rate-net does. No time is measured.
+//!
+//! Tollgate's seeds are fixed, and so are its figures. rate-net draws its own from the system.
+
+#![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
+
+mod contenders;
+mod flood;
+
+use allocation_counter::measure;
+use clap::Parser;
+
+use contenders::{Budget, contenders};
+use flood::{FLOODS, Flood, Outcome};
+
+/// Floods, as multiples of rate-net's cap.
+const TIMES: [u64; 7] = [1, 2, 3, 6, 9, 20, 100];
+
+/// Newcomers in a flood, at equal bytes.
+#[derive(Parser)]
+struct Options {
+    /// The cap of rate-net, in keys. With a power of two for each of its 128 shards it takes the least.
+    #[arg(long, default_value_t = 16_384)]
+    cap: usize,
+    /// Given by `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() {
+    let options = Options::parse();
+    println!("rate-net's bytes a key, counted at the allocator:\n");
+    println!("| cap | full | after a flood of 9 x |");
+    println!("|--:|--:|--:|");
+    for cap in [options.cap / 8, options.cap * 3 / 4, options.cap, options.cap * 8] {
+        let Budget { full, flooded } = Budget::of(cap);
+        let of_a_key = |bytes: u64| bytes as f64 / cap as f64;
+        println!("| {cap} | {:.1} | {:.1} |", of_a_key(full), of_a_key(flooded));
+    }
+    let budget = Budget::of(options.cap);
+    for flood in FLOODS {
+        table(&flood, &options, &budget);
+    }
+}
+
+/// One row for each contender: shares of newcomers refused while the flood comes, and after it.
+fn table(flood: &Flood, options: &Options, budget: &Budget) {
+    println!("\n{flood}:\n");
+    let columns: Vec<String> = TIMES.iter().map(|times| format!("{times} x")).collect();
+    println!("| | bytes | {} | units above the burst |", columns.join(" | "));
+    println!("|---|--:|{}--:|", "--:|".repeat(TIMES.len()));
+    let mut peers: Option<[f64; 7]> = None;
+    for contender in contenders(flood, options.cap, budget) {
+        let mut bytes = 0;
+        let outcomes = TIMES.map(|times| {
+            let keys = times * options.cap as u64;
+            let mut outcome = Outcome::default();
+            let info = measure(|| {
+                outcome = flood.run(&(contender.build)(), keys, options.cap as u64);
+            });
+            bytes = bytes.max(info.bytes_max);
+            outcome
+        });
+        let shares: Vec<String> = outcomes.iter().map(Outcome::to_string).collect();
+        let above: u64 = outcomes.iter().map(|outcome| outcome.above_burst).sum();
+        let name = contender.name;
+        println!("| {name} | {:.1} MB | {} | {above} |", bytes as f64 / 1e6, shares.join(" | "));
+        let refused = outcomes.each_ref().map(Outcome::refused_after);
+        let peers = *peers.get_or_insert(refused);
+        if contender.is_table {
+            // Two hundredths for what is chance: rate-net's seeds, and a newcomer more or less.
+            let is_better = refused.iter().zip(peers).all(|(own, peer)| *own <= peer + 0.02);
+            assert!(is_better, "{name}: {refused:?} of the newcomers, beside {peers:?}");
+        }
+        if let Some(budget) = contender.budget {
+            assert!(bytes <= budget, "{name}: {bytes} bytes of {budget}");
+            assert_eq!(above, 0, "{name}: units above the burst");
+        }
+    }
+}
