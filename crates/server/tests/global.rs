@@ -92,6 +92,30 @@ async fn two_services_share_the_limits_of_one_redis() {
     assert_eq!(status, 501);
 }
 
+/// How many requests of one unit pass until one does not.
+async fn until_denied(world: &World, descriptors: &Value) -> u64 {
+    let mut admitted = 0;
+    while check(world, descriptors.clone(), 1).await.0 {
+        admitted += 1;
+    }
+    admitted
+}
+
+#[tokio::test]
+async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
+    let server = Server::start();
+    let [first, second] = [serve("row_100_a", &server).await, serve("row_100_b", &server).await];
+    let [held, given_back] = [json!([{"leased": "held"}]), json!([{"leased": "given back"}])];
+    assert!(check(&first, held.clone(), 1).await.0);
+    // The first holds more than it has spent: to the second there is less.
+    let spent = 1 + until_denied(&second, &held).await;
+    assert!(spent < 200, "{spent}");
+    assert!(check(&first, given_back.clone(), 1).await.0);
+    first.running.stop().await;
+    assert_eq!(1 + until_denied(&second, &given_back).await, 200);
+    assert_eq!(spent + until_denied(&second, &held).await, 200);
+}
+
 #[tokio::test]
 async fn all_descriptors_are_charged_in_one_call_or_none() {
     let server = Server::start();
