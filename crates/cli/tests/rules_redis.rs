@@ -59,7 +59,7 @@ fn rules_that_check_refuses_are_not_pushed() {
     let bad = scratch.run(&["rules", "push", "bad", &address]);
     assert_eq!((bad.code, bad.out.as_str()), (Some(2), ""));
     assert!(
-        bad.err.starts_with("tollgate: bad/shop.yaml:5:25: invalid rate limit unit"),
+        bad.err.starts_with("tollgate: bad/shop.yaml:5:24: invalid rate limit unit"),
         "{bad:?}"
     );
     assert_eq!(scratch.run(&["rules", "push", "none", &address]).code, Some(2));
