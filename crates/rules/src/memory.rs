@@ -48,40 +48,36 @@ mod tests {
     use super::*;
 
     /// With a table that can be changed, with one that cannot and has a spill, and with one that has none.
-    const POLICIES: [(&str, bool); 8] = [
-        ("fixed-window 5/h", false),
-        ("gcra 60/m burst 20", false),
-        ("sliding-window 100/m", false),
-        ("gcra 60/m soft 5%", true),
-        ("fixed-window 60/m count-denied", true),
-        ("fixed-window 2000000000/s", true),
-        ("fixed-window 5/h from-first", false),
-        ("fixed-window 5/h from-first soft 5%", false),
+    const POLICIES: [&str; 9] = [
+        "fixed-window 5/h",
+        "gcra 60/m burst 20",
+        "sliding-window 100/m",
+        "gcra 60/m soft 5%",
+        "fixed-window 60/m count-denied",
+        "fixed-window 2000000000/s",
+        "sliding-window 1000000/m",
+        "fixed-window 5/h from-first",
+        "fixed-window 100/h from-first soft 5%",
     ];
 
     #[test]
     fn what_is_reckoned_is_what_the_table_says_that_it_takes() {
-        let mut with_spill = 0;
-        for (text, _) in POLICIES {
-            let policy: Policy = text.parse().expect("a policy");
-            for capacity in (1..200).chain([1_000, 9_999, 65_536, 100_000, 1_000_003]) {
+        let mut per_client = Vec::new();
+        for policy in POLICIES.map(|text| text.parse::<Policy>().expect("a policy")) {
+            for capacity in (1..200).chain([1_000, 9_999, 65_536, 100_000, 1_000_000]) {
                 let kept = Kept::build(policy, capacity, &ManualClock::new().into());
                 let stats = kept.expect("a table").table.stats();
                 let expected = table_bytes(policy, capacity).expect("a table");
-                assert_eq!(expected, stats.bytes as u64, "{text} for {capacity}");
-                with_spill += usize::from(stats.spill_bytes > 0);
+                assert_eq!(expected, stats.bytes as u64, "{policy} for {capacity}");
+                if capacity == 1_000_000 {
+                    per_client.push(expected / 10_000);
+                }
             }
         }
-        assert!(with_spill > 0, "some have a spill");
-    }
-
-    #[test]
-    fn a_client_takes_what_the_settings_say() {
-        for (text, has_spill) in POLICIES {
-            let bytes = table_bytes(text.parse().expect("a policy"), 1_000_000).expect("a table");
-            let expected = if has_spill { 15_850_000..15_870_000 } else { 14_060_000..14_070_000 };
-            assert!(expected.contains(&bytes), "{text}: {bytes}");
-        }
+        per_client.sort_unstable();
+        per_client.dedup();
+        // In hundredths of a byte; with a spill, an eighth more and the marks.
+        assert_eq!(per_client, [1_406, 1_585]);
     }
 
     #[test]
