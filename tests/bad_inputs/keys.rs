@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ahash::RandomState;
 use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
@@ -196,6 +198,55 @@ fn row_69_the_parts_of_a_key_do_not_run_together() {
     assert!(keyed.check(&("a", "b_c"), 1).is_allowed());
     assert!(keyed.check(&("a_", "b_c"), 1).is_allowed());
     assert!(!keyed.check(&("a", "b_c"), 1).is_allowed());
+}
+
+/// A hash that counts what it is asked for.
+#[derive(Clone)]
+struct Counted(Chosen, Arc<AtomicU64>);
+
+impl BuildHasher for Counted {
+    type Hasher = ChosenHasher;
+
+    fn build_hasher(&self) -> ChosenHasher {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.build_hasher()
+    }
+}
+
+#[test]
+fn row_128_a_key_costs_two_hashes_and_fourteen_cells_whether_it_is_there_or_not() {
+    let hashes = Arc::new(AtomicU64::new(0));
+    // The smallest table: a pair of shards is all that there is, as for any key of a larger one.
+    for full in [Full::Deny, Full::Spill] {
+        let counted = [spread as fn(u64) -> u64, |n| spread(!n)]
+            .map(|of| Counted(Chosen(of), Arc::clone(&hashes)));
+        let clock = ManualClock::new();
+        let keyed = KeyedLimiter::with_hashers(Quota::per_hour(2), 1, clock, counted).unwrap();
+        let keyed = keyed.when_full(full).unwrap();
+        let cells = keyed.stats().cells;
+        assert!(cells <= 14, "{cells}");
+        hashes.store(0, Ordering::Relaxed);
+        let work = |is_allowed: bool, expected: bool, what: &str| {
+            assert_eq!(is_allowed, expected, "{what}");
+            assert_eq!(hashes.swap(0, Ordering::Relaxed), 2, "{what}");
+        };
+        work(keyed.peek(&7_u64, 1).is_allowed(), true, "asked about, not there");
+        work(keyed.check(&7, 1).is_allowed(), true, "new");
+        work(keyed.check(&7, 1).is_allowed(), true, "there");
+        work(keyed.check(&7, 1).is_allowed(), false, "there and denied");
+        work(keyed.peek(&7, 1).is_allowed(), false, "asked about, there");
+        for key in 100..1_000 {
+            keyed.check(&key, 1);
+            assert_eq!(hashes.swap(0, Ordering::Relaxed), 2, "among others, {full:?}");
+        }
+        assert!(keyed.stats().live <= cells);
+        keyed.check(&1_000, 1);
+        assert_eq!(hashes.swap(0, Ordering::Relaxed), 2, "new, and no cell left: {full:?}");
+        work(keyed.check(&7, 1).is_allowed(), false, "still there");
+    }
+    // What remains (which of the two shards, an install) is said, and whose it is to hide it.
+    let security = include_str!("../../SECURITY.md");
+    assert!(security.contains("A decision's time tells whether a key was there before"));
 }
 
 #[test]

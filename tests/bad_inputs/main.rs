@@ -6,7 +6,7 @@
 //! | 1-26 arithmetic and configuration | `arithmetic.rs`; of a quota that is changed, `live_quota.rs` |
 //! | 27-39 time | `time.rs` |
 //! | 40-53 concurrency | `concurrency.rs`, `reuse.rs`, and the models of `loom-tests`; 51, a change during traffic, in `tests/live_change/threads.rs` |
-//! | 54-72 keys, memory, hashing | `keys.rs` |
+//! | 54-72 keys, memory, hashing; 128 what a decision's time tells of a key | `keys.rs` |
 //! | 3, 8-10, 13, 19-21 once more, for what happens at the limit | `at_limit.rs` |
 //!
 //! Elsewhere, since they need what brings them:

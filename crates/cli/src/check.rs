@@ -1,11 +1,13 @@
 //! `tollgate check`: are these rules good, and what do they mean?
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tollgate_rules::{FileSource, RuleCache, RuleSet, RuleSource, Settings};
+use tollgate_rules::{RuleCache, RuleSet, RuleText, Settings};
 
 use crate::failure::Failure;
+use crate::rules;
 
 const AFTER_HELP: &str = "\
 Prints one line per rule: its domain and keys, the policy that it is enforced by, for how many
@@ -14,7 +16,8 @@ one per bad file, and end with exit code 2.
 
 Examples:
   tollgate check examples/rules
-  tollgate check rules/shop.yaml";
+  tollgate check rules/shop.yaml
+  tollgate check 'redis://10.0.0.7/2#shop:rules'";
 
 /// Validate rate limit rules and print what they are compiled to
 ///
@@ -23,10 +26,17 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 pub(crate) struct Args {
-    /// A directory of .yaml files, or one file
+    /// A directory of .yaml files, one file, or redis://host:port/database#key: a hash of texts in Redis
     #[arg(value_name = "DIR")]
     path: PathBuf,
 
+    #[command(flatten)]
+    sizes: Sizes,
+}
+
+/// What decides whether rules are good.
+#[derive(clap::Args)]
+pub(crate) struct Sizes {
     /// Allow several files to hold parts of one domain
     #[arg(long)]
     merge_domains: bool,
@@ -42,18 +52,24 @@ pub(crate) struct Args {
 
 /// Reads, compiles, prints.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let (texts, rules) = compile(&args.path, &args.sizes)?;
+    print(texts.len(), &rules).map_err(Failure::Output)
+}
+
+/// Reads and compiles; what was read, and what it means.
+pub(crate) fn compile(
+    path: &Path,
+    sizes: &Sizes,
+) -> Result<(Vec<RuleText>, Arc<RuleSet>), Failure> {
     let settings = Settings {
-        merge_domains: args.merge_domains,
-        default_capacity: args.capacity,
-        most_table_bytes: args.table_bytes,
+        merge_domains: sizes.merge_domains,
+        default_capacity: sizes.capacity,
+        most_table_bytes: sizes.table_bytes,
         ..Settings::default()
     };
-    let texts = FileSource::new(&args.path).read().map_err(|error| Failure::Rules(vec![error]))?;
-    if texts.is_empty() {
-        return Err(Failure::NoRules { path: args.path.display().to_string() });
-    }
+    let texts = rules::texts(path)?;
     let rules = RuleCache::new(settings).load(&texts).map_err(Failure::Rules)?;
-    print(texts.len(), &rules).map_err(Failure::Output)
+    Ok((texts, rules))
 }
 
 fn print(files: usize, rules: &RuleSet) -> io::Result<()> {
@@ -66,10 +82,13 @@ fn print(files: usize, rules: &RuleSet) -> io::Result<()> {
             (false, clients) => writeln!(out, ", for {clients} clients")?,
         }
     }
-    let (domains, bytes) = (rules.domains().count(), rules.table_bytes());
-    let of = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
-    let (files, domains) = (of(files, "file"), of(domains, "domain"));
-    let count = of(rules.rules().len(), "rule");
-    writeln!(out, "{files}, {domains}, {count}; tables of {bytes} bytes")?;
+    let what = amounts(files, rules.domains().count(), rules.rules().len());
+    writeln!(out, "{what}; tables of {} bytes", rules.table_bytes())?;
     out.flush()
+}
+
+/// As in `1 file, 1 domain, 4 rules`.
+pub(crate) fn amounts(files: usize, domains: usize, rules: usize) -> String {
+    let of = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    format!("{}, {}, {}", of(files, "file"), of(domains, "domain"), of(rules, "rule"))
 }

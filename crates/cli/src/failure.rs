@@ -5,6 +5,7 @@ use std::io;
 
 use crate::simulate::TrafficError;
 use tollgate_rules::RuleError;
+use tollgate_service::{PushError, RulesAddressError};
 
 /// Why a command gave up.
 #[derive(Debug)]
@@ -46,6 +47,15 @@ pub(crate) enum Failure {
         /// The directory as it was named on the command line.
         path: String,
     },
+    /// A hash in Redis without a text.
+    NoTexts {
+        /// Its address, without a password.
+        address: String,
+    },
+    /// An address that is none.
+    Address(RulesAddressError),
+    /// Rules could not be written to Redis.
+    Push(PushError),
     /// Which rules are meant is not clear, or there are none of that name.
     Domain {
         /// What `--domain` says.
@@ -94,6 +104,11 @@ impl fmt::Display for Failure {
             Self::NoRules { path } => {
                 write!(f, "no rules in {path}: there is no file whose name ends in .yaml or .yml")
             }
+            Self::NoTexts { address } => {
+                write!(f, "no rules in {address}: the hash has no field but version")
+            }
+            Self::Address(error) => error.fmt(f),
+            Self::Push(error) => error.fmt(f),
             Self::Domain { named, known } => {
                 match named {
                     Some(named) => write!(f, "--domain {}: no such domain", named.escape_debug())?,

@@ -8,6 +8,7 @@ mod failure;
 mod output;
 mod plot;
 mod replay;
+mod rules;
 #[cfg(unix)]
 mod serve;
 #[cfg(unix)]
@@ -36,6 +37,7 @@ enum Command {
     Replay(replay::Args),
     Simulate(simulate::Args),
     Check(check::Args),
+    Rules(rules::Args),
     #[cfg(unix)]
     Serve(serve::Args),
 }
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Rules(args) => rules::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(unix)]
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
     };

@@ -24,8 +24,10 @@ Examples:
   curl localhost:8080/v1/check -d '{\"domain\": \"shop\", \"descriptors\": [{\"user\": \"alice\"}]}' \\
     -H 'content-type: application/json'
   curl 'localhost:8080/v1/peek?domain=shop&user=alice'
+  tollgate serve --rules 'redis://reader:secret@10.0.0.7/2#shop:rules'
 
-Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s.
+Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules
+in Redis every 5 s.
 SIGTERM and Ctrl-C let requests that have begun end. Check rules before they are served: tollgate check
 DIR. The environment variables of envoyproxy/ratelimit are honoured where they mean something here; flags
 beat them, and --print-config says which value comes from where.";
@@ -37,9 +39,16 @@ beat them, and --print-config says which value comes from where.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A directory of .yaml files, or one file
+    /// A directory of .yaml files, one file, or redis://user:password@host:port/database#key
+    ///
+    /// The address names a hash in Redis: its fields are files, and one is the `version`, which must be another
+    /// whenever a file is. `tollgate rules push` writes it. Without a key it is tollgate:rules.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
+
+    /// Seconds after which rules are read again whether or not files have changed [default: 30; from Redis 5]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
+    poll: Option<u16>,
 
     /// Where to listen for HTTP [default: 0.0.0.0:8080]
     #[arg(long, value_name = "ADDRESS")]

@@ -254,14 +254,45 @@ fn what_is_asked_wrongly_is_refused_with_what_would_be_right() {
         "error: invalid value 'user={name' for '--descriptor <ENTRIES>': '{' at character 6 has no",
     );
     starts(&["--rules", "old.yaml", "--policy", "1/m"], "error: the argument '--");
-    starts(
-        &["--rules", "old.yaml", "--stream"],
-        "error: the argument '--rules <DIR>' cannot be used",
-    );
     starts(&["--policy", "1/m", "--diff", "new.yaml"], "error: the argument '--");
     starts(&["--suggest", "99%"], "error: the argument '--");
     let run = scratch.replay(&["a.log", "--rules", "old.yaml"]);
     assert!(run.err.contains("--descriptor <ENTRIES>"), "{}", run.err);
+}
+
+#[test]
+fn without_late_lines_a_stream_reports_what_the_log_does() {
+    let scratch = scratch("rules_stream");
+    // Within a second the order of the lines counts, however they are read.
+    scratch.file("a.log", log() + &log().replace("10:01:00", "10:00:59"));
+    for rules in [&["--rules", "old.yaml"][..], &["--rules", "old.yaml", "--diff", "new.yaml"]] {
+        let whole = replay(&scratch, &[rules, &["--json"]].concat());
+        let stream = replay(&scratch, &[rules, &["--json", "--stream"]].concat());
+        assert_eq!((stream.code, stream.err.as_str()), (whole.code, ""));
+        assert_eq!(stream.out, whole.out.replace("\"first\"", "\"late_lines\":0,\"first\""));
+        assert!(whole.out.contains("\"lines\":14,"), "{}", whole.out);
+        let text = replay(&scratch, &[rules, &["--stream"]].concat());
+        assert!(
+            text.out.starts_with("14 lines, 0 bad, 0 late, 2015-05-17T10:00:00Z to "),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn a_late_line_is_decided_by_rules_when_it_is_seen_and_counted() {
+    let scratch = scratch("rules_late");
+    let client = "192.0.2.1";
+    // 10:01:30 decides what lies up to 10:01:20, so the line of 10:00:00 is decided there: in a minute in
+    // which there is one already, and then no room for a third.
+    let times = ["10:01:10", "10:01:30", "10:00:00", "10:01:40"];
+    let lines = times.map(|time| common::line(client, &format!("{time} +0000")));
+    scratch.file("a.log", lines.concat());
+    let run = replay(&scratch, &["--rules", "old.yaml", "--json", "--stream", "--reorder", "10s"]);
+    assert!(run.out.starts_with(r#"{"lines":4,"bad_lines":0,"late_lines":1,"#), "{run:?}");
+    let rule =
+        r#"{"rule":"shop.remote_address: fixed-window 2/m","requests":4,"admitted":2,"refused":2,"#;
+    assert!(run.out.contains(rule), "{}", run.out);
 }
 
 #[test]

@@ -280,3 +280,20 @@ fn row_126_and_127_requests_write_no_line_whatever_they_say() {
     let next = serving.lines.recv_timeout(PATIENCE).expect("a line");
     assert!(next.ends_with("stopping"), "{next}");
 }
+
+#[test]
+fn rules_in_redis_are_named_without_their_password_and_polled_often() {
+    let address = "redis://me:secret@10.0.0.7/2#shop:rules";
+    let (ended_well, printed, _) = run(&["--rules", address, "--print-config"], &[]);
+    assert!(ended_well && !printed.contains("secret"), "{printed}");
+    let shown = "redis://10.0.0.7:6379/2#shop:rules".to_owned();
+    assert_eq!(setting(&printed, "rules"), (shown, "--rules".to_owned()));
+    assert_eq!(setting(&printed, "poll"), ("5s".to_owned(), "default".to_owned()));
+    let (_, printed, _) = run(&["--rules", "here", "--print-config"], &[]);
+    assert_eq!(setting(&printed, "poll"), ("30s".to_owned(), "default".to_owned()));
+    let (_, printed, _) = run(&["--rules", address, "--poll", "60", "--print-config"], &[]);
+    assert_eq!(setting(&printed, "poll"), ("60s".to_owned(), "--poll".to_owned()));
+    let (ended_well, _, error) = run(&["--rules", "redis://:secret@10.0.0.7/x"], &[]);
+    assert!(!ended_well && !error.contains("secret"), "{error}");
+    assert!(error.contains("the address of the rules is not understood: "), "{error}");
+}

@@ -150,6 +150,8 @@ pub(crate) struct Kept {
     /// The quota that the load decided by.
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
+    /// What the table takes, as it was reckoned before it was built; 0 if nobody did.
+    pub(crate) bytes: u64,
     /// The quota that its words were divided for; `None` if it cannot be changed.
     planned_for: Option<Policy>,
 }
@@ -169,7 +171,7 @@ impl Kept {
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { table: Arc::new(table), policy, capacity, planned_for })
+        Ok(Self { table: Arc::new(table), policy, capacity, bytes: 0, planned_for })
     }
 
     /// Whether the table can go on under this quota and size. Changes nothing.

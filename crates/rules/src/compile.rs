@@ -11,16 +11,12 @@ use crate::carry::{Kept, LimitChange, pair};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Part, is_constant};
+use crate::memory;
 use crate::rule::{Gate, Keeper, Limit, Rule};
 use crate::rule_set::{RuleId, RuleSet, Step};
 use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::tree::{Level, Node, has_star};
-
-/// Two shards at least, and 14.1 bytes a key: what a table of so many keys takes, a little more.
-fn expected_bytes(capacity: usize) -> u64 {
-    (capacity as u64).saturating_mul(15).saturating_add(256)
-}
 
 /// All errors of all files, or what `vet` says of all rules together, or the rules.
 pub(crate) fn compile(
@@ -38,7 +34,6 @@ pub(crate) fn compile(
         set: RuleSet::default(),
         places: HashMap::new(),
         domain_files: HashMap::new(),
-        expected_bytes: 0,
         requotas: Vec::new(),
     };
     for text in texts {
@@ -64,7 +59,6 @@ struct Compiler<'a> {
     /// Where every descriptor stands: for whoever writes it twice.
     places: HashMap<RuleId, (String, Position)>,
     domain_files: HashMap<String, String>,
-    expected_bytes: u64,
     /// Tables that are to go on under another quota, and where that stands.
     requotas: Vec<(Kept, String, Position)>,
 }
@@ -211,14 +205,22 @@ impl Compiler<'_> {
         capacity: usize,
         (place, at): (&Place<'_>, Position),
     ) -> Result<Kept, RuleError> {
+        let refused = |error| {
+            let (policy, error) = (policy.to_string(), Box::new(error));
+            place.error(at, Problem::Table { policy, error })
+        };
+        let lost = before.map(|before| (before, before.can_become(policy, capacity).err()));
+        let own = match lost {
+            Some((before, None)) => before.bytes,
+            _ => memory::table_bytes(policy, capacity).map_err(refused)?,
+        };
         // Before it is built: an allocation that the system grants and cannot keep ends the process.
-        self.expected_bytes = self.expected_bytes.saturating_add(expected_bytes(capacity));
-        let (bytes, most) = (self.expected_bytes, self.settings.most_table_bytes);
+        let bytes = self.set.table_bytes.saturating_add(own);
+        let most = self.settings.most_table_bytes;
         if bytes > most {
             return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));
         }
-        self.set.table_bytes += expected_bytes(capacity);
-        let lost = before.map(|before| (before, before.can_become(policy, capacity).err()));
+        self.set.table_bytes = bytes;
         if let Some((before, lost)) = lost
             && (before.policy != policy || lost.is_some())
         {
@@ -233,10 +235,9 @@ impl Compiler<'_> {
             }
             return Ok(kept);
         }
-        Kept::build(policy, capacity, self.clock).map_err(|error| {
-            let (policy, error) = (policy.to_string(), Box::new(error));
-            place.error(at, Problem::Table { policy, error })
-        })
+        let mut kept = Kept::build(policy, capacity, self.clock).map_err(refused)?;
+        kept.bytes = own;
+        Ok(kept)
     }
 
     /// Changes the quotas of the tables that go on. Loads come one after the other and each change has been

@@ -13,11 +13,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::error::{Problem, RuleError};
-use crate::file::MOST_BYTES;
 use crate::source::{Changed, RuleSource, RuleText};
-
-/// Of all files together.
-const MOST_BYTES_TOGETHER: usize = 64 << 20;
 
 /// Rules from a file, or from all files of a directory whose names end in `.yaml` or `.yml` and do not
 /// begin with a dot, in the order of their names.
@@ -97,8 +93,8 @@ impl RuleSource for FileSource {
         for path in self.files()? {
             let bytes = read_bounded(&path)?;
             together += bytes.len();
-            if together > MOST_BYTES_TOGETHER {
-                let problem = Problem::TooLarge { most: MOST_BYTES_TOGETHER };
+            if together > RuleText::MOST_BYTES_TOGETHER {
+                let problem = Problem::TooLarge { most: RuleText::MOST_BYTES_TOGETHER };
                 return Err(RuleError { file: name(&self.path), at: None, problem });
             }
             texts.push(RuleText::new(name(&path), bytes));
@@ -142,7 +138,7 @@ fn is_rule_file(path: &Path) -> bool {
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    let read = file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes);
+    let read = file.take(RuleText::MOST_BYTES as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(path, &error))?;
     Ok(bytes)
 }

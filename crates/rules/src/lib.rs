@@ -80,7 +80,7 @@
 //! rules stay, all of them. A limit keeps what was spent: also when its quota changes, if the core can change
 //! it in place ([`tollgate::KeyedLimiter::set_quota`]). What cannot be (another `capacity`; `mode`,
 //! `count_rejected` or `penalty`; a quota that is very different) begins anew, and [`RuleSet::changes`] says
-//! so. Rules can come from anywhere: implement [`RuleSource`].
+//! so. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
 //!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables
@@ -96,6 +96,7 @@ mod error;
 mod file;
 mod files;
 mod identifier;
+mod memory;
 mod pattern;
 mod request;
 mod retriever;

@@ -18,6 +18,12 @@ pub struct RuleText {
 }
 
 impl RuleText {
+    /// The most bytes of one file: a ConfigMap of Kubernetes is at most as large.
+    pub const MOST_BYTES: usize = 1 << 20;
+
+    /// The most bytes of all files of a source together. A source should read no more than that.
+    pub const MOST_BYTES_TOGETHER: usize = 64 << 20;
+
     /// What a file of this name holds. The name is what errors begin with.
     ///
     /// ```

@@ -28,6 +28,10 @@
 //! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`Answers`] says so;
 //!   `quota`, `raw_body` and `request_headers_to_add` are not used.
 //!
+//! # Rules
+//! From files, watched and read again every 30 s; or from a hash in Redis, polled: see [`RedisRules`]. What
+//! cannot be read, or is refused, leaves the last good rules in force.
+//!
 //! # TLS and unix sockets
 //! [`Options::grpc_tls`] and [`Options::http_tls`] name a certificate, its key, and the authority of clients'
 //! certificates if they must have one. The files are read again when they change, every 10 s, and on
@@ -64,6 +68,7 @@ mod options;
 mod page;
 pub mod protocol;
 mod rls;
+mod rules_from;
 mod serve;
 mod service;
 mod wire;
@@ -71,4 +76,5 @@ mod wire;
 pub use global::{Global, GlobalError};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{Answers, MetricsNames, Options};
+pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};
 pub use serve::{Running, StartError, start};

@@ -9,6 +9,7 @@ use tollgate_rules::{Settings, Timing};
 
 use crate::global::Global;
 use crate::listen::TlsFiles;
+use crate::rules_from::RulesFrom;
 
 /// What a service is started with. The ports are those of envoyproxy/ratelimit.
 ///
@@ -20,8 +21,8 @@ use crate::listen::TlsFiles;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A directory of rule files, or one file.
-    pub rules: PathBuf,
+    /// Where rules come from.
+    pub rules: RulesFrom,
     /// How requests are decided.
     pub settings: Settings,
     /// When rules are read again.
@@ -85,13 +86,13 @@ pub enum MetricsNames {
 }
 
 impl Options {
-    /// The rules of this path, on the usual ports.
+    /// The rules of this path, or of a [hash in Redis](RulesFrom), on the usual ports. A text is a path.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Options::new("rules").grace.as_secs(), 10);
     /// ```
     #[must_use]
-    pub fn new(rules: impl Into<PathBuf>) -> Self {
+    pub fn new(rules: impl Into<RulesFrom>) -> Self {
         let everywhere = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
         Self {
             rules: rules.into(),

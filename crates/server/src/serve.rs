@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tollgate::BuildError;
-use tollgate_rules::{Changed, DecisionMaker, FileSource, Refresh, Retriever, RuleCache};
+use tollgate_rules::{Changed, DecisionMaker, Refresh, Retriever, RuleCache};
 use tonic::transport::Server;
 use tonic_health::server::HealthReporter;
 
@@ -142,10 +142,9 @@ pub async fn start(
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let service = Arc::new(Service::new(maker, options.answers, options.metrics_names, keeper));
     let (health, health_service) = tonic_health::server::health_reporter();
-    let source = FileSource::new(options.rules);
     let observe = with_health(observe, &service, &health);
-    let retriever =
-        Retriever::start(source, cache, options.timing, observe).map_err(StartError::Thread)?;
+    let retriever = Retriever::start(options.rules.source(), cache, options.timing, observe)
+        .map_err(StartError::Thread)?;
     report(&health, service.is_healthy()).await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()

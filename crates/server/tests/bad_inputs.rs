@@ -5,11 +5,10 @@
 //! |---|---|
 //! | 90-97, 99 wire and connections | here; 97 under TLS in `tls.rs` |
 //! | 98 no file descriptor left, 126 and 127 the log | `crates/cli/tests/serve.rs`: they need a process |
+//! | 100 the end under load | `scenarios/drain.rs`; of leases `global.rs` |
 //! | 101-107 rule files | `crates/rules/tests`; the gauge of 105 here |
 //! | 125, 129, 130 what others may see | here |
-//!
-//! Without a test of its own: 128 (the time of a decision: what a table does for a key, it does for every key
-//! of the shard; the core's documentation says what remains).
+//! | 128 what the time of a decision tells | the core's `tests/bad_inputs/keys.rs` |
 
 mod common;
 

@@ -92,6 +92,31 @@ async fn two_services_share_the_limits_of_one_redis() {
     assert_eq!(status, 501);
 }
 
+/// What the store has left of a client's `leased`, by a service that holds nothing of it.
+async fn left(world: &World, client: &str) -> u64 {
+    let path = format!("/v1/peek?domain=shop&leased={client}");
+    let (_, answer) = world.http("GET", &path, "").await;
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    answer["statuses"][0]["remaining"].as_u64().expect("a number")
+}
+
+#[tokio::test]
+async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
+    let server = Server::start();
+    let [first, second] = [serve("row_100_a", &server).await, serve("row_100_b", &server).await];
+    let mut spent = 0;
+    // Until the first holds more than it has spent: the second then finds less.
+    while left(&second, "x").await == 200 - spent {
+        assert!(check(&first, json!([{"leased": "x"}]), 1).await.0, "{spent}");
+        spent += 1;
+    }
+    assert!(left(&second, "x").await < 200 - spent);
+    // A lease that is under way arrives before this answer.
+    check(&first, json!([{"exact": "x"}]), 1).await;
+    first.running.stop().await;
+    assert_eq!(left(&second, "x").await, 200 - spent);
+}
+
 #[tokio::test]
 async fn all_descriptors_are_charged_in_one_call_or_none() {
     let server = Server::start();

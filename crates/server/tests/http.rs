@@ -260,7 +260,10 @@ descriptors:
     // Without rules, and with refused ones, it says so.
     let none = serve("status_page_none", "domain: [", Settings::default()).await;
     let (status, page) = none.http("GET", "/", "").await;
-    assert!(status == 200 && page.contains("no rules") && page.contains("1 bad file"), "{page}");
+    assert!(
+        status == 200 && page.contains("no rules") && page.contains("1 error in the newest rules"),
+        "{page}"
+    );
 }
 
 /// Row 97 of the bad inputs: 5 s is how long headers may take, by the clock of the system.

@@ -16,6 +16,7 @@ Examples:
   tollgate replay access.log --suggest 99.9%
   tollgate replay access.log --rules rules --descriptor \"remote_address={ip}\" --diff rules.new
   tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
+  tail -f access.log | tollgate replay - --stream --rules rules --descriptor \"remote_address={ip}\"
 
 Use --help for the formats, the keys and what becomes of unreadable or late lines.";
 
@@ -56,7 +57,8 @@ Rules (--rules):
   about all its descriptors at once, at its own time, and is decided as the service would: lines
   of one time in the order of the files. In the report a key is a descriptor with its values; the
   row \"all rules\" is the answer to the whole request. A rule in shadow mode is reported as if it
-  refused. Tables begin empty, as those of a service that has just been started.
+  refused. Tables begin empty, as those of a service that has just been started. With --stream lines
+  are decided while they are read; what is kept is each different set of fields that descriptors use.
 
 Comparing rules (--rules OLD --diff NEW):
   Decides each line by both and prints the rules, keys and requests of which the answer changes.
@@ -75,7 +77,8 @@ Examples:
   tollgate replay access.log --policy 10/m --policy \"sliding-window 10/m\" --html report.html
   tollgate replay access.log --suggest 99.9%
   tollgate replay access.log --rules rules --descriptor \"remote_address={ip}\" --diff rules.new
-  tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)";
+  tail -f access.log | tollgate replay - --stream --policy 10/m     (Ctrl-C prints the report)
+  tail -f access.log | tollgate replay - --stream --rules rules --descriptor \"remote_address={ip}\"";
 
 /// Apply rate limits to an access log and show what they would have refused
 ///

@@ -3,7 +3,7 @@
 //! ```text
 //! source -> parse -> gather -> decide -> report        whole logs, in parallel
 //! source -> parse ->      stream      -> report        endless input, in order
-//! source -> parse ->      rules       -> report        whole logs, by the rules of a service
+//! source -> parse ->      rules       -> report        either, by the rules of a service
 //! ```
 
 mod args;
@@ -13,6 +13,7 @@ mod gather;
 mod key;
 mod parse;
 mod reason;
+mod reorder;
 mod report;
 mod rules;
 mod seconds;
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     printed.map(|()| ExitCode::SUCCESS).map_err(Failure::Output)
 }
 
-fn compare(args: &Args, rules: [&PathBuf; 2], sources: &Sources) -> Result<ExitCode, Failure> {
+fn compare(args: &Args, rules: [&PathBuf; 2], sources: &Arc<Sources>) -> Result<ExitCode, Failure> {
     let (tallies, diff) = rules::diff(args, rules.map(PathBuf::as_path), sources)?;
     name_bad_lines(&args.files, &tallies);
     print(&diff, args.json.then(|| diff.to_json())).map_err(Failure::Output)?;
@@ -97,10 +98,7 @@ fn replay_stream(
     parser: &Parser,
     sources: &Arc<Sources>,
 ) -> Result<(Vec<Tally>, Report), Failure> {
-    let shared = Arc::clone(sources);
-    // Ctrl-C also ends whatever writes into the pipe, so reading comes to an end. Without the
-    // handler it would merely end the run without a report, which is no reason to refuse to start.
-    let _ = ctrlc::set_handler(move || shared.stop());
+    end_by_interrupt(sources);
     let mut stream = Stream::new(&args.policies, args.reorder);
     let tallies = stream.read(&args.files, parser, sources)?;
     let finished = stream.finish();
@@ -110,6 +108,13 @@ fn replay_stream(
     let late = Some(finished.late_lines);
     let report = Report::new(&tallies, span, late, &outcomes, &finished.keys);
     Ok((tallies, report))
+}
+
+/// Ctrl-C also ends whatever writes into the pipe, so reading comes to an end. Without the handler it would
+/// merely end the run without a report, which is no reason to refuse to start.
+fn end_by_interrupt(sources: &Arc<Sources>) {
+    let shared = Arc::clone(sources);
+    let _ = ctrlc::set_handler(move || shared.stop());
 }
 
 /// A replay has a whole word per key; a [`KeyedLimiter`] keeps part of it for the key. Whoever tries a

@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_rules::Settings;
-use tollgate_service::{Answers, MetricsNames, Options, TlsFiles};
+use tollgate_rules::{Settings, Timing};
+use tollgate_service::{Answers, MetricsNames, Options, RulesAddressError, RulesFrom, TlsFiles};
 
 use super::environment::{BadVariable, Environment};
 use super::log::{Format, Level};
@@ -44,7 +44,8 @@ pub(super) struct Setting<T> {
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Effective {
-    pub(super) rules: Setting<PathBuf>,
+    pub(super) rules: Setting<RulesFrom>,
+    pub(super) poll: Setting<u16>,
     pub(super) http: Setting<SocketAddr>,
     pub(super) http_socket: Setting<Option<PathBuf>>,
     pub(super) http_tls: Setting<Option<TlsFiles>>,
@@ -74,6 +75,8 @@ pub(super) enum SettingError {
     Variable(BadVariable),
     /// Nobody says where rules are.
     NoRules,
+    /// Rules are in a Redis that is none.
+    Address(RulesAddressError),
     /// A certificate without a key, or a key without a certificate.
     HalfTls {
         found: &'static str,
@@ -95,6 +98,7 @@ impl fmt::Display for SettingError {
                 "nobody says where rules are; give --rules DIR, or set RUNTIME_ROOT or \
                  RUNTIME_SUBDIRECTORY in the environment",
             ),
+            Self::Address(error) => error.fmt(f),
             Self::HalfTls { found, missing } => {
                 write!(f, "{found} is given without {missing}; give both")
             }
@@ -128,8 +132,10 @@ impl Effective {
         let ratio = environment.parsed("NEAR_LIMIT_RATIO", RATIO)?.map(check_ratio).transpose()?;
         let level = environment.parsed("LOG_LEVEL", Level::ACCEPTED)?;
         let format = environment.parsed("LOG_FORMAT", Format::ACCEPTED)?;
+        let rules = rules(args, environment)?;
         Ok(Self {
-            rules: rules(args, environment)?,
+            poll: first((args.poll, "--poll"), (None, NO_VARIABLE), usual_poll(&rules.value)),
+            rules,
             http: address((args.http, "--http"), HTTP, (everywhere, 8080), environment)?,
             http_socket: optional((args.http_socket.clone(), "--http-socket"), (None, NO_VARIABLE)),
             http_tls: optional((http_tls(args)?, "--http-tls-cert"), (None, NO_VARIABLE)),
@@ -203,7 +209,11 @@ impl Effective {
                 Names::Envoyproxy => MetricsNames::Envoyproxy,
             },
             linger: Duration::from_secs(self.linger.value.into()),
-            ..Options::new(&self.rules.value)
+            timing: Timing {
+                poll: Duration::from_secs(self.poll.value.into()),
+                ..Timing::default()
+            },
+            ..Options::new(self.rules.value.clone())
         }
     }
 
@@ -225,7 +235,8 @@ impl Effective {
         let (options, settings) = (self.options(), self.settings());
         let fixed = |name, value: String| (name, value, Source::Default);
         vec![
-            row("rules", &self.rules, |path| path.display().to_string()),
+            row("rules", &self.rules, ToString::to_string),
+            row("poll", &self.poll, |seconds| format!("{seconds}s")),
             row("http", &self.http, ToString::to_string),
             row("http-socket", &self.http_socket, path_or_none),
             row("http-tls", &self.http_tls, files_or_none),
@@ -251,7 +262,6 @@ impl Effective {
             fixed("most-descriptors", settings.most_descriptors.to_string()),
             fixed("most-entries", settings.most_entries.to_string()),
             fixed("most-key-bytes", settings.most_key_bytes.to_string()),
-            fixed("poll", format!("{:?}", options.timing.poll)),
             fixed("settle", format!("{:?}", options.timing.settle)),
             fixed("grace", format!("{:?}", options.grace)),
         ]
@@ -324,9 +334,10 @@ fn address(
 }
 
 /// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no flag.
-fn rules(args: &Args, environment: &Environment) -> Result<Setting<PathBuf>, SettingError> {
+fn rules(args: &Args, environment: &Environment) -> Result<Setting<RulesFrom>, SettingError> {
     if let Some(path) = &args.rules {
-        return Ok(Setting { value: path.clone(), source: Source::Flag("--rules") });
+        let value = RulesFrom::named(path).map_err(SettingError::Address)?;
+        return Ok(Setting { value, source: Source::Flag("--rules") });
     }
     let root = environment.text("RUNTIME_ROOT");
     let subdirectory = environment.text("RUNTIME_SUBDIRECTORY");
@@ -340,7 +351,16 @@ fn rules(args: &Args, environment: &Environment) -> Result<Setting<PathBuf>, Set
     let mut value = PathBuf::from(root.unwrap_or("/srv/runtime_data/current"));
     value.extend(subdirectory);
     value.push(environment.text("RUNTIME_APPDIRECTORY").unwrap_or("config"));
-    Ok(Setting { value, source })
+    Ok(Setting { value: RulesFrom::Files(value), source })
+}
+
+/// Seconds between two readings. Files are watched beside it; a hash in Redis is not, and asking for its
+/// version costs little.
+fn usual_poll(rules: &RulesFrom) -> u16 {
+    match rules {
+        RulesFrom::Files(_) => 30,
+        RulesFrom::Redis(_) => 5,
+    }
 }
 
 const RATIO: &str = "a share from 0 to 1, as in 0.8";

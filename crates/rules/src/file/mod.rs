@@ -6,6 +6,7 @@ mod limit;
 mod metadata;
 
 use crate::error::{Fault, Position, Problem};
+use crate::source::RuleText;
 use crate::yaml::{self, Data};
 
 pub use descriptor::{Accuracy, OnError};
@@ -13,9 +14,6 @@ pub(crate) use descriptor::{DescriptorText, RuleSpec, Traits};
 use fields::Fields;
 pub(crate) use limit::LimitText;
 pub use metadata::Metadata;
-
-/// Of one file: a ConfigMap of Kubernetes is at most as large.
-pub(crate) const MOST_BYTES: usize = 1 << 20;
 
 /// What a rule file says.
 #[derive(Clone, Debug)]
@@ -27,8 +25,9 @@ pub(crate) struct RuleFile {
 
 pub(crate) fn read(text: &[u8]) -> Result<RuleFile, Fault> {
     let start = Position { line: 1, column: 1 };
-    if text.len() > MOST_BYTES {
-        return Err(Fault { at: start, problem: Problem::TooLarge { most: MOST_BYTES } });
+    if text.len() > RuleText::MOST_BYTES {
+        let problem = Problem::TooLarge { most: RuleText::MOST_BYTES };
+        return Err(Fault { at: start, problem });
     }
     let Ok(text) = std::str::from_utf8(text) else {
         return Err(Fault { at: start, problem: Problem::NotUtf8 });

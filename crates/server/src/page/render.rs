@@ -51,8 +51,8 @@ fn content(service: &Service) -> Markup {
             (state(service, rules.as_deref(), status.loads))
             @if !status.errors.is_empty() {
                 p.bad {
-                    "The newest rules are refused (" (many(status.errors.len(), "bad file"))
-                    "; see /rlconfig): those of before stay in force."
+                    (many(status.errors.len(), "error")) " in the newest rules (see /rlconfig on the admin's address)"
+                    @if rules.is_some() { ": those of before stay in force." } @else { "." }
                 }
             }
             div.tiles {

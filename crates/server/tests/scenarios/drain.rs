@@ -74,7 +74,7 @@ fn is_whole(answer: &[u8]) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopped_under_load_it_answers_all_that_it_decided() {
+async fn row_100_stopped_under_load_it_answers_all_that_it_decided() {
     let mut world = serve_with("drain", RULES, |options| options).await;
     let Some(Refresh::Loaded(rules)) = world.told.recv().await else { panic!("good rules") };
     let warm = Arc::new(Semaphore::new(0));

@@ -162,6 +162,11 @@ impl Report {
         }
     }
 
+    /// The same of a stream.
+    pub(crate) fn with_late(self, late_lines: Option<u64>) -> Self {
+        Self { late_lines, ..self }
+    }
+
     /// The same with limits that would have refused fewer keys than was allowed.
     pub(crate) fn suggesting(self, suggestion: Option<Suggestion>) -> Self {
         Self { suggestion, ..self }

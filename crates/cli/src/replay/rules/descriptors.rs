@@ -34,7 +34,7 @@ impl<'m> Mappings<'m> {
     }
 
     /// The descriptors of a line with these values.
-    fn of_row(&self, row: &[u8]) -> impl Iterator<Item = Vec<Pair>> {
+    pub(super) fn of_row(&self, row: &[u8]) -> impl Iterator<Item = Vec<Pair>> {
         // Rules are text: what is none is replaced, as it would be on its way to a service.
         let values: Vec<_> = parts(row).map(String::from_utf8_lossy).collect();
         self.mappings.iter().filter_map(move |mapping| {
@@ -82,9 +82,6 @@ impl Descriptors {
 
     /// The entries as rules read them, by the numbers of descriptors.
     pub(super) fn entries(&self) -> Vec<Vec<Entry<'_>>> {
-        fn entry((key, value): &Pair) -> Entry<'_> {
-            (key, value)
-        }
         self.pairs.iter().map(|pairs| pairs.iter().map(entry).collect()).collect()
     }
 
@@ -97,6 +94,11 @@ impl Descriptors {
         };
         self.rows.iter().map(row).collect()
     }
+}
+
+/// A key and a value as rules read them.
+pub(super) fn entry((key, value): &Pair) -> Entry<'_> {
+    (key, value)
 }
 
 /// What the lines of a row ask.

@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{
-    Answer, DecisionMaker, FileSource, Request, RuleCache, RuleSet, RuleSource, Settings,
-};
+use tollgate_rules::{Answer, DecisionMaker, Request, RuleCache, RuleSet, Settings};
 
 use super::descriptors::Row;
 use crate::failure::Failure;
@@ -19,12 +17,9 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// The rules of a directory, or of one file.
+    /// The rules of a directory, of one file, or of a hash in Redis.
     pub(super) fn load(path: &Path, settings: &Settings) -> Result<Self, Failure> {
-        let texts = FileSource::new(path).read().map_err(|error| Failure::Rules(vec![error]))?;
-        if texts.is_empty() {
-            return Err(Failure::NoRules { path: path.display().to_string() });
-        }
+        let texts = crate::rules::texts(path)?;
         // Every request brings its time along. It counts from 1970, as windows of a service do.
         let cache = RuleCache::with_clock(settings.clone(), ManualClock::new());
         let rules = cache.load(&texts).map_err(Failure::Rules)?;

@@ -21,6 +21,9 @@ const NAMED: usize = 10;
 pub(crate) struct Diff {
     lines: u64,
     bad_lines: u64,
+    /// Only in a stream: lines that came too late to be put in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_lines: Option<u64>,
     first: String,
     last: String,
     domain: String,
@@ -104,19 +107,15 @@ struct Counting {
 
 impl Diff {
     /// Nothing decided yet.
-    pub(super) fn new(
-        domain: &str,
-        engines: &[Engine; 2],
-        tallies: &[Tally],
-        span: (u64, u64),
-    ) -> Self {
+    pub(super) fn new(domain: &str, engines: &[Engine; 2]) -> Self {
         let mut rules = Vec::new();
         let places = [0, 1].map(|side| place_all(&mut rules, domain, engines, side));
         Self {
-            lines: tallies.iter().map(Tally::counted).sum(),
-            bad_lines: tallies.iter().map(|tally| tally.bad).sum(),
-            first: instant(span.0),
-            last: instant(span.1),
+            lines: 0,
+            bad_lines: 0,
+            late_lines: None,
+            first: String::new(),
+            last: String::new(),
             domain: domain.to_owned(),
             old: Side::default(),
             new: Side::default(),
@@ -173,6 +172,14 @@ impl Diff {
             self.rules[rule].refused_by_new += 1;
             self.rules[rule].newly_refused += u64::from(!over[0].contains(&rule));
         }
+    }
+
+    /// Says what was read.
+    pub(super) fn tell_of(&mut self, tallies: &[Tally], span: (u64, u64), late_lines: Option<u64>) {
+        self.lines = tallies.iter().map(Tally::counted).sum();
+        self.bad_lines = tallies.iter().map(|tally| tally.bad).sum();
+        self.late_lines = late_lines;
+        (self.first, self.last) = (instant(span.0), instant(span.1));
     }
 
     /// Sums up, given the texts of the names.

@@ -11,7 +11,11 @@ const KEY_CHARS: usize = 60;
 
 pub(super) fn write(diff: &Diff, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (lines, bad) = (grouped(diff.lines), grouped(diff.bad_lines));
-    writeln!(f, "{lines} lines, {bad} bad, {} to {}", diff.first, diff.last)?;
+    write!(f, "{lines} lines, {bad} bad, ")?;
+    if let Some(late) = diff.late_lines {
+        write!(f, "{} late, ", grouped(late))?;
+    }
+    writeln!(f, "{} to {}", diff.first, diff.last)?;
     writeln!(f, "domain {}\n", diff.domain.escape_debug())?;
     let mut table = aligned(&["", "requests", "admitted", "refused", "share refused"]);
     for (name, side) in [("old", &diff.old), ("new", &diff.new)] {

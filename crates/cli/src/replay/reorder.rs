@@ -1,0 +1,73 @@
+//! [`Reorder`]: lines of an endless input, put in the order of time as far as that is known.
+//!
+//! Lines wait until one comes that is newer by more than the reorder span; then they are handed over, oldest
+//! first. A line that is older than what was already handed over has lost its place: it is handed over at the
+//! time up to which that was done. So time never runs backwards, and every line is handed over exactly once.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Lines that wait. Those of one time come in the order of what is kept of them.
+#[derive(Debug)]
+pub(crate) struct Reorder<T> {
+    waiting: BinaryHeap<Reverse<(u64, T)>>,
+    reorder_ns: u64,
+    /// Lines up to here are decided.
+    decided_to_ns: u64,
+    late_lines: u64,
+    span: Option<(u64, u64)>,
+}
+
+impl<T: Ord> Reorder<T> {
+    /// Lines are out of order by at most `reorder_ns`.
+    pub(crate) fn new(reorder_ns: u64) -> Self {
+        let waiting = BinaryHeap::new();
+        Self { waiting, reorder_ns, decided_to_ns: 0, late_lines: 0, span: None }
+    }
+
+    /// Takes the next line in, and decides what need not wait any longer.
+    pub(crate) fn push<E>(
+        &mut self,
+        now: u64,
+        line: T,
+        mut decide: impl FnMut(u64, T) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (first, last) = self.span.unwrap_or((now, now));
+        let (first, last) = (first.min(now), last.max(now));
+        self.span = Some((first, last));
+        if now < self.decided_to_ns {
+            self.late_lines += 1;
+            return decide(self.decided_to_ns, line);
+        }
+        self.waiting.push(Reverse((now, line)));
+        self.decided_to_ns = last.saturating_sub(self.reorder_ns);
+        while let Some(Reverse((oldest, _))) = self.waiting.peek()
+            && *oldest <= self.decided_to_ns
+            && let Some(Reverse((at, line))) = self.waiting.pop()
+        {
+            decide(at, line)?;
+        }
+        Ok(())
+    }
+
+    /// Decides what still waits.
+    pub(crate) fn finish<E>(
+        &mut self,
+        mut decide: impl FnMut(u64, T) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some(Reverse((at, line))) = self.waiting.pop() {
+            decide(at, line)?;
+        }
+        Ok(())
+    }
+
+    /// Lines that came too late to be put in order.
+    pub(crate) fn late_lines(&self) -> u64 {
+        self.late_lines
+    }
+
+    /// The times of the oldest and of the newest line.
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+}

@@ -1,0 +1,74 @@
+//! `tollgate rules`: rules from where they are kept, and to Redis.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tollgate_rules::RuleText;
+use tollgate_service::{RedisRules, RulesFrom};
+
+use crate::check::{self, Sizes};
+use crate::failure::Failure;
+
+const AFTER_HELP: &str = "\
+Services that are started with --rules URL read the hash again when its version has changed.
+
+Examples:
+  tollgate rules push examples/rules redis://127.0.0.1
+  tollgate rules push rules 'redis://writer:secret@10.0.0.7/2#shop:rules'
+  tollgate serve --rules 'redis://reader:secret@10.0.0.7/2#shop:rules'";
+
+/// Keep rate limit rules in Redis
+#[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Push(PushArgs),
+}
+
+/// Validate rules and put them into Redis, all at once
+///
+/// In place of all that the hash holds, in one transaction: a field for each file and a version that
+/// follows from their texts. Rules that `tollgate check` refuses are not written.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, arg_required_else_help = true)]
+struct PushArgs {
+    /// A directory of .yaml files, or one file
+    #[arg(value_name = "DIR")]
+    rules: PathBuf,
+
+    /// The hash: redis://user:password@host:port/database#key; without a key it is tollgate:rules
+    #[arg(value_name = "URL")]
+    redis: String,
+
+    #[command(flatten)]
+    sizes: Sizes,
+}
+
+/// Does what is asked for.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let Verb::Push(args) = &args.verb;
+    let redis: RedisRules = args.redis.parse().map_err(Failure::Address)?;
+    let (texts, rules) = check::compile(&args.rules, &args.sizes)?;
+    let pushed = redis.push(&texts).map_err(Failure::Push)?;
+    let (files, count) = (texts.len(), rules.rules().len());
+    let what = check::amounts(files, rules.domains().count(), count);
+    let then = if pushed.is_new { "" } else { ", as before" };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{redis}: {what}; version {}{then}", pushed.version).map_err(Failure::Output)
+}
+
+/// All rule texts of a directory, of a file, or of a hash in Redis. None is a failure.
+pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
+    let from = RulesFrom::named(name).map_err(Failure::Address)?;
+    let texts = from.read().map_err(|error| Failure::Rules(vec![error]))?;
+    match from {
+        _ if !texts.is_empty() => Ok(texts),
+        RulesFrom::Files(path) => Err(Failure::NoRules { path: path.display().to_string() }),
+        RulesFrom::Redis(rules) => Err(Failure::NoTexts { address: rules.to_string() }),
+    }
+}

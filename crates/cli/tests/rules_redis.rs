@@ -1,0 +1,83 @@
+//! `tollgate rules push`, and the commands that read what it has written, on a redis-server that the test
+//! starts.
+
+mod common;
+#[path = "../../redis/tests/common/server.rs"]
+mod redis_server;
+
+use common::{Scratch, assert_prints, line};
+use redis_server::Server;
+
+const SHOP: &str = "\
+domain: shop
+descriptors:
+  - key: remote_address
+    capacity: 100
+    rate_limit: {unit: minute, requests_per_unit: 2}
+";
+
+fn address(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}/0#shop:rules", server.port)
+}
+
+#[test]
+fn what_is_pushed_is_checked_and_replayed_as_the_files_are() {
+    let server = Server::start();
+    let scratch = Scratch::new("rules_pushed");
+    let log: String = (0..4).map(|n| line("192.0.2.1", &format!("10:00:0{n} +0000"))).collect();
+    scratch.file("rules/shop.yaml", SHOP).file("a.log", log);
+    let address = address(&server);
+    let push = scratch.run(&["rules", "push", "rules", &address]);
+    let expected = format!("{address}: 1 file, 1 domain, 1 rule; version ");
+    assert!(push.out.starts_with(&expected), "{push:?}");
+    let again = scratch.run(&["rules", "push", "rules", &address]);
+    assert_eq!(again.out.trim_end(), format!("{}, as before", push.out.trim_end()));
+    let files = scratch.run(&["check", "rules"]);
+    assert_prints(&scratch.run(&["check", &address]), &files.out);
+    let replay = |rules: &str| {
+        let rules = ["--rules", rules, "--descriptor", "remote_address={ip}"];
+        scratch.replay(&[&["a.log"][..], &rules].concat())
+    };
+    let files = replay("rules");
+    assert!(files.out.contains("most refused by all rules"), "{files:?}");
+    assert_prints(&replay(&address), &files.out);
+    // What would change if these files were pushed?
+    scratch.file("new/shop.yaml", SHOP.replace(": 2}", ": 3}"));
+    let diff = ["--rules", &address, "--diff", "new", "--descriptor", "remote_address={ip}"];
+    assert_eq!(scratch.replay(&[&["a.log"][..], &diff].concat()).code, Some(1));
+}
+
+#[test]
+fn rules_that_check_refuses_are_not_pushed() {
+    let server = Server::start();
+    let scratch = Scratch::new("rules_refused");
+    scratch.file("good/shop.yaml", SHOP).file("bad/shop.yaml", SHOP.replace("minute", "fortnight"));
+    scratch.file("none/notes.txt", "no rules");
+    let address = address(&server);
+    assert_eq!(scratch.run(&["rules", "push", "good", &address]).code, Some(0));
+    let version: String = server.run(&["HGET", "shop:rules", "version"]);
+    let bad = scratch.run(&["rules", "push", "bad", &address]);
+    assert_eq!((bad.code, bad.out.as_str()), (Some(2), ""));
+    assert!(
+        bad.err.starts_with("tollgate: bad/shop.yaml:5:24: invalid rate limit unit"),
+        "{bad:?}"
+    );
+    assert_eq!(scratch.run(&["rules", "push", "none", &address]).code, Some(2));
+    assert_eq!(server.run::<String>(&["HGET", "shop:rules", "version"]), version);
+}
+
+#[test]
+fn what_is_bad_in_redis_is_named_by_hash_field_line_and_column() {
+    let server = Server::start();
+    let scratch = Scratch::new("rules_bad_in_redis");
+    let address = address(&server);
+    let check = || scratch.run(&["check", &address]);
+    let expected = format!("tollgate: {address}: cannot be read: there is no such hash; ");
+    assert!(check().err.starts_with(&expected), "{:?}", check());
+    server.run::<u32>(&["HSET", "shop:rules", "version", "1"]);
+    let expected = format!("tollgate: no rules in {address}: the hash has no field but version\n");
+    assert_eq!((check().code, check().err), (Some(2), expected));
+    server.run::<u32>(&["HSET", "shop:rules", "version", "2", "a.yaml", "domain: ["]);
+    let expected = format!("tollgate: {address}/a.yaml:2:1: error loading config file: ");
+    assert!(check().err.starts_with(&expected), "{:?}", check());
+}

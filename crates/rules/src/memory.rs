@@ -1,0 +1,104 @@
+//! What a limit's table takes, before it is built: rules that would take too much are refused without it.
+//!
+//! A table has a seventh of a shard for each 0.65 keys of its capacity, and a shard is a line of memory. Beside
+//! it a table that cannot be changed has a spill, where the core has one for its policy (a plain one with a
+//! very large limit): an eighth of the table, 1 KiB at least, and a mark for each 64 shards. A table that can
+//! be changed has none. How many lines
+//! are padded to one unit is the machine's, and whether there is a spill is the core's to say: the smallest
+//! table tells both.
+
+use tollgate::{BuildError, ManualClock, Policy, Stats};
+
+use crate::carry::Kept;
+
+/// Keys and cells: 65 of 100 cells hold live keys when a table holds its capacity.
+const DESIGN_LOAD: (u64, u64) = (65, 100);
+
+/// Bytes of a shard.
+const SHARD: u64 = 64;
+
+/// Of a table: what its spill is a part of.
+const SPILL_PART: u64 = 8;
+
+/// Bytes of the smallest spill, its mark apart.
+const SPILL_MIN: u64 = 1 << 10;
+
+/// Shards to a mark, which has 8 bytes.
+const SHARDS_PER_MARK: u64 = 64;
+
+/// The bytes of a new table for so many clients, its spill included: those that
+/// [`Stats::bytes`](tollgate::Stats) will tell.
+pub(crate) fn table_bytes(policy: Policy, capacity: usize) -> Result<u64, BuildError> {
+    let smallest = Kept::build(policy, 1, &ManualClock::new().into())?.table.stats();
+    Ok(bytes_like(&smallest, capacity))
+}
+
+/// The bytes of a table for so many clients that is otherwise as the smallest one.
+fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
+    let unit_cells = smallest.cells as u64;
+    let unit_bytes = (smallest.bytes - smallest.spill_bytes) as u64;
+    let cells = (capacity as u64).saturating_mul(DESIGN_LOAD.1) / DESIGN_LOAD.0 + 1;
+    let table = cells.div_ceil(unit_cells).saturating_mul(unit_bytes);
+    let spill = match smallest.spill_bytes {
+        0 => 0,
+        _ => {
+            let marks = (table / SHARD).div_ceil(SHARDS_PER_MARK) * 8;
+            (table / SPILL_PART).max(SPILL_MIN).saturating_add(marks)
+        }
+    };
+    table.saturating_add(spill)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Table;
+
+    /// With a table that can be changed, and with one that cannot.
+    const POLICIES: [&str; 7] = [
+        "fixed-window 5/h",
+        "gcra 60/m burst 20",
+        "sliding-window 100/m",
+        "gcra 60/m soft 5%",
+        "fixed-window 60/m count-denied",
+        "fixed-window 2000000000/s",
+        "fixed-window 5/h from-first",
+    ];
+
+    fn capacities() -> impl Iterator<Item = usize> {
+        (1..200).chain([1_000, 9_999, 65_536, 100_000, 1_000_000])
+    }
+
+    #[test]
+    fn what_is_reckoned_is_what_the_table_says_that_it_takes() {
+        for policy in POLICIES.map(|text| text.parse::<Policy>().expect("a policy")) {
+            for capacity in capacities() {
+                let kept = Kept::build(policy, capacity, &ManualClock::new().into());
+                let stats = kept.expect("a table").table.stats();
+                let expected = table_bytes(policy, capacity).expect("a table");
+                assert_eq!(expected, stats.bytes as u64, "{policy} for {capacity}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_spill_is_reckoned_as_the_table_says_that_it_takes() {
+        let policy: Policy = "gcra 60/m".parse().expect("a policy");
+        let stats = |capacity| {
+            let table = Table::with_clock(policy, capacity, ManualClock::new());
+            table.expect("a table").stats()
+        };
+        let smallest = stats(1);
+        assert!(smallest.spill_bytes > 0);
+        for capacity in capacities() {
+            let expected = bytes_like(&smallest, capacity);
+            assert_eq!(expected, stats(capacity).bytes as u64, "{capacity}");
+        }
+    }
+
+    #[test]
+    fn what_no_memory_holds_is_no_small_number() {
+        let policy: Policy = "gcra 60/m".parse().expect("a policy");
+        assert!(table_bytes(policy, usize::MAX).expect("a number") > 1 << 60);
+    }
+}

@@ -1,0 +1,155 @@
+//! [`RedisSource`]: rules from a hash in Redis, polled.
+//!
+//! One script asks for the version and, if that is not the one that is known, for the texts: so a poll costs
+//! one short answer, and what is read was in the hash at one moment. Who writes texts and version in one
+//! transaction is never read half.
+//!
+//! This blocks, as files do: it is for the thread of a retriever.
+
+use std::fmt;
+
+use redis::{Connection, RedisResult};
+use tollgate_rules::{Problem, RuleError, RuleSource, RuleText};
+
+use super::address::RedisRules;
+
+const READ: &str = include_str!("read.lua");
+
+/// The most texts in a hash: each is a domain, or a part of one.
+pub(super) const MOST_TEXTS: usize = 10_000;
+
+/// The field that is no text.
+pub(super) const VERSION: &str = "version";
+
+/// Rules from a hash in Redis: see [`RedisRules`]. In the order of the names of its fields.
+///
+/// The hash is read when the [`Retriever`](tollgate_rules::Retriever) polls. What is not there, or is there
+/// without a version, is an error: an empty Redis takes no rules away.
+///
+/// ```
+/// use tollgate_rules::RuleSource;
+/// use tollgate_service::RedisSource;
+/// let mut source = RedisSource::new("redis://127.0.0.1:1/0#rules".parse()?);
+/// let error = source.read().unwrap_err();
+/// assert!(error.to_string().starts_with("redis://127.0.0.1:1/0#rules: cannot be read: "));
+/// # Ok::<(), tollgate_service::RulesAddressError>(())
+/// ```
+pub struct RedisSource {
+    rules: RedisRules,
+    connection: Option<Connection>,
+    last: Option<Last>,
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct Last {
+    version: Vec<u8>,
+    texts: Vec<RuleText>,
+}
+
+impl RedisSource {
+    /// Of this hash. Whether it is there is seen when it is read.
+    ///
+    /// ```
+    /// let source = tollgate_service::RedisSource::new("redis://127.0.0.1".parse()?);
+    /// assert!(format!("{source:?}").contains("redis://127.0.0.1:6379/0#tollgate:rules"));
+    /// # Ok::<(), tollgate_service::RulesAddressError>(())
+    /// ```
+    #[must_use]
+    pub fn new(rules: RedisRules) -> Self {
+        Self { rules, connection: None, last: None }
+    }
+
+    /// Sends the script, over the connection that there is or, if the server has closed that, a new one.
+    fn ask(&mut self) -> RedisResult<Vec<Vec<u8>>> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(READ).arg(1).arg(self.rules.key());
+        command.arg(RuleText::MOST_BYTES).arg(RuleText::MOST_BYTES_TOGETHER).arg(MOST_TEXTS);
+        if let Some(last) = &self.last {
+            command.arg(&last.version[..]);
+        }
+        if let Some(mut connection) = self.connection.take() {
+            match command.query(&mut connection) {
+                Ok(reply) => {
+                    self.connection = Some(connection);
+                    return Ok(reply);
+                }
+                Err(error) if error.is_connection_dropped() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut connection = self.rules.connect()?;
+        let reply = command.query(&mut connection)?;
+        self.connection = Some(connection);
+        Ok(reply)
+    }
+
+    /// The texts of a reply.
+    fn understood(&mut self, reply: Vec<Vec<u8>>) -> Result<Vec<RuleText>, RuleError> {
+        let mut parts = reply.into_iter();
+        let word = parts.next().unwrap_or_default();
+        match (&word[..], parts.next(), self.last.take()) {
+            (b"unchanged", None, Some(last)) => Ok(self.last.insert(last).texts.clone()),
+            (b"texts", Some(version), _) => {
+                let mut texts = Vec::new();
+                while let (Some(name), Some(text)) = (parts.next(), parts.next()) {
+                    texts.push(RuleText::new(self.name(&name), text));
+                }
+                texts.sort_by(|one, other| one.file().cmp(other.file()));
+                Ok(self.last.insert(Last { version, texts }).texts.clone())
+            }
+            (b"large", Some(name), _) => {
+                let problem = Problem::TooLarge { most: RuleText::MOST_BYTES };
+                Err(RuleError { file: self.name(&name), at: None, problem })
+            }
+            (b"large", None, _) => {
+                Err(self.error(Problem::TooLarge { most: RuleText::MOST_BYTES_TOGETHER }))
+            }
+            (b"many", ..) => Err(self.unreadable(&format!(
+                "it has more than {MOST_TEXTS} fields; write fewer and larger texts"
+            ))),
+            (b"absent", ..) => Err(self
+                .unreadable("there is no such hash; write it with tollgate rules push DIR ADDRESS")),
+            (b"unversioned", ..) => Err(self.unreadable(
+                "the hash has no field version; write one, in one transaction with the texts, that is \
+                 another whenever a text is",
+            )),
+            _ => Err(self.unreadable("the server answered something else; use Redis or Valkey")),
+        }
+    }
+
+    /// What errors call a text: the hash, and the field.
+    fn name(&self, field: &[u8]) -> String {
+        format!("{}/{}", self.rules, String::from_utf8_lossy(field))
+    }
+
+    fn unreadable(&self, reason: &str) -> RuleError {
+        self.error(Problem::Unreadable { reason: reason.to_owned() })
+    }
+
+    fn error(&self, problem: Problem) -> RuleError {
+        RuleError { file: self.rules.to_string(), at: None, problem }
+    }
+}
+
+impl RuleSource for RedisSource {
+    fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
+        match self.ask() {
+            Ok(reply) => self.understood(reply),
+            Err(error) => {
+                // Who comes back may be another, with other texts under the same version.
+                self.last = None;
+                Err(self.unreadable(&error.to_string()))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RedisSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisSource")
+            .field("rules", &self.rules)
+            .field("is_connected", &self.connection.is_some())
+            .finish_non_exhaustive()
+    }
+}

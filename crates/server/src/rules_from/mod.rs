@@ -1,0 +1,137 @@
+//! [`RulesFrom`]: where rules come from: files, or a hash in Redis.
+
+mod address;
+mod hash;
+mod push;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tollgate_rules::{Changed, FileSource, RuleError, RuleSource, RuleText};
+
+pub use address::{RedisRules, RulesAddressError};
+pub use hash::RedisSource;
+pub use push::{PushError, Pushed};
+
+/// Where rules come from.
+///
+/// ```
+/// use tollgate_service::RulesFrom;
+/// let files = RulesFrom::named("examples/rules")?;
+/// assert_eq!(files, RulesFrom::Files("examples/rules".into()));
+/// let redis = RulesFrom::named("redis://reader:secret@127.0.0.1/2#shop:rules")?;
+/// assert_eq!(redis.to_string(), "redis://127.0.0.1:6379/2#shop:rules");
+/// # Ok::<(), tollgate_service::RulesAddressError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RulesFrom {
+    /// A directory of rule files, or one file.
+    Files(PathBuf),
+    /// A hash of rule texts in Redis.
+    Redis(RedisRules),
+}
+
+impl RulesFrom {
+    /// What somebody names on a command line: an [address](RedisRules) if it begins as one, else a path.
+    ///
+    /// # Errors
+    /// An address that is not understood. Whether anything is there is seen when it is read.
+    ///
+    /// ```
+    /// use tollgate_service::RulesFrom;
+    /// assert!(RulesFrom::named("redis://127.0.0.1/0#").is_err());
+    /// ```
+    pub fn named(name: impl Into<PathBuf>) -> Result<Self, RulesAddressError> {
+        let path = name.into();
+        match path.to_str().filter(|text| RedisRules::is_address(text)) {
+            Some(address) => address.parse().map(Self::Redis),
+            None => Ok(Self::Files(path)),
+        }
+    }
+
+    /// All rule texts as they are now.
+    ///
+    /// # Errors
+    /// What could not be read.
+    ///
+    /// ```
+    /// use tollgate_service::RulesFrom;
+    /// assert_eq!(RulesFrom::named("../../examples/rules")?.read()?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read(&self) -> Result<Vec<RuleText>, RuleError> {
+        self.clone().source().read()
+    }
+
+    /// What a retriever reads.
+    pub(crate) fn source(self) -> Source {
+        match self {
+            Self::Files(path) => Source::Files(FileSource::new(path)),
+            Self::Redis(rules) => Source::Redis(Box::new(RedisSource::new(rules))),
+        }
+    }
+}
+
+impl fmt::Display for RulesFrom {
+    /// A path, or an address without its password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Files(path) => path.display().fmt(f),
+            Self::Redis(rules) => rules.fmt(f),
+        }
+    }
+}
+
+impl From<PathBuf> for RulesFrom {
+    fn from(path: PathBuf) -> Self {
+        Self::Files(path)
+    }
+}
+
+impl From<&PathBuf> for RulesFrom {
+    fn from(path: &PathBuf) -> Self {
+        Self::Files(path.clone())
+    }
+}
+
+impl From<&Path> for RulesFrom {
+    fn from(path: &Path) -> Self {
+        Self::Files(path.to_owned())
+    }
+}
+
+impl From<&str> for RulesFrom {
+    /// A path, whatever it looks like.
+    fn from(path: &str) -> Self {
+        Self::Files(path.into())
+    }
+}
+
+impl From<RedisRules> for RulesFrom {
+    fn from(rules: RedisRules) -> Self {
+        Self::Redis(rules)
+    }
+}
+
+/// Either source.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Files(FileSource),
+    Redis(Box<RedisSource>),
+}
+
+impl RuleSource for Source {
+    fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
+        match self {
+            Self::Files(source) => source.read(),
+            Self::Redis(source) => source.read(),
+        }
+    }
+
+    fn watch(&mut self, changed: Changed) -> Result<(), RuleError> {
+        match self {
+            Self::Files(source) => source.watch(changed),
+            Self::Redis(source) => source.watch(changed),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! [`RedisRules::push`]: rule texts into a hash, all at once.
+
+use std::fmt;
+use std::path::Path;
+
+use tollgate_rules::RuleText;
+
+use super::address::RedisRules;
+use super::hash::{MOST_TEXTS, VERSION};
+
+const PUSH: &str = include_str!("push.lua");
+
+/// What came of a push.
+///
+/// ```no_run
+/// use tollgate_rules::RuleText;
+/// use tollgate_service::RedisRules;
+/// let rules: RedisRules = "redis://127.0.0.1/0#shop:rules".parse()?;
+/// let pushed = rules.push(&[RuleText::new("shop.yaml", "domain: shop")])?;
+/// println!("version {}", pushed.version);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// The version of the hash now. It follows from the texts: the same texts have the same version.
+    pub version: String,
+    /// Whether it is another one than before.
+    pub is_new: bool,
+}
+
+/// Why texts were not written. The hash is as it was, or, if the connection broke, as it was meant to be.
+///
+/// ```
+/// use tollgate_service::{PushError, RedisRules};
+/// let rules: RedisRules = "redis://127.0.0.1:1/0#shop:rules".parse()?;
+/// let error = rules.push(&[]).unwrap_err();
+/// assert!(error.to_string().starts_with("redis://127.0.0.1:1/0#shop:rules: cannot be written: "));
+/// # Ok::<(), tollgate_service::RulesAddressError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushError {
+    /// The address, without its password.
+    place: String,
+    reason: String,
+}
+
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: cannot be written: {}", self.place, self.reason)
+    }
+}
+
+impl std::error::Error for PushError {}
+
+impl RedisRules {
+    /// Puts these texts in the place of all that the hash holds, with a version that follows from them, in
+    /// one transaction. Their fields are the last parts of their names. Whether they are good rules is not
+    /// looked at: load them before, as `tollgate rules push` does.
+    ///
+    /// # Errors
+    /// Two texts of one name, or one that is called `version`; too many; a key that holds something else
+    /// than a hash; a server that refuses, or does not answer within 2 s.
+    pub fn push(&self, texts: &[RuleText]) -> Result<Pushed, PushError> {
+        let refused = |reason: String| PushError { place: self.to_string(), reason };
+        let mut pairs: Vec<(&str, &[u8])> =
+            texts.iter().map(|text| (field(text.file()), text.bytes())).collect();
+        pairs.sort_unstable();
+        if pairs.len() > MOST_TEXTS {
+            return Err(refused(format!("{} texts; at most {MOST_TEXTS}", pairs.len())));
+        }
+        if let Some([(name, _), _]) = pairs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(refused(format!("two texts are called {name}; rename one")));
+        }
+        if pairs.iter().any(|(name, _)| *name == VERSION) {
+            return Err(refused(format!("a text is called {VERSION}, as is a field; rename it")));
+        }
+        let mut command = redis::cmd("EVAL");
+        command.arg(PUSH).arg(1).arg(self.key());
+        for (name, text) in pairs {
+            command.arg(name).arg(text);
+        }
+        let pushed = self.connect().and_then(|mut connection| command.query(&mut connection));
+        let (version, what): (String, String) =
+            pushed.map_err(|error| refused(error.to_string()))?;
+        Ok(Pushed { version, is_new: what == "new" })
+    }
+}
+
+/// The last part of a path, and the whole of what is none.
+fn field(name: &str) -> &str {
+    Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or(name)
+}

@@ -1,0 +1,32 @@
+-- The texts of a hash of rules, if its version is not the one that is known (ARGV[4], if there is one).
+-- One script: nobody writes in between, and what is too large is refused before it is read.
+local most_bytes, most_together, most_texts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local version = redis.call('HGET', KEYS[1], 'version')
+if not version then
+  return { redis.call('EXISTS', KEYS[1]) == 1 and 'unversioned' or 'absent' }
+end
+if version == ARGV[4] then
+  return { 'unchanged' }
+end
+if redis.call('HLEN', KEYS[1]) - 1 > most_texts then
+  return { 'many' }
+end
+local names, together = redis.call('HKEYS', KEYS[1]), 0
+for _, name in ipairs(names) do
+  local bytes = redis.call('HSTRLEN', KEYS[1], name)
+  if bytes > most_bytes then
+    return { 'large', name }
+  end
+  together = together + bytes
+end
+if together > most_together then
+  return { 'large' }
+end
+local reply = { 'texts', version }
+for _, name in ipairs(names) do
+  if name ~= 'version' then
+    reply[#reply + 1] = name
+    reply[#reply + 1] = redis.call('HGET', KEYS[1], name)
+  end
+end
+return reply
