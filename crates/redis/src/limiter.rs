@@ -9,6 +9,7 @@ use crate::decision::{RedisDecision, RedisPermit, Source};
 use crate::error::{BuildError, Fault};
 use crate::lease::Terms;
 use crate::ledger::Ledger;
+use crate::link::Link;
 use crate::plan::Plan;
 use crate::script::{Ask, Part, Reply, Units, Verb};
 use crate::settings::{Mode, OnError, Settings};
@@ -44,6 +45,7 @@ pub struct RedisLimiter {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) store: Store,
+    pub(crate) link: Arc<Link>,
     pub(crate) plan: Plan,
     pub(crate) on_error: OnError,
     pub(crate) share: Share,
@@ -79,7 +81,8 @@ impl RedisLimiter {
         // A part stands where without one there is a colon: so no two limits make one key.
         let part = if part.is_empty() { part } else { format!("/{part}") };
         let head = format!("{}:{{{name}}}{part}:{policy}:", store.prefix).into_bytes();
-        let inner = Inner { store: store.clone(), plan, on_error, share, ledger, head };
+        let link = store.links.of(&name)?;
+        let inner = Inner { store: store.clone(), link, plan, on_error, share, ledger, head };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -128,7 +131,7 @@ impl RedisLimiter {
             },
             None => inner.ask_store(Verb::Check, key, cost).await,
         };
-        inner.store.link.counters.decision(decision.source(), decision.is_allowed());
+        inner.link.counters.decision(decision.source(), decision.is_allowed());
         decision
     }
 
@@ -194,7 +197,7 @@ impl RedisLimiter {
             return Ok(0);
         };
         let units = Units { stamp, ..Units::exactly(units) };
-        let link = &self.inner.store.link;
+        let link = &self.inner.link;
         let reply =
             link.call(self.inner.request(Verb::Refund, key.as_ref(), units), link.due()).await?;
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
@@ -215,7 +218,7 @@ impl RedisLimiter {
     /// ```
     pub async fn return_leases(&self) -> u64 {
         let Some((ledger, _)) = &self.inner.ledger else { return 0 };
-        let link = &self.inner.store.link;
+        let link = &self.inner.link;
         let mut returned = 0;
         for set in ledger.sets() {
             for (key, mut holding) in set.drain() {
@@ -242,7 +245,11 @@ impl Inner {
 
     /// Whether both are of one store, name and policy, so that they share every key.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.store.link, &other.store.link) && self.head == other.head
+        self.is_same_store(other) && self.head == other.head
+    }
+
+    pub(crate) fn is_same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.store.links, &other.store.links)
     }
 
     fn key(&self, key: &[u8]) -> Vec<u8> {
@@ -260,7 +267,7 @@ impl Inner {
 
     /// A decision of the store's, or of whoever decides in its place.
     pub(crate) async fn ask_store(&self, verb: Verb, key: &[u8], cost: u64) -> RedisDecision {
-        let link = &self.store.link;
+        let link = &self.link;
         let ask = self.request(verb, key, Units::exactly(cost));
         let reply =
             link.call(ask, link.due()).await.and_then(|reply| self.decided(verb, cost, &reply));
@@ -273,7 +280,7 @@ impl Inner {
     fn decided(&self, verb: Verb, cost: u64, reply: &Reply) -> Result<RedisDecision, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         if seen.broken {
-            self.store.link.counters.add(Count::Broken, 1);
+            self.link.counters.add(Count::Broken, 1);
         }
         let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
         let charged = if reply.admitted && verb == Verb::Peek { 0 } else { cost };
