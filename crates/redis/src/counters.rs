@@ -49,8 +49,8 @@ fn lane() -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     counts: [AtomicU64; 7],
-    allowed: [AtomicU64; 4],
-    denied: [AtomicU64; 4],
+    allowed: [AtomicU64; 5],
+    denied: [AtomicU64; 5],
     faults: [AtomicU64; Fault::ALL.len()],
     /// Of `allowed`, those within leases.
     leased: [Lane; LANES],
@@ -115,8 +115,8 @@ pub struct Stats {
     pub leased: u64,
     /// Units of leases that expired unspent.
     pub expired: u64,
-    allowed: [u64; 4],
-    denied: [u64; 4],
+    allowed: [u64; 5],
+    denied: [u64; 5],
     faults: [u64; Fault::ALL.len()],
 }
 

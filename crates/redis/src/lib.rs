@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod advance;
 mod all;
 mod backoff;
 mod batch;
+mod count;
 mod counters;
+mod counts;
 mod decision;
 mod degraded;
 mod error;
@@ -20,6 +23,7 @@ mod options;
 mod place;
 mod plan;
 mod purse;
+mod reporting;
 mod request;
 mod script;
 mod settings;

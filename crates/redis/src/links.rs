@@ -57,6 +57,11 @@ impl Links {
         Ok(link)
     }
 
+    /// Does something in the background, for as long as it takes.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.bond.runtime.spawn(work);
+    }
+
     pub(crate) fn are_up(&self) -> bool {
         self.all().iter().all(|link| link.health.is_up())
     }
