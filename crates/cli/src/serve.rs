@@ -3,6 +3,7 @@
 mod effective;
 mod environment;
 mod log;
+mod redis_variables;
 
 use std::io;
 use std::net::SocketAddr;
@@ -160,8 +161,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     environment.unheeded().iter().for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let refused = |error: io::Error| Failure::Serve(error.to_string());
-    let options = Options { global: args.redis.global(), ..effective.options() };
-    runtime.map_err(refused)?.block_on(serve(options))
+    runtime.map_err(refused)?.block_on(serve(effective.options()))
 }
 
 async fn serve(options: Options) -> Result<(), Failure> {

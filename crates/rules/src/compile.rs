@@ -212,12 +212,14 @@ impl Compiler<'_> {
         (place, at): (&Place<'_>, Position),
     ) -> Result<Kept, RuleError> {
         // Before it is built: an allocation that the system grants and cannot keep ends the process.
-        self.expected_bytes = self.expected_bytes.saturating_add(expected_bytes(capacity));
+        let more = (capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
+        let expected = expected_bytes(capacity).saturating_add(more);
+        self.expected_bytes = self.expected_bytes.saturating_add(expected);
         let (bytes, most) = (self.expected_bytes, self.settings.most_table_bytes);
         if bytes > most {
             return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));
         }
-        self.set.table_bytes += expected_bytes(capacity);
+        self.set.table_bytes += expected;
         let lost = before.map(|before| (before, before.can_become(policy, capacity).err()));
         if let Some((before, lost)) = lost
             && (before.policy != policy || lost.is_some())
