@@ -3,6 +3,7 @@
 mod effective;
 mod environment;
 mod log;
+mod redis_variables;
 
 use std::io;
 use std::net::SocketAddr;
@@ -169,8 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     environment.unheeded().iter().for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let refused = |error: io::Error| Failure::Serve(error.to_string());
-    let options = Options { global: args.redis.global(), ..effective.options() };
-    runtime.map_err(refused)?.block_on(serve(options))
+    runtime.map_err(refused)?.block_on(serve(effective.options()))
 }
 
 async fn serve(options: Options) -> Result<(), Failure> {
@@ -203,7 +203,8 @@ fn tell(refresh: &Refresh) {
     match refresh {
         Refresh::Loaded(rules) => {
             let (count, domains) = (rules.rules().len(), rules.domains().count());
-            tracing::info!("rules loaded: {count} in {domains} domains");
+            let s = if domains == 1 { "" } else { "s" };
+            tracing::info!("rules loaded: {count} in {domains} domain{s}");
             for change in rules.changes() {
                 if change.is_kept() {
                     tracing::info!("limit changed: {change}");

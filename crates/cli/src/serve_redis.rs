@@ -1,5 +1,6 @@
 //! `tollgate serve --redis`: limits that hold for many nodes.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_service::Global;
@@ -10,35 +11,64 @@ use tollgate_service::Global;
 pub(crate) struct RedisArgs {
     /// Keep the limits in Redis, for all nodes that use the same: redis://user:password@host:port/database
     ///
-    /// Each rule's `accuracy` says how (exact, or leased: the default), its `on_error` what happens while
-    /// Redis does not answer (local: the default, allow, deny).
+    /// Or redis+sentinel://host:port,host:port/name, the master that Sentinels name;
+    /// redis+cluster://host:port,host:port; or any of them as rediss, over TLS. Each rule's `accuracy` says how
+    /// (exact, leased: the default, or async), its `on_error` what happens while Redis does not answer (local:
+    /// the default, allow, deny).
     #[arg(long, value_name = "URL")]
-    redis: Option<String>,
+    pub(crate) redis: Option<String>,
 
-    /// How many nodes share the limits: decides the share of each while Redis does not answer
-    #[arg(long, value_name = "NODES", default_value_t = 1, requires = "redis")]
-    nodes: u64,
+    /// How many nodes share the limits: decides the share of each while Redis does not answer [default: 1]
+    #[arg(long, value_name = "NODES")]
+    nodes: Option<u64>,
 
-    /// How many milliseconds a request waits for Redis at most
-    #[arg(long, value_name = "MS", default_value_t = 5, requires = "redis")]
-    redis_deadline: u64,
+    /// How many milliseconds a request waits for Redis at most [default: 5]
+    #[arg(long, value_name = "MS")]
+    redis_deadline: Option<u64>,
 
-    /// What all keys in Redis begin with
-    #[arg(long, value_name = "TEXT", default_value = "tollgate", requires = "redis")]
-    redis_prefix: String,
+    /// What all keys in Redis begin with [default: tollgate]
+    #[arg(long, value_name = "TEXT")]
+    redis_prefix: Option<String>,
+
+    /// Redis must have a certificate (PEM) of one of these authorities [default: those of the machine]
+    #[arg(long, value_name = "FILE")]
+    redis_tls_ca: Option<PathBuf>,
+
+    /// The certificate (PEM) that Redis is shown if it asks for one
+    #[arg(long, value_name = "FILE", requires = "redis_tls_key")]
+    redis_tls_cert: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "redis_tls_cert")]
+    redis_tls_key: Option<PathBuf>,
 }
 
 impl RedisArgs {
-    pub(crate) fn is_given(&self) -> bool {
-        self.redis.is_some()
-    }
-
-    pub(crate) fn global(&self) -> Option<Global> {
-        self.redis.as_ref().map(|address| Global {
-            nodes: self.nodes,
-            deadline: Duration::from_millis(self.redis_deadline),
-            prefix: self.redis_prefix.clone(),
-            ..Global::new(address)
-        })
+    /// What the flags say, on top of what variables do; or a flag that means nothing without a Redis.
+    pub(crate) fn global(&self, variables: Option<Global>) -> Result<Option<Global>, &'static str> {
+        let base = match (&self.redis, variables) {
+            (Some(address), Some(global)) => Some(Global { address: address.clone(), ..global }),
+            (Some(address), None) => Some(Global::new(address)),
+            (None, global) => global,
+        };
+        let Some(global) = base else {
+            let given = [
+                (self.nodes.is_some(), "--nodes"),
+                (self.redis_deadline.is_some(), "--redis-deadline"),
+                (self.redis_prefix.is_some(), "--redis-prefix"),
+                (self.redis_tls_ca.is_some(), "--redis-tls-ca"),
+                (self.redis_tls_cert.is_some(), "--redis-tls-cert"),
+            ];
+            return given.iter().find(|(given, _)| *given).map_or(Ok(None), |(_, name)| Err(name));
+        };
+        Ok(Some(Global {
+            nodes: self.nodes.unwrap_or(global.nodes),
+            deadline: self.redis_deadline.map_or(global.deadline, Duration::from_millis),
+            prefix: self.redis_prefix.clone().unwrap_or(global.prefix),
+            authority: self.redis_tls_ca.clone().or(global.authority),
+            certificate: self.redis_tls_cert.clone().or(global.certificate),
+            key: self.redis_tls_key.clone().or(global.key),
+            address: global.address,
+        }))
     }
 }

@@ -213,18 +213,18 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
 
 #[test]
 fn the_log_is_text_or_json_and_warns_of_what_is_not_honoured() {
-    let environment = [("REDIS_URL", "localhost:6379"), ("HOME", "/")];
+    let environment = [("TRACING_ENABLED", "true"), ("HOME", "/")];
     let (serving, begun) = serve("", &["--log-format", "json"], &environment);
     let line: serde_json::Value = serde_json::from_str(&begun[0]).expect("JSON");
     assert_eq!(line["level"], "WARN");
-    let expected = "REDIS_URL is set and is not honoured yet: use --redis";
+    let expected = "TRACING_ENABLED is set and is not honoured yet: there are no traces";
     assert_eq!(line["message"], expected);
     let loaded: serde_json::Value = serde_json::from_str(&begun[1]).expect("JSON");
-    assert_eq!(loaded["message"], "rules loaded: 6 in 1 domains");
+    assert_eq!(loaded["message"], "rules loaded: 6 in 1 domain");
     serving.signal("TERM");
     serving.wait_for(r#""message":"stopping""#);
     let (serving, begun) = serve("", &[], &[("LOG_LEVEL", "INFO")]);
-    assert!(begun[0].contains(" INFO ") && begun[0].ends_with("rules loaded: 6 in 1 domains"));
+    assert!(begun[0].contains(" INFO ") && begun[0].ends_with("rules loaded: 6 in 1 domain"));
     serving.signal("TERM");
     serving.wait_for("stopping");
 }

@@ -1,13 +1,16 @@
 //! Several limits of one request: all are charged, or none.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 use tollgate::{Decision, Denial, Told};
 
 use crate::decision::Source;
 use crate::error::Fault;
 use crate::limiter::{Inner, RedisLimiter};
-use crate::script::{Ask, Reply, Units, Verb};
+use crate::script::{Ask, Units, Verb};
 use crate::settings::OnError;
+use crate::slots::{self, Sight, Verdict};
 use crate::state::View;
 
 /// The part of one limit in a request: see [`check_all`].
@@ -176,6 +179,10 @@ impl RedisJointDecision {
 /// Decides one request under several limits of one store, in one call: all are charged, or none. Always
 /// asks the store, also for limits with leases.
 ///
+/// In a cluster limits of different names take several calls: all are looked at, then charged one after the
+/// other, and given back if a later one denies after all. Meanwhile others may be denied for the units
+/// that are given back, and units whose return is lost stay charged; nobody is admitted for it.
+///
 /// If the store fails, the limits decide as if each stood alone without it, and again all or none; one
 /// of [`OnError::Deny`] denies. So they do if the limits are of different stores, which is
 /// [`Fault::MixedStores`].
@@ -206,20 +213,25 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
         }
     }
     let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
-    let link = &first.inner().store.link;
-    let is_one_store = tolls.iter().all(|toll| std::ptr::eq(&*toll.inner().store.link, &**link));
-    let result = if is_one_store {
-        let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
-        let ask = Ask { verb: Verb::Check, parts: sums.iter().map(part).collect() };
-        link.call(ask, link.due()).await
-    } else {
-        link.counters.fault(Fault::MixedStores);
-        Err(Fault::MixedStores)
+    let link = &first.inner().link;
+    let is_one_store = tolls.iter().all(|toll| toll.inner().is_same_store(first.inner()));
+    let is_one_slot = sums.iter().all(|sum| Arc::ptr_eq(&sum.inner().link, link));
+    let result = match (is_one_store, is_one_slot) {
+        (true, true) => {
+            let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
+            let ask = Ask { verb: Verb::Check, parts: sums.iter().map(part).collect() };
+            link.call(ask, link.due()).await.map(Verdict::from)
+        }
+        (true, false) => slots::check(&sums, link.due()).await,
+        (false, _) => {
+            link.counters.fault(Fault::MixedStores);
+            Err(Fault::MixedStores)
+        }
     };
     let joint = match result {
-        Ok(reply) => {
+        Ok(Verdict { admitted, sights }) => {
             let told: Vec<Told> =
-                sums.iter().enumerate().map(|(n, sum)| said(sum, n, &reply)).collect();
+                sums.iter().zip(&sights).map(|(sum, sight)| said(sum, sight, admitted)).collect();
             let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n]));
             RedisJointDecision::of(told, Source::Store, None)
         }
@@ -230,10 +242,10 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
 }
 
 /// What the store says of one limit. If another denied, this one was charged nothing.
-pub(crate) fn said(toll: &RedisToll<'_>, index: usize, reply: &Reply) -> Told {
-    let seen = &reply.parts[index];
-    let view = View { plan: &toll.inner().plan, state: &seen.state, now_us: reply.now_us };
-    let charged = if reply.admitted || !seen.admits { toll.cost } else { 0 };
+pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told {
+    let Sight { seen, now_us } = sight;
+    let view = View { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
+    let charged = if admitted || !seen.admits { toll.cost } else { 0 };
     view.told(seen.admits, charged)
 }
 
@@ -246,7 +258,7 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
         RedisJointDecision::of(told.into_iter(), source, Some(fault))
     };
     let ruled = |sum: &RedisToll<'_>| sum.inner().ruled(sum.cost, sum.cost);
-    let isolated = |sum: &RedisToll<'_>| sum.inner().store.link.health.isolated(Instant::now());
+    let isolated = |sum: &RedisToll<'_>| sum.inner().link.health.isolated(Instant::now());
     let is_local = |sum: &&RedisToll<'_>| sum.inner().on_error == OnError::Local;
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
     let mut local = Vec::new();

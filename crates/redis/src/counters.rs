@@ -1,6 +1,7 @@
 //! What a store has done, in numbers.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::decision::Source;
 use crate::error::Fault;
@@ -48,8 +49,8 @@ fn lane() -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     counts: [AtomicU64; 7],
-    allowed: [AtomicU64; 4],
-    denied: [AtomicU64; 4],
+    allowed: [AtomicU64; 5],
+    denied: [AtomicU64; 5],
     faults: [AtomicU64; Fault::ALL.len()],
     /// Of `allowed`, those within leases.
     leased: [Lane; LANES],
@@ -96,10 +97,10 @@ impl Counters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Whether decisions are now made without the store.
+    /// Whether decisions are now made without the store; of a cluster, those of any limit.
     pub degraded: bool,
-    /// For how long in all they were.
-    pub degraded_for: std::time::Duration,
+    /// For how long in all they were; of a cluster, those of the limit for which it was longest.
+    pub degraded_for: Duration,
     /// Calls of the script. A call decides up to 16 requests.
     pub calls: u64,
     /// Connections that were made and passed the probe.
@@ -114,23 +115,22 @@ pub struct Stats {
     pub leased: u64,
     /// Units of leases that expired unspent.
     pub expired: u64,
-    allowed: [u64; 4],
-    denied: [u64; 4],
+    allowed: [u64; 5],
+    denied: [u64; 5],
     faults: [u64; Fault::ALL.len()],
 }
 
 impl Stats {
-    pub(crate) fn read(counters: &Counters, health: &crate::health::Health) -> Self {
+    pub(crate) fn read(counters: &Counters, degraded: bool, degraded_for: Duration) -> Self {
         fn all<const N: usize>(counters: &[AtomicU64; N]) -> [u64; N] {
             std::array::from_fn(|n| counters[n].load(Ordering::Relaxed))
         }
-        let isolated = health.isolated(tokio::time::Instant::now());
         let mut allowed = all(&counters.allowed);
         let lanes = counters.leased.iter().map(|lane| lane.0.load(Ordering::Relaxed));
         allowed[Source::Lease as usize] = lanes.sum();
         Self {
-            degraded: !health.is_up(),
-            degraded_for: isolated - tollgate::Timestamp::default(),
+            degraded,
+            degraded_for,
             calls: counters.get(Count::Calls),
             connections: counters.get(Count::Connections),
             reloads: counters.get(Count::Reloads),

@@ -4,7 +4,7 @@
 -- KEYS: one for each limit, in the order of the blocks.
 -- ARGV: for each key a block of bytes (see script.rs):
 --   begins                a request begins here (2), or another group of its limits (1), or neither (0)
---   verb                  check (0), peek (1), refund (2)
+--   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not
 --   say                   of the group: over the limit it denies (0), or changes nothing (1), or denies if
 --                         all such groups of the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs
@@ -21,7 +21,7 @@
 local MOST = 9007199254740991
 local BLOCK = '<BBBBdddddddd'
 local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED = 1, 2, 3, 4, 5
-local CHECK, PEEK, REFUND = 0, 1, 2
+local CHECK, PEEK, REFUND, ADD = 0, 1, 2, 3
 local DENIES, DENIES_TOGETHER = 0, 2
 local fmod, min, max = math.fmod, math.min, math.max
 local byte, find, match = string.byte, string.find, string.match
@@ -198,10 +198,10 @@ local function others()
     return limit.kind == SLIDING and 3 or 2
   end
 
-  -- Charges units that are known to fit.
+  -- Charges units that fit, or were admitted without being asked for here.
   local function charge(limit, units)
     local at = limit.kind == GCRA and 1 or newest(limit)
-    limit.held[at] = limit.held[at] + units * (limit.kind == GCRA and limit.b or 1)
+    limit.held[at] = min(limit.held[at] + units * (limit.kind == GCRA and limit.b or 1), MOST)
   end
 
   -- Gives back what has not drained since it was charged; returns how many whole units.
@@ -238,6 +238,10 @@ local function others()
     local units, changed = 0, limit.broken
     if limit.verb == CHECK and charged then
       units = units_of(limit.want, limit.least, limit.share, limit.room)
+      charge(limit, units)
+      changed = changed or units > 0
+    elseif limit.verb == ADD then
+      units = limit.want
       charge(limit, units)
       changed = changed or units > 0
     elseif limit.verb == REFUND then
@@ -303,7 +307,7 @@ while first <= count do
   local last = first
   while last < count and byte(ARGV[last + 1]) < 2 do last = last + 1 end
   local _, verb, say, kind, tick, a, b, c, want, least, share = numbers_of(BLOCK, ARGV[first])
-  if first == last and kind == GCRA and verb ~= REFUND and say == DENIES then
+  if first == last and kind == GCRA and verb < REFUND and say == DENIES then
     replies[#replies + 1] = alone(KEYS[first], verb, tick, a, b, c, want, least, share)
   else
     together = together or others()

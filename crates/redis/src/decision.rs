@@ -17,6 +17,8 @@ pub enum Source {
     Store,
     /// This process, within a lease, or because the store had said when to ask again.
     Lease,
+    /// This process, by what it and the others had counted a moment ago.
+    Count,
     /// This process, within its share of the limit, because the store failed.
     Share,
     /// Nobody: the store failed, and [`OnError`](crate::OnError) says what then becomes of a request.

@@ -16,9 +16,9 @@ use tollgate::Policy;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The address is not one that the `redis` crate understands.
+    /// The address is not understood, or the certificates given with it.
     Address {
-        /// What it says of it. Passwords are not repeated.
+        /// Why. Passwords are not repeated.
         reason: String,
     },
     /// A store works on tokio, and was opened outside of it.
@@ -64,7 +64,8 @@ impl fmt::Display for BuildError {
             Self::Address { reason } => write!(
                 f,
                 "the address of the store is not understood: {reason}; \
-                 write redis://host:port/database or unix:///path",
+                 write redis://host:port/database, unix:///path, redis+cluster://host:port,host:port or \
+                 redis+sentinel://host:port,host:port/name, with rediss for TLS",
             ),
             Self::NoRuntime => {
                 f.write_str("a store works on tokio; open it inside of a tokio runtime")
@@ -183,11 +184,18 @@ impl Fault {
         }
     }
 
+    /// What the client says. With sentinels or a cluster it may also be that there is nobody to ask.
     pub(crate) fn of(error: &redis::RedisError) -> Self {
+        const NOBODY: [redis::ErrorKind; 3] = [
+            redis::ErrorKind::ClusterConnectionNotFound,
+            redis::ErrorKind::MasterNameNotFoundBySentinel,
+            redis::ErrorKind::NoValidReplicasFoundBySentinel,
+        ];
         match error.code() {
             Some(code) => Self::of_code(code),
             None if error.is_timeout() => Self::Deadline,
             None if error.kind() == redis::ErrorKind::AuthenticationFailed => Self::Unauthenticated,
+            None if NOBODY.contains(&error.kind()) => Self::Unreachable,
             None if error.is_io_error() || error.is_unrecoverable_error() => Self::Disconnected,
             None => Self::Unexpected,
         }

@@ -54,7 +54,7 @@ impl RedisLimiter {
         });
         let Some((spend, left, beyond, expired)) = spent else { return Err(Waiting::NoPlace) };
         if expired > 0 {
-            inner.store.link.counters.add(Count::Expired, expired);
+            inner.link.counters.add(Count::Expired, expired);
         }
         let told = |allowed, retry_ns| Told {
             allowed,
@@ -94,7 +94,7 @@ impl RedisLimiter {
         let Waiting::Lease { came_ns } = first else {
             return self.inner.ask_store(Verb::Check, key, cost).await;
         };
-        let due = self.inner.store.link.due();
+        let due = self.inner.link.due();
         let set = ledger.set(key);
         loop {
             let answered = set.answered.notified();
@@ -122,7 +122,7 @@ impl RedisLimiter {
             let units =
                 Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
             let asked_ns = inner.now_ns();
-            let link = &inner.store.link;
+            let link = &inner.link;
             let result = link.call(inner.request(Verb::Check, &key, units), link.due()).await;
             let set = ledger.set(&key);
             let now_ns = inner.now_ns();
@@ -146,7 +146,7 @@ impl Inner {
     ) -> Option<RedisDecision> {
         let now_ns = self.now_ns();
         let spent = ledger.set(key).spend(key, cost, now_ns)?;
-        self.store.link.counters.decision(Source::Lease, true);
+        self.link.counters.decision(Source::Lease, true);
         let limit = self.plan.limit;
         let reset_ns = spent.reset_ns.saturating_sub(now_ns);
         let told = Told {
@@ -180,7 +180,7 @@ impl Inner {
             let fitting = want.least.min(self.plan.limit);
             return holding.denied(terms, want.least, [until_ns(view.ready_us(fitting)), now_ns]);
         }
-        let counters = &self.store.link.counters;
+        let counters = &self.link.counters;
         counters.add(Count::Leases, 1);
         // More than the limit is no answer to anything; nor would it add up.
         let units = seen.units.min(self.plan.limit);

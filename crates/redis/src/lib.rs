@@ -1,26 +1,37 @@
 #![doc = include_str!("../README.md")]
 
+mod advance;
 mod all;
 mod backoff;
 mod batch;
+mod count;
 mod counters;
+mod counts;
 mod decision;
 mod degraded;
 mod error;
+mod flight;
 mod health;
 mod lease;
 mod leasing;
 mod ledger;
 mod limiter;
 mod link;
+mod links;
+mod newcomers;
+mod options;
+mod place;
 mod plan;
 mod purse;
+mod reporting;
 mod request;
 mod script;
 mod settings;
 mod share;
+mod slots;
 mod state;
 mod store;
+mod wire;
 
 #[cfg(all(test, feature = "redis-tests"))]
 mod conformance;
@@ -32,6 +43,7 @@ pub use counters::Stats;
 pub use decision::{RedisDecision, RedisPermit, Source};
 pub use error::{BuildError, Fault};
 pub use limiter::RedisLimiter;
+pub use options::StoreOptions;
 pub use request::{Group, RequestDecision, Weight, check_request, peek_request};
 pub use settings::{Mode, OnError, Settings};
 pub use store::Store;

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use tollgate::Policy;
 
 use crate::counters::Count;
+use crate::counts::Counts;
 use crate::decision::{RedisDecision, RedisPermit, Source};
 use crate::error::{BuildError, Fault};
 use crate::lease::Terms;
 use crate::ledger::Ledger;
+use crate::link::Link;
 use crate::plan::Plan;
+use crate::reporting::report_regularly;
 use crate::script::{Ask, Part, Reply, Units, Verb};
 use crate::settings::{Mode, OnError, Settings};
 use crate::share::Share;
@@ -44,11 +47,14 @@ pub struct RedisLimiter {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) store: Store,
+    pub(crate) link: Arc<Link>,
     pub(crate) plan: Plan,
     pub(crate) on_error: OnError,
     pub(crate) share: Share,
-    /// None if every decision is the store's.
+    /// Of mode `leased`.
     pub(crate) ledger: Option<(Ledger, Terms)>,
+    /// Of mode `async`.
+    pub(crate) counts: Option<Counts>,
     /// What all keys of this limit begin with.
     head: Vec<u8>,
 }
@@ -75,12 +81,21 @@ impl RedisLimiter {
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
         let ledger = (settings.mode == Mode::Leased)
             .then(|| (Ledger::new(settings.keys), Terms::new(settings.held(), fill_ns)));
-        let Settings { policy, name, part, on_error, .. } = settings;
+        let interval_ns = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
+        let counts =
+            (settings.mode == Mode::Async).then(|| Counts::new(settings.keys, interval_ns));
+        let Settings { policy, name, part, on_error, interval, .. } = settings;
         // A part stands where without one there is a colon: so no two limits make one key.
         let part = if part.is_empty() { part } else { format!("/{part}") };
         let head = format!("{}:{{{name}}}{part}:{policy}:", store.prefix).into_bytes();
-        let inner = Inner { store: store.clone(), plan, on_error, share, ledger, head };
-        Ok(Self { inner: Arc::new(inner) })
+        let link = store.links.of(&name)?;
+        let inner =
+            Inner { store: store.clone(), link, plan, on_error, share, ledger, counts, head };
+        let inner = Arc::new(inner);
+        if inner.counts.is_some() {
+            store.links.spawn(report_regularly(Arc::downgrade(&inner), interval));
+        }
+        Ok(Self { inner })
     }
 
     /// The policy.
@@ -126,14 +141,17 @@ impl RedisLimiter {
                 Ok(decision) => decision,
                 Err(first) => self.wait_for_lease(first, (ledger, *terms), key, cost).await,
             },
-            None => inner.ask_store(Verb::Check, key, cost).await,
+            None => match inner.counts.as_ref().and_then(|counts| inner.count(counts, key, cost)) {
+                Some(decision) => decision,
+                None => inner.ask_store(Verb::Check, key, cost).await,
+            },
         };
-        inner.store.link.counters.decision(decision.source(), decision.is_allowed());
+        inner.link.counters.decision(decision.source(), decision.is_allowed());
         decision
     }
 
     /// [`check`](RedisLimiter::check) for whoever cannot wait: decides from units that this node holds in
-    /// leases, or says that the store would have to be asked. Then nothing was charged.
+    /// leases, or by its counts, or says that the store would have to be asked. Then nothing was charged.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -147,8 +165,14 @@ impl RedisLimiter {
     /// ```
     #[must_use = "a decision that nobody looks at limits nothing"]
     pub fn check_held(&self, key: impl AsRef<[u8]>, cost: u64) -> Option<RedisDecision> {
-        let (ledger, _) = self.inner.ledger.as_ref().filter(|_| cost > 0)?;
-        self.inner.spend_held(ledger, key.as_ref(), cost)
+        let inner = &self.inner;
+        if let Some(counts) = inner.counts.as_ref().filter(|_| cost > 0) {
+            let decision = inner.count(counts, key.as_ref(), cost)?;
+            inner.link.counters.decision(decision.source(), decision.is_allowed());
+            return Some(decision);
+        }
+        let (ledger, _) = inner.ledger.as_ref().filter(|_| cost > 0)?;
+        inner.spend_held(ledger, key.as_ref(), cost)
     }
 
     /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store; with leases,
@@ -194,14 +218,15 @@ impl RedisLimiter {
             return Ok(0);
         };
         let units = Units { stamp, ..Units::exactly(units) };
-        let link = &self.inner.store.link;
+        let link = &self.inner.link;
         let reply =
             link.call(self.inner.request(Verb::Refund, key.as_ref(), units), link.due()).await?;
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
     /// Gives back the units that this node holds, as far as they have not drained, and returns how many
-    /// that were. For a node that leaves; a limiter that is dropped strands them.
+    /// that were. In mode `Async` reports what it has admitted, and returns 0. For a node that leaves; a
+    /// limiter that is dropped strands its units, and nobody hears what it had not reported.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -214,8 +239,9 @@ impl RedisLimiter {
     /// # }
     /// ```
     pub async fn return_leases(&self) -> u64 {
+        self.inner.report().await;
         let Some((ledger, _)) = &self.inner.ledger else { return 0 };
-        let link = &self.inner.store.link;
+        let link = &self.inner.link;
         let mut returned = 0;
         for set in ledger.sets() {
             for (key, mut holding) in set.drain() {
@@ -242,7 +268,11 @@ impl Inner {
 
     /// Whether both are of one store, name and policy, so that they share every key.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.store.link, &other.store.link) && self.head == other.head
+        self.is_same_store(other) && self.head == other.head
+    }
+
+    pub(crate) fn is_same_store(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.store.links, &other.store.links)
     }
 
     fn key(&self, key: &[u8]) -> Vec<u8> {
@@ -260,10 +290,14 @@ impl Inner {
 
     /// A decision of the store's, or of whoever decides in its place.
     pub(crate) async fn ask_store(&self, verb: Verb, key: &[u8], cost: u64) -> RedisDecision {
-        let link = &self.store.link;
+        let link = &self.link;
         let ask = self.request(verb, key, Units::exactly(cost));
-        let reply =
-            link.call(ask, link.due()).await.and_then(|reply| self.decided(verb, cost, &reply));
+        let asked_ns = self.now_ns();
+        let reply = link.call(ask, link.due()).await;
+        if let (Some(counts), Ok(reply), Verb::Check) = (&self.counts, &reply, verb) {
+            counts.learn(&self.plan, key, reply, [asked_ns, self.now_ns()]);
+        }
+        let reply = reply.and_then(|reply| self.decided(verb, cost, &reply));
         reply.unwrap_or_else(|fault| match verb {
             Verb::Peek => self.peek_fallen_back(key, cost, fault),
             _ => self.fall_back(key, cost, fault),
@@ -273,7 +307,7 @@ impl Inner {
     fn decided(&self, verb: Verb, cost: u64, reply: &Reply) -> Result<RedisDecision, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         if seen.broken {
-            self.store.link.counters.add(Count::Broken, 1);
+            self.link.counters.add(Count::Broken, 1);
         }
         let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
         let charged = if reply.admitted && verb == Verb::Peek { 0 } else { cost };

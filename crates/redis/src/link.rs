@@ -12,18 +12,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, Pipeline, Value};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backoff::Backoff;
-use crate::batch::{Batch, Job};
+use crate::batch::Job;
 use crate::counters::{Count, Counters};
 use crate::error::Fault;
+use crate::flight::{Names, fly};
 use crate::health::Health;
+use crate::place::Place;
 use crate::script::{self, Ask, Invoked, Reply};
+use crate::wire::Wire;
 
 /// Requests in one batch.
 const REQUESTS_IN_A_BATCH: usize = 512;
@@ -44,16 +46,32 @@ pub(crate) struct Link {
     pub(crate) health: Arc<Health>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) deadline: Duration,
+    /// What its slot is called, in a cluster; all nodes take units of several slots in this order.
+    pub(crate) tag: Box<str>,
+}
+
+/// What links of one store have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Bond {
+    pub(crate) place: Arc<Place>,
+    pub(crate) deadline: Duration,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) runtime: Handle,
+}
+
+/// How long connecting may take where callers wait for no longer than `deadline`.
+pub(crate) fn patience(deadline: Duration) -> Duration {
+    (deadline * CONNECTING).max(CONNECTING_LEAST)
 }
 
 impl Link {
-    /// Starts the task. Must be called inside of a tokio runtime.
-    pub(crate) fn open(client: Client, deadline: Duration, probe: Ask) -> Self {
+    /// Starts the task.
+    pub(crate) fn open(bond: Bond, tag: &str, probe: Ask) -> Self {
         let (sender, jobs) = mpsc::channel(WAITING);
         let health = Arc::new(Health::new(Instant::now()));
-        let counters = Arc::new(Counters::default());
+        let Bond { place, deadline, counters, runtime } = bond;
         let keeper = Keeper {
-            client,
+            place,
             jobs,
             deadline,
             probe,
@@ -61,8 +79,8 @@ impl Link {
             health: Arc::clone(&health),
             counters: Arc::clone(&counters),
         };
-        tokio::spawn(keeper.run());
-        Self { jobs: sender, health, counters, deadline }
+        runtime.spawn(keeper.run());
+        Self { jobs: sender, health, counters, deadline, tag: tag.into() }
     }
 
     /// Asks the store, and waits no longer than until `due`.
@@ -98,13 +116,13 @@ impl Link {
 
 /// A connection that has passed the probe.
 struct Line {
-    connection: MultiplexedConnection,
+    wire: Wire,
     digest: Arc<str>,
 }
 
 /// The task.
 struct Keeper {
-    client: Client,
+    place: Arc<Place>,
     jobs: mpsc::Receiver<Job>,
     deadline: Duration,
     probe: Ask,
@@ -148,29 +166,26 @@ impl Keeper {
 
     /// Connects, loads the script, and makes sure that a charge is answered in time.
     async fn connect(&self) -> Result<Line, Fault> {
-        let patience = (self.deadline * CONNECTING).max(CONNECTING_LEAST);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(patience))
-            .set_response_timeout(Some(patience));
-        let connecting = async {
-            let fault = |error| Fault::of(&error);
-            let mut connection = self
-                .client
-                .get_multiplexed_async_connection_with_config(&config)
-                .await
-                .map_err(fault)?;
-            let mut load = redis::cmd("SCRIPT");
-            load.arg("LOAD").arg(&*self.text);
-            let digest: String = load.query_async(&mut connection).await.map_err(fault)?;
-            Ok((connection, digest))
-        };
-        let (mut connection, digest) =
-            timeout(patience, connecting).await.map_err(|_| Fault::Deadline)??;
-        connection.set_response_timeout(self.deadline);
-        let probe = script::command(Invoked::ByDigest(&digest), std::iter::once(&self.probe));
-        let value = connection.req_packed_command(&probe).await.map_err(|e| Fault::of(&e))?;
-        script::replies(&answered(value)?, std::iter::once(&self.probe))?;
-        Ok(Line { connection, digest: digest.into() })
+        let patience = patience(self.deadline);
+        let connected = self.place.connect(patience, self.deadline).await?;
+        let number = connected.number;
+        let line = self.probe(connected.wire, patience).await;
+        if line.is_err() {
+            self.place.discard(number).await;
+        }
+        line
+    }
+
+    async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<Line, Fault> {
+        let key = self.probe.parts.first().map_or(&[][..], |part| &part.key);
+        let loading = timeout(patience, wire.load(&self.text, key));
+        let digest = loading.await.map_err(|_| Fault::Deadline)??;
+        wire.set_deadline(self.deadline);
+        let probe = || std::iter::once(&self.probe);
+        let command = script::command(Invoked::ByDigest(&digest), probe());
+        let value = wire.send(vec![command]).await.pop().unwrap_or(Err(Fault::Unexpected))?;
+        script::replies(&value, probe())?;
+        Ok(Line { wire, digest: digest.into() })
     }
 
     /// Serves requests until the store fails.
@@ -186,7 +201,7 @@ impl Keeper {
                     // Whoever else is ready to ask does so now: a call for many costs little more than one.
                     tokio::task::yield_now().await;
                     let jobs = self.gathered(first);
-                    batches.spawn(fly(line.connection.clone(), self.names(line), jobs));
+                    batches.spawn(fly(line.wire.clone(), self.names(line), jobs));
                     continue;
                 }
             };
@@ -228,55 +243,4 @@ enum End {
     Closed,
     /// The store failed; `proven` if it had answered at least one batch.
     Lost { proven: bool },
-}
-
-/// How a batch names the script, and what counts it.
-struct Names {
-    digest: Arc<str>,
-    text: Arc<str>,
-    counters: Arc<Counters>,
-}
-
-/// Sends a batch and hands out its answers. Says what went wrong, if anything did.
-async fn fly(mut connection: MultiplexedConnection, names: Names, jobs: Vec<Job>) -> Option<Fault> {
-    let mut batch = Batch::of(jobs);
-    let calls = batch.calls();
-    if calls.is_empty() {
-        return None;
-    }
-    let mut pipeline = Pipeline::with_capacity(calls.len());
-    for call in &calls {
-        let asks = batch.asks(call.clone());
-        pipeline.add_command(script::command(Invoked::ByDigest(&names.digest), asks));
-    }
-    names.counters.add(Count::Calls, calls.len() as u64);
-    let values = connection.req_packed_commands(&pipeline, 0, calls.len()).await;
-    let mut worst = None;
-    let mut values = values.map(Vec::into_iter);
-    for call in calls {
-        let mut value = match &mut values {
-            Ok(values) => values.next().ok_or(Fault::Unexpected).and_then(answered),
-            Err(error) => Err(Fault::of(error)),
-        };
-        if value == Err(Fault::NoScript) {
-            // Nothing was carried out. The text teaches the server the script, too.
-            names.counters.add(Count::Reloads, 1);
-            let asks = batch.asks(call.clone());
-            let command = script::command(Invoked::ByText(&names.text), asks);
-            let again = connection.req_packed_command(&command).await;
-            value = again.map_err(|error| Fault::of(&error)).and_then(answered);
-        }
-        let replies = value.and_then(|value| script::replies(&value, batch.asks(call.clone())));
-        worst = replies.as_ref().err().copied().or(worst);
-        batch.answer(call, replies);
-    }
-    worst
-}
-
-/// An error of the server, in place of a reply.
-fn answered(value: Value) -> Result<Value, Fault> {
-    match value {
-        Value::ServerError(error) => Err(Fault::of_code(error.code())),
-        value => Ok(value),
-    }
 }

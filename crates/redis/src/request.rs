@@ -1,13 +1,17 @@
 //! Requests under several rules, of which not all deny: what a rate limit service asks.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use tokio::time::Instant;
 use tollgate::{Decision, Told};
 
 use crate::all::{RedisToll, said};
 use crate::decision::Source;
 use crate::error::Fault;
-use crate::script::{Ask, Reply, Say, Units, Verb};
+use crate::script::{Ask, Say, Units, Verb};
 use crate::settings::OnError;
+use crate::slots::{self, Verdict};
 
 /// What a group of limits has to say in a request.
 ///
@@ -191,15 +195,19 @@ async fn decide(groups: &[Group<'_>], verb: Verb) -> RequestDecision {
         let (decisions, source) = (Vec::new(), Source::Store);
         return RequestDecision { allowed: true, decisions, source, fault: None };
     };
-    let link = &first.inner().store.link;
-    let result = if tolls().all(|toll| std::ptr::eq(&*toll.inner().store.link, &**link)) {
-        link.call(ask(groups, verb), link.due()).await
-    } else {
-        link.counters.fault(Fault::MixedStores);
-        Err(Fault::MixedStores)
+    let link = &first.inner().link;
+    let is_one_store = tolls().all(|toll| toll.inner().is_same_store(first.inner()));
+    let is_one_slot = tolls().all(|toll| Arc::ptr_eq(&toll.inner().link, link));
+    let result = match (is_one_store, is_one_slot) {
+        (true, true) => link.call(ask(groups, verb), link.due()).await.map(Verdict::from),
+        (true, false) => across(groups, verb, link.due()).await,
+        (false, _) => {
+            link.counters.fault(Fault::MixedStores);
+            Err(Fault::MixedStores)
+        }
     };
     let decision = match result {
-        Ok(reply) => by_store(groups, verb, &reply),
+        Ok(verdict) => by_store(groups, verb, &verdict),
         Err(fault) => fall_back(groups, verb, fault),
     };
     if verb == Verb::Check {
@@ -219,15 +227,50 @@ fn ask(groups: &[Group<'_>], verb: Verb) -> Ask {
     Ask { verb, parts }
 }
 
-fn by_store(groups: &[Group<'_>], verb: Verb, reply: &Reply) -> RequestDecision {
-    let tolls = groups.iter().flat_map(|group| group.tolls).enumerate();
-    let decisions = tolls.map(|(n, toll)| {
-        let told = said(toll, n, reply);
+/// Limits in several slots of a cluster: see slots.rs.
+async fn across(groups: &[Group<'_>], verb: Verb, due: Instant) -> Result<Verdict, Fault> {
+    let mut tolls: Vec<RedisToll<'_>> = Vec::new();
+    let mut of_groups = Vec::with_capacity(groups.len());
+    for group in groups {
+        of_groups.push(tolls.len()..tolls.len() + group.tolls.len());
+        tolls.extend(group.tolls);
+    }
+    let mut sights = slots::look(&tolls, due).await?;
+    let admits = |range: &Range<usize>| sights[range.clone()].iter().all(|one| one.seen.admits);
+    let fits: Vec<bool> = of_groups.iter().map(admits).collect();
+    let mut admitted = goes(groups, &fits);
+    if admitted && verb == Verb::Check {
+        let is_tried = |n: &usize| groups[*n].weight == Weight::Counts;
+        let fitting = || (0..groups.len()).filter(|n| fits[*n]);
+        let decisive = fitting().filter(|n| !is_tried(n)).flat_map(|n| of_groups[n].clone());
+        let decisive: Vec<usize> = decisive.collect();
+        admitted = slots::charge(&tolls, &decisive, due, &mut sights).await?;
+        for n in fitting().filter(|n| admitted && is_tried(n)) {
+            let tried: Vec<usize> = of_groups[n].clone().collect();
+            // It goes anyhow, also if this is not counted.
+            _ = slots::charge(&tolls, &tried, due, &mut sights).await;
+        }
+    }
+    Ok(Verdict { admitted, sights })
+}
+
+/// Whether a request goes, if these of its groups are within their limits.
+fn goes(groups: &[Group<'_>], fits: &[bool]) -> bool {
+    let of = |weight| (0..groups.len()).filter(move |n| groups[*n].weight == weight);
+    let together =
+        of(Weight::DeniesTogether).next().is_none() || of(Weight::DeniesTogether).any(|n| fits[n]);
+    together && of(Weight::Denies).all(|n| fits[n])
+}
+
+fn by_store(groups: &[Group<'_>], verb: Verb, verdict: &Verdict) -> RequestDecision {
+    let tolls = groups.iter().flat_map(|group| group.tolls).zip(&verdict.sights);
+    let decisions = tolls.map(|(toll, sight)| {
+        let told = said(toll, sight, verdict.admitted);
         let charged = if verb == Verb::Peek && told.allowed { 0 } else { told.cost };
         Told { cost: charged, ..told }.into()
     });
     let (decisions, source) = (decisions.collect(), Source::Store);
-    RequestDecision { allowed: reply.admitted, decisions, source, fault: None }
+    RequestDecision { allowed: verdict.admitted, decisions, source, fault: None }
 }
 
 /// A limit in its group, as whoever decides in the store's place sees it.
@@ -251,7 +294,7 @@ impl<'a> Seen<'a> {
     fn look(&mut self, cost: u64) {
         let inner = self.toll.inner();
         if self.is_local() {
-            let isolated = inner.store.link.health.isolated(Instant::now());
+            let isolated = inner.link.health.isolated(Instant::now());
             self.told = inner.share.peek(self.toll.key, cost, isolated);
         }
     }
@@ -265,17 +308,15 @@ fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision 
     let fits: Vec<bool> = (0..groups.len())
         .map(|n| seen.iter().filter(|one| one.group == n).all(|one| one.told.allowed))
         .collect();
-    let of = |weight| (0..groups.len()).filter(move |n| groups[*n].weight == weight);
-    let together =
-        of(Weight::DeniesTogether).next().is_none() || of(Weight::DeniesTogether).any(|n| fits[n]);
-    let mut allowed = together && of(Weight::Denies).all(|n| fits[n]);
+    let mut allowed = goes(groups, &fits);
     if allowed && verb == Verb::Check {
         let says = |n: usize| fits[n] && groups[n].weight != Weight::Counts;
         let charged = charge(&seen, says);
         allowed = charged.is_ok();
         match charged {
             Ok(()) => {
-                for n in of(Weight::Counts).filter(|n| fits[*n]) {
+                let is_tried = |n: &usize| groups[*n].weight == Weight::Counts;
+                for n in (0..groups.len()).filter(|n| fits[*n] && is_tried(n)) {
                     // Another request may have been faster: then it is not counted, and goes.
                     _ = charge(&seen, |group| group == n);
                 }
@@ -304,8 +345,7 @@ fn charge(seen: &[Seen<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), u
         tolls.push(toll.inner().share.limiter().toll(toll.key, toll.cost));
     }
     // The isolation clocks of one store are one; of several, the least: it regains the least.
-    let isolated =
-        |place: &usize| seen[*place].toll.inner().store.link.health.isolated(Instant::now());
+    let isolated = |place: &usize| seen[*place].toll.inner().link.health.isolated(Instant::now());
     let now = places.iter().map(isolated).min().unwrap_or_default();
     let joint = tollgate::check_all_at(&mut tolls, now);
     match joint.index() {

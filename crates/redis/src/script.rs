@@ -32,6 +32,8 @@ pub(crate) enum Verb {
     Peek,
     /// Gives back what has not drained.
     Refund,
+    /// Charges each limit, whether it fits or not: what was admitted without asking.
+    Add,
 }
 
 impl Verb {
@@ -40,6 +42,7 @@ impl Verb {
             Self::Check => 0,
             Self::Peek => 1,
             Self::Refund => 2,
+            Self::Add => 3,
         }
     }
 }

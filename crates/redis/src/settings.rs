@@ -1,10 +1,15 @@
 //! [`Settings`]: one limit over many nodes, and what becomes of it without its store.
 
+use std::time::Duration;
+
 use tollgate::Policy;
 
 use crate::error::BuildError;
 use crate::plan::Plan;
 use crate::share;
+
+/// How often counts are reported, unless told otherwise: ten times a second and key, whatever the load.
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where a decision is made.
 ///
@@ -22,6 +27,11 @@ pub enum Mode {
     /// held when it began, at most [`Settings::most_held`] each. For hot keys.
     #[default]
     Leased,
+    /// Here and at once, by counts that the nodes tell each other through the store, every
+    /// [`Settings::interval`]. All together they admit more than one limiter would by what they do not know
+    /// of each other: at most what each of them admits in six intervals, and about three without faults. A key
+    /// that was not asked for lately is decided by the store. For the highest rates.
+    Async,
 }
 
 /// What becomes of a request when the store fails.
@@ -67,6 +77,7 @@ pub struct Settings {
     pub(crate) nodes: u64,
     pub(crate) keys: usize,
     pub(crate) most_held: Option<u64>,
+    pub(crate) interval: Duration,
 }
 
 impl Settings {
@@ -80,7 +91,17 @@ impl Settings {
     pub fn new(policy: Policy) -> Self {
         let (mode, on_error) = (Mode::default(), OnError::default());
         let (name, part) = ("default".to_string(), String::new());
-        Self { policy, name, part, mode, on_error, nodes: 1, keys: 100_000, most_held: None }
+        Self {
+            policy,
+            name,
+            part,
+            mode,
+            on_error,
+            nodes: 1,
+            keys: 100_000,
+            most_held: None,
+            interval: INTERVAL,
+        }
     }
 
     /// Tells apart limits of one policy. Becomes part of every key, as its hash tag: in a cluster all keys
@@ -175,6 +196,22 @@ impl Settings {
         self
     }
 
+    /// In mode `Async`, how often this node reports what it has admitted, and learns what others have: from
+    /// 1 ms to a minute, 100 ms unless told otherwise.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_redis::{Mode, Settings};
+    /// let settings = Settings::new("100/s".parse()?).mode(Mode::Async);
+    /// assert!(settings.clone().interval(Duration::from_millis(20)).check().is_ok());
+    /// assert!(settings.interval(Duration::ZERO).check().is_err());
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
     /// Whether a limiter can be built of this: what `tollgate check` does with a rule.
     ///
     /// # Errors
@@ -204,6 +241,9 @@ impl Settings {
         }
         if self.most_held == Some(0) {
             return Err(BuildError::Setting { setting: "most_held", accepted: "at least 1" });
+        }
+        if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&self.interval) {
+            return Err(BuildError::Setting { setting: "interval", accepted: "1 ms to 60 s" });
         }
         share::policy(self.policy, self.nodes)?;
         Ok(plan)

@@ -1,27 +1,16 @@
 //! [`Store`]: a Redis or Valkey server that keeps limits.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use redis::{Client, IntoConnectionInfo};
-use std::time::Instant;
-use tokio::runtime::Handle;
+use std::time::{Duration, Instant};
 
 use crate::counters::Stats;
 use crate::error::BuildError;
-use crate::link::Link;
-use crate::plan::Plan;
-use crate::script::{Ask, Part, Units, Verb};
-use crate::settings::check_name;
-
-/// How long a caller waits for the store, unless told otherwise: a quarter of what Envoy waits for a rate
-/// limit service by default.
-const DEADLINE: Duration = Duration::from_millis(5);
-
-/// Of the key that is charged to see whether the store works: often enough for any node.
-const PROBE: &str = "gcra 1000000/s burst 1000000";
+use crate::links::Links;
+use crate::options::StoreOptions;
 
 /// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
+///
+/// Or the master that Sentinels name, or a cluster: see [`StoreOptions`].
 ///
 /// It connects in the background, again and again if it must, and never makes a caller wait for that.
 /// Clones are the same store. When the last clone and the last limiter are dropped, it disconnects.
@@ -44,15 +33,15 @@ const PROBE: &str = "gcra 1000000/s burst 1000000";
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(crate) link: Arc<Link>,
+    pub(crate) links: Arc<Links>,
     pub(crate) prefix: Arc<str>,
     /// What local times count from.
     pub(crate) origin: Instant,
 }
 
 impl Store {
-    /// A store at an address as the `redis` crate reads it: `redis://user:password@host:port/database`,
-    /// `unix:///path`. Callers wait for it at most 5 ms; its keys start with `tollgate:`.
+    /// A store at an address, such as `redis://user:password@host:port/database`: see
+    /// [`StoreOptions::new`]. Callers wait for it at most 5 ms; its keys start with `tollgate:`.
     ///
     /// # Errors
     /// An address that is not understood, or no tokio runtime. Whether anybody answers there is not
@@ -67,7 +56,7 @@ impl Store {
     /// # }
     /// ```
     pub fn open(address: &str) -> Result<Self, BuildError> {
-        Self::with(address, DEADLINE, "tollgate")
+        StoreOptions::new(address).open()
     }
 
     /// [`open`](Store::open) with a deadline for callers, from 1 ms to a minute, and a prefix for keys.
@@ -85,23 +74,11 @@ impl Store {
     /// # }
     /// ```
     pub fn with(address: &str, deadline: Duration, prefix: &str) -> Result<Self, BuildError> {
-        if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&deadline) {
-            let (setting, accepted) = ("the deadline", "1 ms to 60 s");
-            return Err(BuildError::Setting { setting, accepted });
-        }
-        check_name("the prefix", prefix)?;
-        let refused = |error: redis::RedisError| BuildError::Address { reason: error.to_string() };
-        let info = address.into_connection_info().map_err(refused)?;
-        let client = Client::open(info).map_err(refused)?;
-        if Handle::try_current().is_err() {
-            return Err(BuildError::NoRuntime);
-        }
-        let link = Arc::new(Link::open(client, deadline, probe(prefix)?));
-        Ok(Self { link, prefix: prefix.into(), origin: Instant::now() })
+        StoreOptions::new(address).deadline(deadline).prefix(prefix).open()
     }
 
     /// Waits until the store has answered in time once, or does so again. For start-up and tests: requests
-    /// need not wait for it.
+    /// need not wait for it. Of a cluster, the nodes that have limits of this store.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -113,12 +90,12 @@ impl Store {
     /// # }
     /// ```
     pub async fn ready(&self) {
-        while !self.link.health.is_up() {
+        while !self.links.are_up() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Whether decisions are now made without the store.
+    /// Whether decisions are now made without the store; of a cluster, those of any limit.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -129,7 +106,7 @@ impl Store {
     /// ```
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        !self.link.health.is_up()
+        !self.links.are_up()
     }
 
     /// What the store has done, in numbers.
@@ -143,16 +120,6 @@ impl Store {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::read(&self.link.counters, &self.link.health)
+        self.links.stats()
     }
-}
-
-/// A charge that nobody asked for.
-fn probe(prefix: &str) -> Result<Ask, BuildError> {
-    let policy = PROBE.parse().map_err(|error: tollgate::PolicyError| BuildError::Address {
-        reason: error.to_string(),
-    })?;
-    let key = format!("{prefix}:probe").into_bytes();
-    let part = Part::new(key, Plan::new(policy)?, Units::exactly(1));
-    Ok(Ask { verb: Verb::Check, parts: vec![part] })
 }

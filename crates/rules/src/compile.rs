@@ -215,7 +215,8 @@ impl Compiler<'_> {
             _ => memory::table_bytes(policy, capacity).map_err(refused)?,
         };
         // Before it is built: an allocation that the system grants and cannot keep ends the process.
-        let bytes = self.set.table_bytes.saturating_add(own);
+        let more = (capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
+        let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
         let most = self.settings.most_table_bytes;
         if bytes > most {
             return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));

@@ -24,6 +24,9 @@ pub struct Settings {
     pub default_capacity: usize,
     /// The most bytes that all tables may take. Default: 1 GiB.
     pub most_table_bytes: u64,
+    /// What a limit that is kept elsewhere takes here for each client besides: counts as its table does.
+    /// Default: 0.
+    pub more_bytes_per_client: u64,
     /// The keys, for each of the seven units of time, for which limits that come with requests are
     /// counted. 0 refuses such requests. Default: 10,000.
     pub override_capacity: usize,
@@ -46,6 +49,7 @@ impl Default for Settings {
             global_quota_mode: false,
             default_capacity: 65_536,
             most_table_bytes: 1 << 30,
+            more_bytes_per_client: 0,
             override_capacity: 10_000,
             near_limit_ratio: 0.8,
             most_descriptors: 100,

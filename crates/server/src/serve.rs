@@ -10,11 +10,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tollgate::BuildError;
-use tollgate_rules::{Changed, DecisionMaker, Refresh, Retriever, RuleCache};
+use tollgate_rules::{
+    Changed, DecisionMaker, Refresh, Retriever, RuleCache, Settings as RulesSettings,
+};
 use tonic::transport::Server;
 use tonic_health::server::HealthReporter;
 
-use crate::global::{GlobalError, Keeper};
+use crate::global::{BYTES_OF_A_CLIENT, GlobalError, Keeper};
 use crate::http;
 use crate::listen::{self, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
@@ -134,7 +136,9 @@ pub async fn start(
         Some(global) => Some(Keeper::open(&global, &options.settings).map_err(StartError::Global)?),
         None => None,
     };
-    let cache = RuleCache::with_clock(options.settings, options.clock);
+    let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
+    let settings = RulesSettings { more_bytes_per_client, ..options.settings };
+    let cache = RuleCache::with_clock(settings, options.clock);
     let cache = Arc::new(match &keeper {
         Some(keeper) => cache.vetted(keeper.vet()),
         None => cache,

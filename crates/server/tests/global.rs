@@ -167,16 +167,10 @@ async fn calls(world: &World) -> u64 {
 #[tokio::test]
 async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before_stay() {
     let server = Server::start();
-    for (rule, reason) in [
-        (
-            "{key: user, accuracy: async, rate_limit: {unit: day, requests_per_unit: 5}}",
-            "refused: shop.user: accuracy: async is not there yet; use leased",
-        ),
-        (
-            "{key: user, rate_limit: {unit: day, requests_per_unit: 5, count_rejected: true}}",
-            "refused: shop.user: there is no script for fixed-window 5/d count-denied",
-        ),
-    ] {
+    for (rule, reason) in [(
+        "{key: user, rate_limit: {unit: day, requests_per_unit: 5, count_rejected: true}}",
+        "refused: shop.user: there is no script for fixed-window 5/d count-denied",
+    )] {
         let rules = format!("domain: shop\ndescriptors:\n  - {rule}\n");
         let world = common::serve_with("what_redis_cannot_keep", &rules, |options| Options {
             global: Some(global(&server, Duration::from_secs(2))),

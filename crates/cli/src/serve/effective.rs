@@ -9,10 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
-use tollgate_service::{Answers, MetricsNames, Options, RulesAddressError, RulesFrom, TlsFiles};
+use tollgate_service::{
+    Answers, Global, MetricsNames, Options, RulesAddressError, RulesFrom, TlsFiles,
+};
 
 use super::environment::{BadVariable, Environment};
 use super::log::{Format, Level};
+use super::redis_variables;
 use super::{Args, Names};
 
 /// Where a value comes from.
@@ -64,7 +67,8 @@ pub(super) struct Effective {
     pub(super) near_limit_ratio: Setting<f64>,
     pub(super) metrics_names: Setting<Names>,
     pub(super) linger: Setting<u16>,
-    pub(super) redis: Setting<&'static str>,
+    /// Its address may hold a password: it is not printed.
+    pub(super) redis: Setting<Option<Global>>,
     pub(super) log_level: Setting<Level>,
     pub(super) log_format: Setting<Format>,
 }
@@ -77,8 +81,8 @@ pub(super) enum SettingError {
     NoRules,
     /// Rules are in a Redis that is none.
     Address(RulesAddressError),
-    /// A certificate without a key, or a key without a certificate.
-    HalfTls {
+    /// Something that means nothing without something else: a certificate without a key.
+    Half {
         found: &'static str,
         missing: &'static str,
     },
@@ -99,7 +103,7 @@ impl fmt::Display for SettingError {
                  RUNTIME_SUBDIRECTORY in the environment",
             ),
             Self::Address(error) => error.fmt(f),
-            Self::HalfTls { found, missing } => {
+            Self::Half { found, missing } => {
                 write!(f, "{found} is given without {missing}; give both")
             }
         }
@@ -174,12 +178,7 @@ impl Effective {
                 Names::Own,
             ),
             linger: first((args.linger, "--linger"), (None, NO_VARIABLE), 0),
-            // Its address may hold a password.
-            redis: first(
-                (args.redis.is_given().then_some("given"), "--redis"),
-                (None, NO_VARIABLE),
-                "none",
-            ),
+            redis: redis(args, environment)?,
             log_level: first((args.log_level, "--log-level"), (level, "LOG_LEVEL"), Level::Info),
             log_format: first(
                 (args.log_format, "--log-format"),
@@ -213,6 +212,7 @@ impl Effective {
                 poll: Duration::from_secs(self.poll.value.into()),
                 ..Timing::default()
             },
+            global: self.redis.value.clone(),
             ..Options::new(self.rules.value.clone())
         }
     }
@@ -255,7 +255,9 @@ impl Effective {
             row("near-limit-ratio", &self.near_limit_ratio, ToString::to_string),
             row("metrics-names", &self.metrics_names, |names| format!("{names:?}").to_lowercase()),
             row("linger", &self.linger, |seconds| format!("{seconds}s")),
-            row("redis", &self.redis, ToString::to_string),
+            row("redis", &self.redis, |redis| {
+                redis.as_ref().map_or("none", |_| "given").to_owned()
+            }),
             row("log-level", &self.log_level, ToString::to_string),
             row("log-format", &self.log_format, ToString::to_string),
             fixed("override-capacity", settings.override_capacity.to_string()),
@@ -333,6 +335,17 @@ fn address(
     Ok(of_flag.unwrap_or(Setting { value: address, source }))
 }
 
+fn redis(args: &Args, environment: &Environment) -> Result<Setting<Option<Global>>, SettingError> {
+    let of_variables = redis_variables::global(environment)?;
+    let source = match (&args.redis.redis, &of_variables) {
+        (Some(_), _) => Source::Flag("--redis"),
+        (None, Some(_)) => Source::Variable("REDIS_URL"),
+        (None, None) => Source::Default,
+    };
+    let half = |found| SettingError::Half { found, missing: "--redis" };
+    Ok(Setting { value: args.redis.global(of_variables).map_err(half)?, source })
+}
+
 /// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, if there is no flag.
 fn rules(args: &Args, environment: &Environment) -> Result<Setting<RulesFrom>, SettingError> {
     if let Some(path) = &args.rules {
@@ -390,7 +403,7 @@ fn grpc_tls(
     let of_variables = match (uses_tls && of_flags.is_none()).then(|| names.map(path)) {
         Some([None, None]) => {
             let (found, missing) = ("GRPC_SERVER_USE_TLS", "GRPC_SERVER_TLS_CERT");
-            return Err(SettingError::HalfTls { found, missing });
+            return Err(SettingError::Half { found, missing });
         }
         Some([certificate, key]) => pair([&certificate, &key], names)?
             .map(|files| TlsFiles { client_ca: path("GRPC_CLIENT_TLS_CACERT"), ..files }),
@@ -407,12 +420,8 @@ fn pair(
     match (certificate, key) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles::new(certificate, key))),
-        (Some(_), None) => {
-            Err(SettingError::HalfTls { found: certificate_name, missing: key_name })
-        }
-        (None, Some(_)) => {
-            Err(SettingError::HalfTls { found: key_name, missing: certificate_name })
-        }
+        (Some(_), None) => Err(SettingError::Half { found: certificate_name, missing: key_name }),
+        (None, Some(_)) => Err(SettingError::Half { found: key_name, missing: certificate_name }),
     }
 }
 

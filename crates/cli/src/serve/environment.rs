@@ -22,7 +22,6 @@ use Fate::{Honoured, Meaningless, NotYet};
 
 const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
 const XDS: Fate = NotYet("rules come from files");
-const REDIS: Fate = NotYet("use `--redis`");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
@@ -86,8 +85,8 @@ pub(super) const VARIABLES: [(&str, Fate); 90] = [
     ("EXPIRATION_JITTER_MAX_SECONDS", Meaningless("nothing here expires in a store")),
     ("LOCAL_CACHE_SIZE_IN_BYTES", Meaningless("every decision is local")),
     ("NEAR_LIMIT_RATIO", Honoured("0.8")),
-    ("CACHE_KEY_PREFIX", REDIS),
-    ("BACKEND_TYPE", REDIS),
+    ("CACHE_KEY_PREFIX", Honoured("as `--redis-prefix`")),
+    ("BACKEND_TYPE", NotYet("Redis, if `REDIS_URL` is set, else this process")),
     (
         "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
         Meaningless("a denied request is charged nowhere, unless `--compat` is on"),
@@ -97,22 +96,28 @@ pub(super) const VARIABLES: [(&str, Fate); 90] = [
     ("LIMIT_REMAINING_HEADER", NotYet("it is RateLimit-Remaining")),
     ("LIMIT_RESET_HEADER", NotYet("it is RateLimit-Reset")),
     ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Meaningless("health always waits for rules")),
-    ("REDIS_SOCKET_TYPE", REDIS),
-    ("REDIS_TYPE", REDIS),
-    ("REDIS_URL", REDIS),
-    ("REDIS_POOL_SIZE", REDIS),
-    ("REDIS_AUTH", REDIS),
-    ("REDIS_TLS", REDIS),
-    ("REDIS_TLS_CLIENT_CERT", REDIS),
-    ("REDIS_TLS_CLIENT_KEY", REDIS),
-    ("REDIS_TLS_CACERT", REDIS),
-    ("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", REDIS),
-    ("REDIS_PIPELINE_WINDOW", REDIS),
-    ("REDIS_PIPELINE_LIMIT", REDIS),
-    ("REDIS_TIMEOUT", REDIS),
-    ("REDIS_PERSECOND", REDIS),
-    ("REDIS_PERSECOND_URL", REDIS),
-    ("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", REDIS),
+    ("REDIS_SOCKET_TYPE", Honoured("tcp, tls or unix")),
+    ("REDIS_TYPE", Honoured("SINGLE, SENTINEL or CLUSTER")),
+    (
+        "REDIS_URL",
+        Honoured("limits are kept there, as with `--redis`; not at the default address there"),
+    ),
+    ("REDIS_POOL_SIZE", Meaningless("one connection carries all")),
+    ("REDIS_AUTH", Honoured("a password, or user:password")),
+    ("REDIS_TLS", Honoured("as rediss in `--redis`")),
+    ("REDIS_TLS_CLIENT_CERT", Honoured("as `--redis-tls-cert`")),
+    ("REDIS_TLS_CLIENT_KEY", Honoured("as `--redis-tls-key`")),
+    ("REDIS_TLS_CACERT", Honoured("as `--redis-tls-ca`")),
+    ("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", NotYet("names are always looked at")),
+    ("REDIS_PIPELINE_WINDOW", Meaningless("requests that wait share calls")),
+    ("REDIS_PIPELINE_LIMIT", Meaningless("requests that wait share calls")),
+    ("REDIS_TIMEOUT", Honoured("as `--redis-deadline`: 5ms by default, there 10s")),
+    ("REDIS_PERSECOND", NotYet("one Redis keeps all limits")),
+    ("REDIS_PERSECOND_URL", NotYet("one Redis keeps all limits")),
+    (
+        "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
+        NotYet("health does not depend on Redis: `on_error` decides without it"),
+    ),
     ("MEMCACHE_HOST_PORT", MEMCACHE),
     ("MEMCACHE_MAX_IDLE_CONNS", MEMCACHE),
     ("MEMCACHE_SRV", MEMCACHE),
@@ -218,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_set_and_not_honoured_is_told_and_nothing_else() {
         let environment = environment(&[
-            ("REDIS_URL", "localhost:6379"),
+            ("TRACING_ENABLED", "true"),
             ("USE_STATSD", "false"),
             ("PORT", "80"),
             ("STATSD_HOST", ""),
@@ -228,7 +233,7 @@ mod tests {
             environment.unheeded(),
             [
                 "USE_STATSD is set and means nothing here: metrics are Prometheus', at /metrics",
-                "REDIS_URL is set and is not honoured yet: use --redis",
+                "TRACING_ENABLED is set and is not honoured yet: there are no traces",
             ]
         );
     }

@@ -3,7 +3,10 @@
 #![allow(dead_code, reason = "and uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
 
+pub mod cluster;
+pub mod load;
 pub mod proxy;
+pub mod sentinel;
 pub mod server;
 
 use std::time::Duration;

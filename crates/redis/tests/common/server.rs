@@ -56,6 +56,19 @@ impl Server {
         server
     }
 
+    /// A sentinel, all of whose settings are in a file.
+    pub fn sentinel(file: &std::path::Path, port: u16) -> Self {
+        let child = Command::new("redis-server")
+            .args([file.to_str().unwrap(), "--sentinel"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server");
+        let server = Self { child, port, arguments: Vec::new() };
+        server.wait();
+        server
+    }
+
     pub fn address(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
@@ -70,6 +83,13 @@ impl Server {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);
         command.query(&mut self.connection()).unwrap()
+    }
+
+    /// The same, of which the server may disapprove.
+    pub fn try_run(&self, words: &[&str]) -> redis::RedisResult<()> {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query(&mut self.connection())
     }
 
     /// Until it answers.

@@ -27,9 +27,10 @@ const COUNTERS: [StoreCounter; 7] = [
     ("store_expired_units", "Units of leases that expired unspent", |stats| stats.expired),
 ];
 
-const SOURCES: [(Source, &str); 4] = [
+const SOURCES: [(Source, &str); 5] = [
     (Source::Store, "store"),
     (Source::Lease, "lease"),
+    (Source::Count, "count"),
     (Source::Share, "share"),
     (Source::Rule, "rule"),
 ];
@@ -50,8 +51,8 @@ impl Collector for OfStore {
             let kind = counter.metric_type();
             counter.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
         }
-        let help = "Requests by who decided them: the store, a lease, and without the store the \
-                    share of this node or its rule";
+        let help = "Requests by who decided them: the store, a lease, this node's count, and \
+                    without the store the share of this node or its rule";
         let mut metric =
             encoder.encode_descriptor("store_decisions", help, None, MetricType::Counter)?;
         for (source, by) in SOURCES {

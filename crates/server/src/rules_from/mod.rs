@@ -28,7 +28,7 @@ pub enum RulesFrom {
     /// A directory of rule files, or one file.
     Files(PathBuf),
     /// A hash of rule texts in Redis.
-    Redis(RedisRules),
+    Redis(Box<RedisRules>),
 }
 
 impl RulesFrom {
@@ -44,7 +44,7 @@ impl RulesFrom {
     pub fn named(name: impl Into<PathBuf>) -> Result<Self, RulesAddressError> {
         let path = name.into();
         match path.to_str().filter(|text| RedisRules::is_address(text)) {
-            Some(address) => address.parse().map(Self::Redis),
+            Some(address) => address.parse().map(|rules| Self::Redis(Box::new(rules))),
             None => Ok(Self::Files(path)),
         }
     }

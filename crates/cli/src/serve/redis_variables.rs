@@ -1,0 +1,152 @@
+//! Where Redis is, by the variables of envoyproxy/ratelimit.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_service::Global;
+
+use super::environment::{BadVariable, Environment};
+
+const TYPES: &str = "SINGLE, SENTINEL or CLUSTER";
+const SOCKETS: &str = "tcp, tls or unix";
+const TIMEOUT: &str = "a time from 1ms to 60s, as in 5ms";
+const SENTINELS: &str =
+    "the master's name and the Sentinels, as in main,10.0.0.1:26379,10.0.0.2:26379";
+
+/// The Redis of `REDIS_URL`, if that is set.
+pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVariable> {
+    let Some(url) = environment.text("REDIS_URL") else { return Ok(None) };
+    let refuse =
+        |name, found: &str, accepted| BadVariable { name, found: found.to_owned(), accepted };
+    let socket = environment.text("REDIS_SOCKET_TYPE").unwrap_or("tcp");
+    if !matches!(socket, "tcp" | "tls" | "unix") {
+        return Err(refuse("REDIS_SOCKET_TYPE", socket, SOCKETS));
+    }
+    let is_secure = environment.truth("REDIS_TLS")?.unwrap_or(false) || socket == "tls";
+    let scheme = if is_secure { "rediss" } else { "redis" };
+    let login = login(environment.text("REDIS_AUTH"));
+    let kind = environment.text("REDIS_TYPE").unwrap_or("SINGLE");
+    let address = match kind.to_ascii_uppercase().as_str() {
+        "SINGLE" if url.contains("://") => url.to_owned(),
+        "SINGLE" if socket == "unix" || url.starts_with('/') => unix(url, &login),
+        "SINGLE" => format!("{scheme}://{}{url}/", at(&login)),
+        "CLUSTER" => format!("{scheme}+cluster://{}{url}/", at(&login)),
+        "SENTINEL" => {
+            let (name, hosts) =
+                url.split_once(',').ok_or_else(|| refuse("REDIS_URL", url, SENTINELS))?;
+            format!("{scheme}+sentinel://{}{hosts}/{name}", at(&login))
+        }
+        _ => return Err(refuse("REDIS_TYPE", kind, TYPES)),
+    };
+    let mut global = Global::new(address);
+    if let Some(text) = environment.text("REDIS_TIMEOUT") {
+        let timeout = timeout(text).ok_or_else(|| refuse("REDIS_TIMEOUT", text, TIMEOUT))?;
+        global.deadline = timeout;
+    }
+    if let Some(prefix) = environment.text("CACHE_KEY_PREFIX") {
+        prefix.clone_into(&mut global.prefix);
+    }
+    if is_secure {
+        let file = |name| environment.text(name).map(PathBuf::from);
+        global.authority = file("REDIS_TLS_CACERT");
+        global.certificate = file("REDIS_TLS_CLIENT_CERT");
+        global.key = file("REDIS_TLS_CLIENT_KEY");
+    }
+    Ok(Some(global))
+}
+
+/// User and password, as an address has them. There it is a password, or both with a colon between.
+fn login(text: Option<&str>) -> Option<(String, String)> {
+    let (user, password) = text.map(|text| text.split_once(':').unwrap_or(("", text)))?;
+    Some((encoded(user), encoded(password)))
+}
+
+fn at(login: &Option<(String, String)>) -> String {
+    login.as_ref().map_or_else(String::new, |(user, password)| format!("{user}:{password}@"))
+}
+
+fn unix(path: &str, login: &Option<(String, String)>) -> String {
+    match login {
+        Some((user, password)) if user.is_empty() => format!("unix://{path}?pass={password}"),
+        Some((user, password)) => format!("unix://{path}?user={user}&pass={password}"),
+        None => format!("unix://{path}"),
+    }
+}
+
+/// Without what separates the parts of an address.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(byte.into());
+            }
+            _ => encoded += &format!("%{byte:02X}"),
+        }
+    }
+    encoded
+}
+
+/// A number of milliseconds or seconds.
+fn timeout(text: &str) -> Option<Duration> {
+    let (number, unit_s) = match text.strip_suffix("ms") {
+        Some(number) => (number, 0.001),
+        None => (text.strip_suffix('s')?, 1.0),
+    };
+    let seconds = number.parse::<f64>().ok()? * unit_s;
+    (0.001..=60.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> Result<Option<Global>, BadVariable> {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        global(&pairs.collect())
+    }
+
+    #[test]
+    fn an_address_is_put_together_of_what_envoyproxy_ratelimit_is_told() {
+        let address = |pairs: &[(&str, &str)]| of(pairs).expect("good").expect("set").address;
+        for (pairs, expected) in [
+            (vec![("REDIS_URL", "db:6379")], "redis://db:6379/"),
+            (vec![("REDIS_URL", "db:1"), ("REDIS_AUTH", "a@b")], "redis://:a%40b@db:1/"),
+            (vec![("REDIS_URL", "db:1"), ("REDIS_AUTH", "u:p:q")], "redis://u:p%3Aq@db:1/"),
+            (vec![("REDIS_URL", "db:1"), ("REDIS_TLS", "true")], "rediss://db:1/"),
+            (vec![("REDIS_URL", "/run/redis.sock")], "unix:///run/redis.sock"),
+            (
+                vec![("REDIS_URL", "a:1,b:2"), ("REDIS_TYPE", "CLUSTER"), ("REDIS_AUTH", "p")],
+                "redis+cluster://:p@a:1,b:2/",
+            ),
+            (
+                vec![("REDIS_URL", "main,a:1,b:2"), ("REDIS_TYPE", "sentinel"), ("REDIS_TLS", "1")],
+                "rediss+sentinel://a:1,b:2/main",
+            ),
+        ] {
+            assert_eq!(address(&pairs), expected);
+        }
+        assert_eq!(of(&[("REDIS_TYPE", "CLUSTER")]), Ok(None));
+    }
+
+    #[test]
+    fn the_rest_is_taken_over_and_what_cannot_be_is_refused() {
+        let url = ("REDIS_URL", "db:6379");
+        let global = of(&[url, ("REDIS_TIMEOUT", "20ms"), ("CACHE_KEY_PREFIX", "rl")]);
+        let global = global.expect("good").expect("set");
+        assert_eq!((global.deadline, global.prefix.as_str()), (Duration::from_millis(20), "rl"));
+        let secure = of(&[url, ("REDIS_TLS", "true"), ("REDIS_TLS_CACERT", "/ca")]);
+        assert_eq!(secure.expect("good").expect("set").authority, Some(PathBuf::from("/ca")));
+        for (name, value, accepted) in [
+            ("REDIS_TYPE", "MANY", TYPES),
+            ("REDIS_SOCKET_TYPE", "udp", SOCKETS),
+            ("REDIS_TIMEOUT", "1h", TIMEOUT),
+            ("REDIS_TIMEOUT", "0s", TIMEOUT),
+            ("REDIS_TIMEOUT", "NaNs", TIMEOUT),
+        ] {
+            let found = value.to_owned();
+            assert_eq!(of(&[url, (name, value)]), Err(BadVariable { name, found, accepted }));
+        }
+        assert!(of(&[url, ("REDIS_TYPE", "SENTINEL")]).is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! What a node computes of a state by itself, against what the script finds later: equal, number by number.
+
+use super::{Told, ask, plan, server::Server};
+use crate::backoff::mixed;
+use crate::script::{Units, Verb};
+use crate::state::View;
+
+const POLICIES: [&str; 10] = [
+    "gcra 100/s burst 20",
+    "gcra 7/s",
+    "gcra 1000003/d",
+    "gcra 3/7us burst 50",
+    "fixed-window 5/s",
+    "fixed-window 100/m from-first",
+    "sliding-window 5/s",
+    "sliding-window 60/m round-down",
+    "sliding-window 5/s strict",
+    "segmented-window 10/m x6",
+];
+
+#[test]
+fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
+    let server = Server::start();
+    let mut told = Told::new(&server);
+    let mut random = 7_u64;
+    let mut draw = |below: u64| {
+        random = mixed(random);
+        random % below
+    };
+    let mut over = 0;
+    for number in 0..2_000_usize {
+        let plan = plan(POLICIES[number % POLICIES.len()]);
+        let (key, period_us) = (number.to_string(), plan.drain_us(plan.limit).max(4));
+        let mut now_us = 1_790_000_000_000_000 + draw(period_us);
+        let mut known = told.call(now_us, ask(Verb::Peek, &key, &plan, Units::exactly(1)));
+        for _ in 0..6 {
+            let before_us = now_us;
+            now_us += draw(period_us / 2);
+            let state = &mut known.parts[0].state;
+            state.advance(&plan, [before_us, now_us]);
+            // Charged whether they fit or not.
+            let units = draw(plan.limit + 2);
+            state.charge(&plan, units);
+            let ask = ask(Verb::Add, &key, &plan, Units::exactly(units));
+            let found = told.call(now_us, ask);
+            assert_eq!(found.parts[0].state, *state, "{} at {now_us}", plan.policy());
+            assert_eq!(found.parts[0].units, units);
+            let view = View { plan: &plan, state, now_us };
+            over += u32::from(view.remaining() == 0);
+        }
+    }
+    assert!(over > 1_000, "{over}");
+}

@@ -1,0 +1,230 @@
+//! [`Cell`]: what one node knows of one key in mode `async`, and how long it may decide by that.
+//!
+//! A cell is a state as the store told it last, and on top of it what was admitted here since. In the
+//! background it is reported what was admitted, and learnt what the others have. So a decision is made by a
+//! count that lacks what other nodes admitted lately, and nothing else.
+//!
+//! No clock and no connection in here: all times are given, so that the simulation runs this very code.
+//!
+//! # How much it may lack
+//! A cell decides only while it is *fresh*: for two intervals after it asked for what it knows, and for two
+//! after the first unit that is admitted here and not reported. Otherwise the store is asked. So one node
+//! does not know of another what that has not reported, which it admitted within two intervals, and what
+//! was reported in the last two: together no more than what a node admits in six. Without faults every node
+//! reports and learns every interval, and it is half of that.
+//!
+//! A report whose outcome is unknown is repeated: its units are charged once or twice, never not at all.
+//!
+//! The store's time is told by the time since the reply came, which was later than the store's, less a
+//! thousandth, which is more than two steady clocks drift apart. So nothing drains here before it does there.
+
+use crate::plan::Plan;
+use crate::script::Reply;
+use crate::state::{State, View};
+
+/// Intervals for which a cell may decide.
+pub(crate) const FRESH: u64 = 2;
+
+/// What is known of one key.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    state: State,
+    at_us: u64,
+    /// The store's time in the last reply, and when that came.
+    told: (u64, u64),
+    /// When the last reply was asked for.
+    asked_ns: u64,
+    /// Admitted here and not known to be reported.
+    pending: u64,
+    /// Since when there has been something to report.
+    since_ns: u64,
+    /// Of them, under way.
+    sent: Option<u64>,
+    /// Whether anybody asked since the last report.
+    touched: bool,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Decided {
+        told: tollgate::Told,
+        stamp: u64,
+        /// Whether the cell has something to report or to learn, and had not before.
+        is_due: bool,
+    },
+    /// The store is to be asked.
+    Stale,
+}
+
+impl Cell {
+    /// Of a key that the store was asked about at `asked_ns`.
+    pub(crate) fn new(reply: &Reply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
+        Some(Self {
+            state: reply.parts.first()?.state.clone(),
+            at_us: reply.now_us,
+            told: (reply.now_us, now_ns),
+            asked_ns,
+            pending: 0,
+            since_ns: 0,
+            sent: None,
+            touched: false,
+        })
+    }
+
+    /// Decides a request by what is known here.
+    pub(crate) fn decide(
+        &mut self,
+        plan: &Plan,
+        cost: u64,
+        interval_ns: u64,
+        now_ns: u64,
+    ) -> Counted {
+        let fresh_ns = FRESH * interval_ns;
+        let is_unheard = self.pending > 0 && now_ns >= self.since_ns.saturating_add(fresh_ns);
+        if is_unheard || now_ns >= self.asked_ns.saturating_add(fresh_ns) {
+            return Counted::Stale;
+        }
+        let is_due = !std::mem::replace(&mut self.touched, true);
+        self.go_on(plan, now_ns);
+        let view = View { plan, state: &self.state, now_us: self.at_us };
+        let is_admitted = cost <= view.remaining();
+        if is_admitted && cost > 0 {
+            self.state.charge(plan, cost);
+            if self.pending == 0 {
+                self.since_ns = now_ns;
+            }
+            self.pending += cost;
+        }
+        let view = View { plan, state: &self.state, now_us: self.at_us };
+        Counted::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
+    }
+
+    /// What is to be reported now: units, or 0 to learn only. The outcome is waited for.
+    pub(crate) fn report(&mut self) -> Option<u64> {
+        let is_due = self.touched || self.pending > 0;
+        if self.sent.is_some() || !is_due {
+            return None;
+        }
+        self.touched = false;
+        self.sent = Some(self.pending);
+        self.sent
+    }
+
+    /// The report was answered.
+    pub(crate) fn reported(&mut self, plan: &Plan, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) {
+        let sent = self.sent.take().unwrap_or_default();
+        self.pending -= sent.min(self.pending);
+        // What is left came after the report was asked for.
+        self.since_ns = asked_ns;
+        self.learn(plan, reply, [asked_ns, now_ns]);
+    }
+
+    /// The report was not answered: nobody knows whether it was heard.
+    pub(crate) fn failed(&mut self) {
+        self.sent = None;
+    }
+
+    /// Whether there is something left to report.
+    pub(crate) fn is_due(&self) -> bool {
+        self.touched || self.pending > 0
+    }
+
+    /// Admitted here, and not known to be reported.
+    #[cfg(test)]
+    pub(crate) fn unreported(&self) -> u64 {
+        self.pending
+    }
+
+    /// The store has said what it holds.
+    pub(crate) fn learn(&mut self, plan: &Plan, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) {
+        let Some(seen) = reply.parts.first().filter(|_| asked_ns >= self.asked_ns) else { return };
+        self.state.clone_from(&seen.state);
+        self.at_us = reply.now_us;
+        (self.told, self.asked_ns) = ((reply.now_us, now_ns), asked_ns);
+        self.state.charge(plan, self.pending);
+    }
+
+    /// Whether nothing would be missed if the key were forgotten.
+    pub(crate) fn is_idle(&self, interval_ns: u64, now_ns: u64) -> bool {
+        let is_fresh = now_ns < self.asked_ns.saturating_add(FRESH * interval_ns);
+        self.pending == 0 && self.sent.is_none() && !is_fresh
+    }
+
+    /// As it is at `now_ns`, by what is known of the store's time.
+    fn go_on(&mut self, plan: &Plan, now_ns: u64) {
+        let (told_us, came_ns) = self.told;
+        let since_ns = now_ns.saturating_sub(came_ns);
+        let now_us = told_us.saturating_add((since_ns - since_ns / 1_000) / 1_000);
+        let now_us = now_us.max(self.at_us);
+        self.state.advance(plan, [self.at_us, now_us]);
+        self.at_us = now_us;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Seen;
+
+    const MS: u64 = 1_000_000;
+    const INTERVAL: u64 = 100 * MS;
+
+    fn plan() -> Plan {
+        Plan::new("10/s".parse().unwrap()).unwrap()
+    }
+
+    /// The store owes so many units at this time of its own.
+    fn reply(units: u64, now_us: u64) -> Reply {
+        let state = State::Gcra { debt: units * 100_000 };
+        let seen = Seen { admits: true, broken: false, units: 0, state };
+        Reply { now_us, admitted: true, parts: vec![seen] }
+    }
+
+    fn admits(cell: &mut Cell, now_ns: u64) -> Option<bool> {
+        match cell.decide(&plan(), 1, INTERVAL, now_ns) {
+            Counted::Decided { told, .. } => Some(told.allowed),
+            Counted::Stale => None,
+        }
+    }
+
+    #[test]
+    fn a_cell_decides_while_it_is_fresh_and_no_longer() {
+        let mut cell = Cell::new(&reply(8, 0), [0, 0]).unwrap();
+        assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
+        assert_eq!(admits(&mut cell, 0), Some(false));
+        // A tenth of a second, and a thousandth for clocks that drift.
+        assert_eq!(admits(&mut cell, 100 * MS), Some(false));
+        assert_eq!(admits(&mut cell, 101 * MS), Some(true));
+        assert_eq!(admits(&mut cell, 200 * MS), None);
+        // What is not reported makes it stale, too, whatever it has learnt.
+        cell.learn(&plan(), &reply(0, 200_000), [200 * MS, 201 * MS]);
+        assert_eq!(admits(&mut cell, 201 * MS), None);
+    }
+
+    #[test]
+    fn what_is_admitted_during_a_report_is_reported_next() {
+        let mut cell = Cell::new(&reply(0, 0), [0, 0]).unwrap();
+        (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
+        assert_eq!((cell.report(), cell.report()), (Some(3), None));
+        assert_eq!(admits(&mut cell, 10 * MS), Some(true));
+        // The others have admitted five meanwhile: three, five and one of ten.
+        cell.reported(&plan(), &reply(8, 10_000), [0, 11 * MS]);
+        assert_eq!(admits(&mut cell, 11 * MS), Some(true));
+        assert_eq!(admits(&mut cell, 11 * MS), Some(false));
+        assert_eq!(cell.report(), Some(2));
+    }
+
+    #[test]
+    fn a_report_whose_outcome_is_unknown_is_repeated() {
+        let mut cell = Cell::new(&reply(0, 0), [0, 0]).unwrap();
+        assert_eq!(admits(&mut cell, 0), Some(true));
+        assert_eq!(cell.report(), Some(1));
+        cell.failed();
+        assert!(!cell.is_idle(INTERVAL, 900 * MS));
+        assert_eq!(cell.report(), Some(1));
+        cell.reported(&plan(), &reply(2, 0), [0, MS]);
+        assert_eq!(cell.report(), None);
+        assert!(cell.is_idle(INTERVAL, 900 * MS));
+    }
+}

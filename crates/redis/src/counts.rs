@@ -1,0 +1,113 @@
+//! [`Counts`]: the cells of many keys, in fixed memory.
+//!
+//! Sets of eight places, as in the ledger of leases. A decision locks its set for a lookup and a
+//! subtraction, and never while anybody waits: a cell is a state of several words that must change as one.
+//! A key that finds no place, because its set is full of keys that are used, is decided by the store.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ahash::RandomState;
+
+use crate::count::{Cell, Counted};
+use crate::plan::Plan;
+use crate::script::Reply;
+
+/// Places in a set.
+const WAYS: usize = 8;
+
+type Places = [Option<Box<(Box<[u8]>, Cell)>>; WAYS];
+
+/// The cells of one limit.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    sets: Box<[Mutex<Places>]>,
+    hashes: RandomState,
+    interval_ns: u64,
+    /// Sets with something to report: no more than there are keys.
+    due: Mutex<Vec<usize>>,
+}
+
+impl Counts {
+    /// Room for `keys` that are used at the same time, and half as many again.
+    pub(crate) fn new(keys: usize, interval_ns: u64) -> Self {
+        let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
+        Self {
+            sets: (0..sets).map(|_| Mutex::default()).collect(),
+            hashes: RandomState::new(),
+            interval_ns,
+            due: Mutex::default(),
+        }
+    }
+
+    /// Decides by what is known here, if anything is.
+    pub(crate) fn decide(&self, plan: &Plan, key: &[u8], cost: u64, now_ns: u64) -> Counted {
+        let index = self.index(key);
+        let mut set = locked(&self.sets[index]);
+        let Some((_, cell)) = found(&mut set, key) else { return Counted::Stale };
+        let counted = cell.decide(plan, cost, self.interval_ns, now_ns);
+        drop(set);
+        if matches!(counted, Counted::Decided { is_due: true, .. }) {
+            locked(&self.due).push(index);
+        }
+        counted
+    }
+
+    /// Enters what the store has said of a key.
+    pub(crate) fn learn(&self, plan: &Plan, key: &[u8], reply: &Reply, times: [u64; 2]) {
+        let mut set = locked(&self.sets[self.index(key)]);
+        if let Some((_, cell)) = found(&mut set, key) {
+            return cell.learn(plan, reply, times);
+        }
+        let vacant = set.iter_mut().find(|place| {
+            place.as_ref().is_none_or(|place| place.1.is_idle(self.interval_ns, times[1]))
+        });
+        if let (Some(vacant), Some(cell)) = (vacant, Cell::new(reply, times)) {
+            *vacant = Some(Box::new((key.into(), cell)));
+        }
+    }
+
+    /// What is to be reported now, and has not been: keys, and their units.
+    pub(crate) fn reports(&self) -> Vec<(Box<[u8]>, u64)> {
+        let mut due = std::mem::take(&mut *locked(&self.due));
+        due.sort_unstable();
+        due.dedup();
+        let mut reports = Vec::with_capacity(due.len());
+        for index in due {
+            let mut set = locked(&self.sets[index]);
+            for (key, cell) in set.iter_mut().flatten().map(|place| &mut **place) {
+                reports.extend(cell.report().map(|units| (key.clone(), units)));
+            }
+        }
+        reports
+    }
+
+    /// What came of the report of a key: the reply, with the times when it was asked for and came.
+    pub(crate) fn reported(&self, plan: &Plan, key: &[u8], outcome: Option<(&Reply, [u64; 2])>) {
+        let index = self.index(key);
+        let mut set = locked(&self.sets[index]);
+        let Some((_, cell)) = found(&mut set, key) else { return };
+        match outcome {
+            Some((reply, times)) => cell.reported(plan, reply, times),
+            None => cell.failed(),
+        }
+        let is_due = cell.is_due();
+        drop(set);
+        if is_due {
+            locked(&self.due).push(index);
+        }
+    }
+
+    fn index(&self, key: &[u8]) -> usize {
+        // The hash only places; the key itself is compared.
+        let hash = self.hashes.hash_one(key);
+        usize::try_from(hash >> 32).unwrap_or_default() & (self.sets.len() - 1)
+    }
+}
+
+fn found<'a>(set: &'a mut Places, key: &[u8]) -> Option<&'a mut (Box<[u8]>, Cell)> {
+    set.iter_mut().flatten().map(|place| &mut **place).find(|(other, _)| **other == *key)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

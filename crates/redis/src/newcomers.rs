@@ -1,0 +1,64 @@
+//! [`Newcomers`]: nodes of a cluster that are being given a slot.
+//!
+//! While a slot moves its old node says of a key that is gone: ask the other. That one takes a call for the
+//! slot only right behind the word `ASKING`, so the two go as one; sent one after the other, as the
+//! cluster's client does, whatever comes in between takes the word's place. The new node may also be one
+//! that has no slot yet, which the client does not know. Hence connections of their own, made when first
+//! needed and kept until one fails.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, RedisError, Value};
+use tokio::sync::Mutex;
+
+use crate::error::Fault;
+use crate::wire::pipelined;
+
+type Open = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
+
+pub(crate) struct Newcomers {
+    /// How one connects to a node.
+    open: Open,
+    connections: Mutex<HashMap<String, MultiplexedConnection>>,
+}
+
+impl fmt::Debug for Newcomers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Newcomers")
+    }
+}
+
+impl Newcomers {
+    pub(crate) fn new(open: Open) -> Arc<Self> {
+        Arc::new(Self { open, connections: Mutex::default() })
+    }
+
+    /// Asks a node that does not have the slot yet.
+    pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, Fault> {
+        let (this, name) = (Arc::clone(self), node.to_string());
+        // Apart from the caller, who may go before it stands: the next finds it.
+        let connecting = tokio::spawn(async move { this.connection(name).await });
+        let mut connection = connecting.await.map_err(|_| Fault::Disconnected)??;
+        let mut values = pipelined(&mut connection, &[redis::cmd("ASKING"), call.clone()]).await;
+        let value = values.pop().unwrap_or(Err(Fault::Unexpected));
+        if value == Err(Fault::Disconnected) {
+            self.connections.lock().await.remove(node);
+        }
+        value
+    }
+
+    async fn connection(&self, node: String) -> Result<MultiplexedConnection, Fault> {
+        let mut connections = self.connections.lock().await;
+        if let Some(connection) = connections.get(&node) {
+            return Ok(connection.clone());
+        }
+        let client = (self.open)(&node).map_err(|error| Fault::of(&error))?;
+        let connection = client.get_multiplexed_async_connection().await;
+        let connection = connection.map_err(|error| Fault::of(&error))?;
+        connections.insert(node, connection.clone());
+        Ok(connection)
+    }
+}

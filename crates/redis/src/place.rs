@@ -1,0 +1,319 @@
+//! [`Place`]: where a store is, and how one connects there.
+//!
+//! A server, the master that sentinels name, or the nodes of a cluster. Their addresses differ in the
+//! scheme:
+//!
+//! ```text
+//! redis://user:password@host:port/database          rediss:// with TLS; unix:///path
+//! redis+sentinel://user:password@host:port,host:port/name/database
+//! redis+cluster://user:password@host:port,host:port
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, RedisError, TlsCertificates,
+    TlsMode,
+};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::error::{BuildError, Fault};
+use crate::newcomers::Newcomers;
+use crate::wire::Wire;
+
+/// What a sentinel listens on, if nothing else is said.
+const SENTINEL_PORT: u16 = 26_379;
+/// Of sentinels: the client gives each a second to connect and half of one to answer, and asks several at
+/// a time.
+const ASKING_SENTINELS: Duration = Duration::from_secs(3);
+/// Where a store is.
+pub(crate) enum Place {
+    One(Client),
+    /// Whoever the sentinels say is the master: asked anew for every connection, so also after a failover.
+    Master(Mutex<SentinelClient>),
+    Cluster(Cluster),
+}
+
+impl fmt::Debug for Place {
+    /// Without addresses, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::One(_) => "One",
+            Self::Master(_) => "Master",
+            Self::Cluster(_) => "Cluster",
+        })
+    }
+}
+
+/// The nodes of a cluster, and the one connection to them that all links share.
+pub(crate) struct Cluster {
+    client: ClusterClient,
+    shared: Mutex<Shared>,
+    newcomers: Arc<Newcomers>,
+}
+
+#[derive(Default)]
+struct Shared {
+    number: u64,
+    connection: Option<ClusterConnection>,
+}
+
+/// A connection, and which of its place's it is.
+pub(crate) struct Connected {
+    pub(crate) wire: Wire,
+    pub(crate) number: u64,
+}
+
+impl Place {
+    /// Reads an address. `patience` is how long connecting may take.
+    pub(crate) fn parse(
+        address: &str,
+        certificates: Option<TlsCertificates>,
+        patience: Duration,
+    ) -> Result<Self, BuildError> {
+        let refused = |error: RedisError| BuildError::Address { reason: error.to_string() };
+        let Some((scheme, rest)) = address.split_once("://") else {
+            return Err(unclear("it has no scheme"));
+        };
+        let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+        if is_secure {
+            // None is chosen yet, unless the process has: the client would otherwise guess, and panic if it
+            // cannot.
+            _ = rustls::crypto::ring::default_provider().install_default();
+        } else if certificates.is_some() {
+            return Err(unclear("certificates are given, and it is without TLS: write rediss"));
+        }
+        match scheme {
+            "redis+cluster" | "rediss+cluster" => {
+                cluster(rest, is_secure, certificates, patience).map_err(refused)
+            }
+            "redis+sentinel" | "rediss+sentinel" => master(rest, is_secure, certificates),
+            _ => {
+                let info = address.into_connection_info().map_err(refused)?;
+                let client = match certificates {
+                    Some(certificates) => Client::build_with_tls(info, certificates),
+                    None => Client::open(info),
+                };
+                Ok(Self::One(client.map_err(refused)?))
+            }
+        }
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// A connection, or why there is none within `patience`; with sentinels, and to all nodes of a cluster,
+    /// a little more.
+    pub(crate) async fn connect(
+        &self,
+        patience: Duration,
+        deadline: Duration,
+    ) -> Result<Connected, Fault> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(patience))
+            .set_response_timeout(Some(patience));
+        let wire = async {
+            Ok(match self {
+                Self::One(client) => {
+                    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+                    Connected { wire: Wire::One(connecting.await?), number: 0 }
+                }
+                Self::Master(sentinels) => {
+                    let mut sentinels = sentinels.lock().await;
+                    let connecting = sentinels.get_async_connection_with_config(&config);
+                    Connected { wire: Wire::One(connecting.await?), number: 0 }
+                }
+                Self::Cluster(cluster) => cluster.connect(deadline).await?,
+            })
+        };
+        let most = match self {
+            Self::One(_) => patience,
+            Self::Master(_) => patience + ASKING_SENTINELS,
+            // To the nodes that are named, and then to those that these name.
+            Self::Cluster(_) => 3 * patience,
+        };
+        let connected: Result<_, RedisError> =
+            timeout(most, wire).await.map_err(|_| Fault::Deadline)?;
+        connected.map_err(|error| Fault::of(&error))
+    }
+
+    /// A connection does not do: nobody else is to get it.
+    pub(crate) async fn discard(&self, number: u64) {
+        if let Self::Cluster(cluster) = self {
+            let mut shared = cluster.shared.lock().await;
+            if shared.number == number {
+                shared.connection = None;
+            }
+        }
+    }
+}
+
+impl Cluster {
+    /// The connection that there is, or another. The client mends it by itself as long as the nodes say
+    /// that they are gone; one that hangs is replaced.
+    async fn connect(&self, within: Duration) -> Result<Connected, RedisError> {
+        let mut shared = self.shared.lock().await;
+        let connection = match &shared.connection {
+            Some(connection) => connection.clone(),
+            None => {
+                let connection = self.client.get_async_connection().await?;
+                shared.number += 1;
+                shared.connection = Some(connection.clone());
+                connection
+            }
+        };
+        let newcomers = Arc::clone(&self.newcomers);
+        let wire = Wire::Cluster { connection, newcomers, within };
+        Ok(Connected { wire, number: shared.number })
+    }
+}
+
+fn unclear(reason: &str) -> BuildError {
+    BuildError::Address { reason: reason.to_string() }
+}
+
+/// Who logs in, the hosts, and what follows them.
+fn parts(rest: &str) -> (&str, Vec<&str>, &str) {
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+    (login, hosts.split(',').collect(), path)
+}
+
+/// One of the hosts, as an address of its own.
+fn host(is_secure: bool, login: &str, host: &str) -> Result<ConnectionInfo, RedisError> {
+    let scheme = if is_secure { "rediss" } else { "redis" };
+    let at = if login.is_empty() { "" } else { "@" };
+    format!("{scheme}://{login}{at}{host}").into_connection_info()
+}
+
+fn cluster(
+    rest: &str,
+    is_secure: bool,
+    certificates: Option<TlsCertificates>,
+    patience: Duration,
+) -> Result<Place, RedisError> {
+    let (login, hosts, _) = parts(rest);
+    let nodes = hosts.into_iter().map(|node| host(is_secure, login, node));
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    // The client finds the nodes and keeps the connections; wire.rs sends a call anew, for the client would
+    // wait before it does, and of a slot that moves lose what another call took from it.
+    let mut builder = ClusterClientBuilder::new(nodes)
+        .connection_timeout(patience)
+        .response_timeout(patience)
+        .retries(0);
+    if let Some(certificates) = &certificates {
+        builder = builder.tls(TlsMode::Secure).certs(certificates.clone());
+    }
+    let client = builder.build()?;
+    let login = login.to_string();
+    let newcomers = Newcomers::new(Box::new(move |node| {
+        let info = host(is_secure, &login, node)?;
+        match &certificates {
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            None => Client::open(info),
+        }
+    }));
+    Ok(Place::Cluster(Cluster { client, shared: Mutex::default(), newcomers }))
+}
+
+fn master(
+    rest: &str,
+    is_secure: bool,
+    certificates: Option<TlsCertificates>,
+) -> Result<Place, BuildError> {
+    let refused = |error: RedisError| BuildError::Address { reason: error.to_string() };
+    let (login, hosts, path) = parts(rest);
+    let (name, database) = path.split_once('/').unwrap_or((path, ""));
+    if name.is_empty() {
+        return Err(unclear("it does not name the master: write redis+sentinel://hosts/name"));
+    }
+    // Sentinels know nothing of the master's users.
+    let sentinel = |text: &str| {
+        let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        let text = if has_port { text.to_string() } else { format!("{text}:{SENTINEL_PORT}") };
+        Ok(host(is_secure, "", &text)?.addr().clone())
+    };
+    let sentinels = hosts.into_iter().map(sentinel).collect::<Result<Vec<_>, _>>();
+    let sentinels = sentinels.map_err(refused)?;
+    let mut builder =
+        SentinelClientBuilder::new(sentinels, name, SentinelServerType::Master).map_err(refused)?;
+    // The client reads who logs in, and where, as it does in any address.
+    let login =
+        format!("redis://{login}{}host/{database}", if login.is_empty() { "" } else { "@" });
+    let login = login.into_connection_info().map_err(refused)?;
+    let login = login.redis_settings();
+    builder = builder.set_client_to_redis_db(login.db());
+    if let Some(user) = login.username() {
+        builder = builder.set_client_to_redis_username(user);
+    }
+    if let Some(password) = login.password() {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if is_secure {
+        builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+    }
+    if let Some(certificates) = certificates {
+        builder = builder
+            .set_client_to_redis_certificates(certificates.clone())
+            .set_client_to_sentinel_certificates(certificates);
+    }
+    Ok(Place::Master(Mutex::new(builder.build().map_err(refused)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(address: &str) -> Result<Place, BuildError> {
+        Place::parse(address, None, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn an_address_tells_one_server_from_sentinels_and_a_cluster() {
+        for address in ["redis://host/", "rediss://u:p@host:1/2", "unix:///a", "valkey://host"] {
+            assert!(matches!(parse(address), Ok(Place::One(_))), "{address}");
+        }
+        for address in [
+            "redis+cluster://a:7000,b:7001",
+            "rediss+cluster://u:p%2C@a,b/",
+            "redis+cluster://[::1]:7",
+        ] {
+            assert!(matches!(parse(address), Ok(Place::Cluster(_))), "{address}");
+        }
+        for address in [
+            "redis+sentinel://a,b:1/main",
+            "rediss+sentinel://u:p@[::1]/main/3",
+            "redis+sentinel://:p@a/x",
+        ] {
+            assert!(matches!(parse(address), Ok(Place::Master(_))), "{address}");
+        }
+    }
+
+    #[test]
+    fn bad_input_an_address_that_is_none_is_refused_with_its_reason() {
+        for (address, reason) in [
+            ("host:6379", "it has no scheme"),
+            ("redis+sentinel://a,b", "it does not name the master"),
+            ("redis+cluster://a:port", ""),
+            ("redis+cluster://", ""),
+            ("redis+sentinel://a/main/first", ""),
+            ("http://host", ""),
+        ] {
+            let Err(BuildError::Address { reason: found }) = parse(address) else {
+                panic!("{address}")
+            };
+            assert!(found.starts_with(reason), "{address}: {found}");
+            assert!(!found.contains("secret"), "{found}");
+        }
+        let certificates = TlsCertificates { client_tls: None, root_cert: Some(Vec::new()) };
+        let plain = Place::parse("redis://host/", Some(certificates), Duration::from_secs(1));
+        assert!(plain.unwrap_err().to_string().contains("write rediss"));
+    }
+}

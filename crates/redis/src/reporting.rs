@@ -1,0 +1,71 @@
+//! Mode `async`: requests are decided by the counts of this node, which it reports in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::count::Counted;
+use crate::counts::Counts;
+use crate::decision::{RedisDecision, Source};
+use crate::limiter::Inner;
+use crate::script::{Ask, Reply, Units, Verb};
+
+/// Keys in one report: as many limits as a call has.
+const KEYS_IN_A_REPORT: usize = 16;
+/// Reports under way at a time: few enough that requests are not kept waiting by them.
+const REPORTS_UNDER_WAY: usize = 16;
+
+impl Inner {
+    /// Decides by the counts of this node, if it has any that are good.
+    pub(crate) fn count(&self, counts: &Counts, key: &[u8], cost: u64) -> Option<RedisDecision> {
+        match counts.decide(&self.plan, key, cost, self.now_ns()) {
+            Counted::Decided { told, stamp, .. } => {
+                Some(RedisDecision::new(told, Source::Count, stamp))
+            }
+            Counted::Stale => None,
+        }
+    }
+
+    /// Reports what was admitted here, and learns what others have.
+    pub(crate) async fn report(self: &Arc<Self>) {
+        let Some(counts) = &self.counts else { return };
+        let reports = counts.reports();
+        let mut under_way = JoinSet::new();
+        for keys in reports.chunks(KEYS_IN_A_REPORT) {
+            if under_way.len() >= REPORTS_UNDER_WAY {
+                under_way.join_next().await;
+            }
+            let (this, keys) = (Arc::clone(self), keys.to_vec());
+            under_way.spawn(async move { this.report_some(&keys).await });
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    async fn report_some(&self, keys: &[(Box<[u8]>, u64)]) {
+        let Some(counts) = &self.counts else { return };
+        let part = |(key, units): &(Box<[u8]>, u64)| self.part(key, Units::exactly(*units));
+        let ask = Ask { verb: Verb::Add, parts: keys.iter().map(part).collect() };
+        let asked_ns = self.now_ns();
+        let result = self.link.call(ask, self.link.due()).await;
+        let now_ns = self.now_ns();
+        let mut seen = result.map(|reply| (reply.now_us, reply.parts.into_iter())).ok();
+        for (key, _) in keys {
+            let reply = seen.as_mut().and_then(|(now_us, parts)| {
+                let parts = vec![parts.next()?];
+                Some(Reply { now_us: *now_us, admitted: true, parts })
+            });
+            let outcome = reply.as_ref().map(|reply| (reply, [asked_ns, now_ns]));
+            counts.reported(&self.plan, key, outcome);
+        }
+    }
+}
+
+/// Reports every interval, until the limiter is gone.
+pub(crate) async fn report_regularly(limiter: std::sync::Weak<Inner>, interval: Duration) {
+    loop {
+        tokio::time::sleep(interval).await;
+        let Some(inner) = limiter.upgrade() else { return };
+        inner.report().await;
+    }
+}

@@ -1,0 +1,392 @@
+//! Worlds of mode `async`: nodes that decide by their counts and report them in the background.
+//!
+//! The nodes run the product's cells. What is made up is the store, for `gcra`, and messages that are late
+//! or lost, nodes that are cut off, and nodes that die with what they had not reported. Every admission is
+//! looked at: what is owed, of all that was admitted, may exceed the burst by no more than what the nodes
+//! have not reported, what was reported within two intervals, and what the dead took along.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use tollgate::{Policy, Quota};
+
+use crate::backoff::mixed;
+use crate::count::{Cell, Counted, FRESH};
+use crate::plan::{Kind, Plan};
+use crate::script::{Reply, Seen};
+use crate::state::State;
+
+const MS: u64 = 1_000_000;
+/// No message that arrives takes longer.
+const JOURNEY_NS: u64 = 20 * MS;
+const DEADLINE_NS: u64 = 15 * MS;
+
+/// A mistake, planted to see whether it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    /// A report that was not answered is forgotten.
+    NotRepeated,
+    /// A node goes on by what it knew, however old.
+    NeverStale,
+    /// The store charges no more than fits.
+    Clamped,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Request(usize),
+    /// A report is due.
+    Tick(usize),
+    /// At the store: a check of one unit, or a report of some.
+    Asked(usize, u64, Message),
+    /// With what is owed then, and when that was by the store's clock.
+    Replied(usize, u64, Message, [u64; 2]),
+    /// Who asked no longer waits.
+    Due(usize, u64, Message),
+    Heal(usize),
+    Storm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Message {
+    Check,
+    Report(u64),
+}
+
+#[derive(Default)]
+struct Node {
+    cell: Option<Cell>,
+    reachable: bool,
+    /// The messages that are waited for, and when each was sent.
+    waits: Vec<(u64, u64)>,
+    /// Units that the store was told of, and when.
+    reported: VecDeque<(u64, u64)>,
+}
+
+struct World {
+    now_ns: u64,
+    random: u64,
+    plan: Plan,
+    interval_ns: u64,
+    gap_ns: u64,
+    storms: bool,
+    flaw: Option<Flaw>,
+    events: BinaryHeap<Reverse<(u64, usize)>>,
+    pending: Vec<Event>,
+    nodes: Vec<Node>,
+    /// Of the store: what is owed, in parts since time 0.
+    tat: u128,
+    /// Of all that was admitted.
+    owed: u128,
+    messages: u64,
+    /// Units that died with their node.
+    dead: u64,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    violation: Option<String>,
+    by_counts: u64,
+    by_store: u64,
+    crashes: u64,
+    lost: u64,
+    /// The most that was owed above the burst, in units, and the most that might have been then.
+    over: u64,
+    slack: u64,
+}
+
+impl World {
+    fn new(seed: u64, storms: bool, flaw: Option<Flaw>) -> Self {
+        let mut random = mixed(seed);
+        let mut draw = |below: u64| {
+            random = mixed(random);
+            random % below
+        };
+        let (count, rate) = (2 + draw(20), [20, 100, 1_000][usize::try_from(draw(3)).unwrap()]);
+        let burst = [1, 5, rate / 5, rate][usize::try_from(draw(4)).unwrap()].max(1);
+        let interval_ns = [10, 50, 100][usize::try_from(draw(3)).unwrap()] * MS;
+        // From half of the limit to eight times as much.
+        let gap_ns = 10_000_000_000 * count / (rate * (5 + draw(75)));
+        let plan = Plan::new(Policy::from(Quota::per_second(rate).burst(burst))).unwrap();
+        let node = |_| Node { reachable: true, ..Node::default() };
+        let mut world = Self {
+            now_ns: 0,
+            random,
+            plan,
+            interval_ns,
+            gap_ns,
+            storms,
+            flaw,
+            events: BinaryHeap::new(),
+            pending: Vec::new(),
+            nodes: (0..count).map(node).collect(),
+            tat: 0,
+            owed: 0,
+            messages: 0,
+            dead: 0,
+            outcome: Outcome::default(),
+        };
+        for node in 0..world.nodes.len() {
+            let (first_ns, tick_ns) = (world.draw(2 * gap_ns), world.draw(interval_ns));
+            world.later(first_ns, Event::Request(node));
+            world.later(tick_ns, Event::Tick(node));
+        }
+        if storms {
+            world.later(0, Event::Storm);
+        }
+        world
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random = mixed(self.random);
+        self.random % below.max(1)
+    }
+
+    fn later(&mut self, wait_ns: u64, event: Event) {
+        self.events.push(Reverse((self.now_ns + wait_ns, self.pending.len())));
+        self.pending.push(event);
+    }
+
+    fn journey(&mut self) -> u64 {
+        match self.draw(50) {
+            0 if self.storms => self.draw(JOURNEY_NS),
+            _ => 20_000 + self.draw(400_000),
+        }
+    }
+
+    fn numbers(&self) -> (u128, u128, u128) {
+        match self.plan.kind {
+            Kind::Gcra { per_tick, per_unit, capacity } => {
+                (per_tick.into(), per_unit.into(), capacity.into())
+            }
+            other => panic!("the simulation is of gcra, not {other:?}"),
+        }
+    }
+
+    /// The store's time in parts.
+    fn now(&self) -> u128 {
+        u128::from(self.plan.tick(self.now_ns / 1_000)) * self.numbers().0
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Request(node) => self.request(node),
+            Event::Tick(node) => {
+                self.later(self.interval_ns, Event::Tick(node));
+                let cell = self.nodes[node].cell.as_mut();
+                if let Some(units) = cell.and_then(Cell::report) {
+                    self.send(node, Message::Report(units));
+                }
+            }
+            Event::Asked(node, number, message) => {
+                let wait_ns = self.journey();
+                let seen = [self.carry_out(node, message), self.now_ns / 1_000];
+                self.later(wait_ns, Event::Replied(node, number, message, seen));
+            }
+            Event::Replied(node, number, message, seen) => {
+                self.replied(node, number, message, seen);
+            }
+            Event::Due(node, number, message) => self.due(node, number, message),
+            Event::Heal(node) => self.nodes[node].reachable = true,
+            Event::Storm => self.storm(),
+        }
+    }
+
+    fn request(&mut self, node: usize) {
+        let wait_ns = self.draw(2 * self.gap_ns);
+        self.later(wait_ns, Event::Request(node));
+        let interval_ns = match self.flaw {
+            Some(Flaw::NeverStale) => u64::MAX / 8,
+            _ => self.interval_ns,
+        };
+        let (plan, now_ns) = (self.plan, self.now_ns);
+        let cell = self.nodes[node].cell.as_mut();
+        match cell.map_or(Counted::Stale, |cell| cell.decide(&plan, 1, interval_ns, now_ns)) {
+            Counted::Decided { told, .. } => {
+                if told.allowed {
+                    self.outcome.by_counts += 1;
+                    self.admit();
+                }
+            }
+            Counted::Stale => self.send(node, Message::Check),
+        }
+    }
+
+    fn send(&mut self, node: usize, message: Message) {
+        self.messages += 1;
+        let number = self.messages;
+        self.nodes[node].waits.push((number, self.now_ns));
+        self.later(DEADLINE_NS, Event::Due(node, number, message));
+        if self.nodes[node].reachable {
+            let wait_ns = self.journey();
+            self.later(wait_ns, Event::Asked(node, number, message));
+        }
+    }
+
+    /// What the script does; what is owed then.
+    fn carry_out(&mut self, node: usize, message: Message) -> u64 {
+        let (_, per_unit, capacity) = self.numbers();
+        let now = self.now();
+        let debt = self.tat.saturating_sub(now);
+        let units = match message {
+            Message::Check if debt + per_unit <= capacity => {
+                self.outcome.by_store += 1;
+                // Admitted when it is charged, though the node may never hear of it.
+                self.admit();
+                1
+            }
+            Message::Check => 0,
+            Message::Report(units) if self.flaw == Some(Flaw::Clamped) => {
+                u128::from(units).min(capacity.saturating_sub(debt) / per_unit)
+            }
+            Message::Report(units) => units.into(),
+        };
+        if let Message::Report(units) = message {
+            self.nodes[node].reported.push_back((self.now_ns, units));
+        }
+        self.tat = self.tat.max(now) + units * per_unit;
+        u64::try_from(self.tat.saturating_sub(now)).unwrap()
+    }
+
+    fn replied(&mut self, node: usize, number: u64, message: Message, [debt, now_us]: [u64; 2]) {
+        let is_heard = self.nodes[node].reachable;
+        let Some(sent_ns) = self.answered(node, number).filter(|_| is_heard) else { return };
+        let (plan, now_ns) = (self.plan, self.now_ns);
+        let seen = Seen { admits: true, broken: false, units: 0, state: State::Gcra { debt } };
+        let reply = Reply { now_us, admitted: true, parts: vec![seen] };
+        let times = [sent_ns, now_ns];
+        match (&mut self.nodes[node].cell, message) {
+            (Some(cell), Message::Report(_)) => cell.reported(&plan, &reply, times),
+            (Some(cell), Message::Check) => cell.learn(&plan, &reply, times),
+            (cell @ None, _) => *cell = Cell::new(&reply, times),
+        }
+    }
+
+    fn due(&mut self, node: usize, number: u64, message: Message) {
+        if self.answered(node, number).is_none() {
+            return;
+        }
+        self.outcome.lost += 1;
+        let Some(cell) = &mut self.nodes[node].cell else { return };
+        if let Message::Report(_) = message {
+            if self.flaw == Some(Flaw::NotRepeated) {
+                // As if it had been heard, and said nothing.
+                cell.reported(
+                    &self.plan,
+                    &Reply { now_us: 0, admitted: true, parts: vec![] },
+                    [0, 0],
+                );
+            } else {
+                cell.failed();
+            }
+        }
+    }
+
+    /// Forgets that a message is waited for; when it was sent.
+    fn answered(&mut self, node: usize, number: u64) -> Option<u64> {
+        let waits = &mut self.nodes[node].waits;
+        let index = waits.iter().position(|(waited, _)| *waited == number)?;
+        Some(waits.swap_remove(index).1)
+    }
+
+    fn storm(&mut self) {
+        let wait_ns = 20 * MS + self.draw(200 * MS);
+        self.later(wait_ns, Event::Storm);
+        let node = usize::try_from(self.draw(self.nodes.len() as u64)).unwrap();
+        if self.draw(4) == 0 {
+            self.outcome.crashes += 1;
+            self.dead += self.nodes[node].cell.take().map_or(0, |cell| cell.unreported());
+            self.nodes[node].waits.clear();
+        } else {
+            self.nodes[node].reachable = false;
+            let heal_ns = MS + self.draw(600 * MS);
+            self.later(heal_ns, Event::Heal(node));
+        }
+    }
+
+    /// Looks at what is owed, of all that was admitted.
+    fn admit(&mut self) {
+        let (_, per_unit, capacity) = self.numbers();
+        let now = self.now();
+        self.owed = self.owed.max(now) + per_unit;
+        let since_ns = self.now_ns.saturating_sub(FRESH * self.interval_ns);
+        let mut slack = self.dead;
+        for node in &mut self.nodes {
+            while node.reported.front().is_some_and(|(at_ns, _)| *at_ns < since_ns) {
+                node.reported.pop_front();
+            }
+            let unreported = node.cell.as_ref().map_or(0, Cell::unreported);
+            slack += unreported + node.reported.iter().map(|(_, units)| units).sum::<u64>();
+        }
+        let over = (self.owed - now).saturating_sub(capacity).div_ceil(per_unit);
+        let over = u64::try_from(over).unwrap();
+        if over > self.outcome.over {
+            (self.outcome.over, self.outcome.slack) = (over, slack);
+        }
+        if over > slack {
+            let found = format!("{over} units over at {} ns, {slack} at most", self.now_ns);
+            self.outcome.violation.get_or_insert(found);
+        }
+    }
+}
+
+fn run(seed: u64, storms: bool, flaw: Option<Flaw>) -> Outcome {
+    let mut world = World::new(seed, storms, flaw);
+    while let Some(Reverse((at_ns, index))) = world.events.pop() {
+        if at_ns > 3_000 * MS || world.outcome.violation.is_some() {
+            break;
+        }
+        world.now_ns = at_ns;
+        let event = world.pending[index];
+        world.happen(event);
+    }
+    world.outcome
+}
+
+fn all(storms: bool) -> Vec<Outcome> {
+    (0..super::seeds()).map(|seed| run(seed, storms, None)).collect()
+}
+
+#[test]
+fn counts_exceed_the_limit_by_what_nodes_could_not_know_of_each_other() {
+    for storms in [false, true] {
+        let outcomes = all(storms);
+        for (seed, outcome) in outcomes.iter().enumerate() {
+            assert_eq!(outcome.violation, None, "seed {seed}");
+        }
+        let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        let [by_counts, by_store] = [sum(|o| o.by_counts), sum(|o| o.by_store)];
+        let [crashes, lost] = [sum(|o| o.crashes), sum(|o| o.lost)];
+        println!(
+            "async: {} worlds, {by_counts} admitted by counts and {by_store} by the store, {crashes} \
+             crashes, {lost} messages lost; over by {} units in all, {} at most",
+            outcomes.len(),
+            sum(|o| o.over),
+            sum(|o| o.slack),
+        );
+        assert!(by_counts > by_store && sum(|o| o.over) > 0);
+        assert_eq!(crashes > 0, storms);
+        assert_eq!(lost > 0, storms);
+    }
+}
+
+fn is_caught(flaw: Flaw) {
+    let caught = (0..200).any(|seed| run(seed, true, Some(flaw)).violation.is_some());
+    assert!(caught, "{flaw:?} breaks nothing that is looked at");
+}
+
+#[test]
+fn a_report_that_is_not_repeated_is_caught() {
+    is_caught(Flaw::NotRepeated);
+}
+
+#[test]
+fn a_node_that_goes_on_by_what_it_knew_is_caught() {
+    is_caught(Flaw::NeverStale);
+}
+
+#[test]
+fn a_store_that_forgets_what_did_not_fit_is_caught() {
+    is_caught(Flaw::Clamped);
+}

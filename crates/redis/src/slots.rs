@@ -1,0 +1,155 @@
+//! One request under limits that live in several slots of a cluster: all are charged, or none.
+//!
+//! No script can see two slots, so it is done in steps. First every slot is looked at, all at a time: where
+//! one denies, nothing is written. Then the units are taken from slot after slot, in the order of their
+//! names, the same for every node, so that of two requests which want the same one goes on. If a later slot
+//! denies, does not answer, or the caller goes away, what the earlier slots gave is given back.
+//!
+//! What is admitted was charged in every slot before: bound D1 holds in each as if it were asked alone. What
+//! is given up is the opposite. Until units are given back, at most a deadline later, a request may be
+//! denied for them that one script would have admitted; and units whose return is lost stay charged until
+//! they have drained.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::all::RedisToll;
+use crate::error::Fault;
+use crate::link::Link;
+use crate::script::{Ask, Reply, Seen, Units, Verb};
+use crate::state::View;
+
+/// What the store says of one limit, and by which time.
+#[derive(Clone, Debug)]
+pub(crate) struct Sight {
+    pub(crate) seen: Seen,
+    pub(crate) now_us: u64,
+}
+
+/// What the store says of a request, limit by limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) admitted: bool,
+    pub(crate) sights: Vec<Sight>,
+}
+
+impl From<Reply> for Verdict {
+    fn from(Reply { now_us, admitted, parts }: Reply) -> Self {
+        let sights = parts.into_iter().map(|seen| Sight { seen, now_us }).collect();
+        Self { admitted, sights }
+    }
+}
+
+/// Charges all of these limits, which are of one store, or none.
+pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<Verdict, Fault> {
+    let mut sights = look(tolls, due).await?;
+    let mut admitted = sights.iter().all(|sight| sight.seen.admits);
+    if admitted {
+        let all: Vec<usize> = (0..tolls.len()).collect();
+        admitted = charge(tolls, &all, due, &mut sights).await?;
+    }
+    Ok(Verdict { admitted, sights })
+}
+
+/// Looks at all of these limits.
+pub(crate) async fn look(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
+    let all: Vec<usize> = (0..tolls.len()).collect();
+    let mut under_way = JoinSet::new();
+    for (link, places) in by_slot(tolls, &all) {
+        let ask = ask(Verb::Peek, tolls, &places);
+        under_way.spawn(async move { (places, link.call(ask, due).await) });
+    }
+    let mut sights = vec![None; tolls.len()];
+    while let Some(Ok((places, reply))) = under_way.join_next().await {
+        for (place, sight) in places.into_iter().zip(Verdict::from(reply?).sights) {
+            sights[place] = Some(sight);
+        }
+    }
+    sights.into_iter().collect::<Option<Vec<_>>>().ok_or(Fault::Unexpected)
+}
+
+/// Charges some of these limits, all or none; `false` if one of them has denied. Enters what was seen: of
+/// those that were charged for nothing, what was seen before stays.
+pub(crate) async fn charge(
+    tolls: &[RedisToll<'_>],
+    places: &[usize],
+    due: Instant,
+    sights: &mut [Sight],
+) -> Result<bool, Fault> {
+    let mut reserved = Reserved::default();
+    let mut entries = Vec::with_capacity(places.len());
+    for (link, places) in by_slot(tolls, places) {
+        let reply = link.call(ask(Verb::Check, tolls, &places), due).await?;
+        let (admitted, replies) = (reply.admitted, Verdict::from(reply).sights);
+        if !admitted {
+            entries.clear();
+        } else {
+            reserved.0.push((link, refund(tolls, &places, &replies)));
+        }
+        entries.extend(places.into_iter().zip(replies));
+        if !admitted {
+            break;
+        }
+    }
+    let all = entries.len() == places.len() && entries.iter().all(|(_, sight)| sight.seen.admits);
+    if all {
+        reserved.0.clear();
+    }
+    for (place, sight) in entries {
+        sights[place] = sight;
+    }
+    Ok(all)
+}
+
+/// The limits by the links that they ask, in the order in which units are taken.
+fn by_slot(tolls: &[RedisToll<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
+    let mut slots: Vec<(Arc<Link>, Vec<usize>)> = Vec::new();
+    for place in places {
+        let link = &tolls[*place].inner().link;
+        match slots.iter_mut().find(|(other, _)| Arc::ptr_eq(other, link)) {
+            Some((_, places)) => places.push(*place),
+            None => slots.push((Arc::clone(link), vec![*place])),
+        }
+    }
+    slots.sort_by(|(one, _), (other, _)| one.tag.cmp(&other.tag));
+    slots
+}
+
+fn ask(verb: Verb, tolls: &[RedisToll<'_>], places: &[usize]) -> Ask {
+    let part = |place: &usize| {
+        let toll = &tolls[*place];
+        toll.inner().part(toll.key, Units::exactly(toll.cost))
+    };
+    Ask { verb, parts: places.iter().map(part).collect() }
+}
+
+/// What gives back that these limits were charged.
+fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> Ask {
+    let mut ask = ask(Verb::Refund, tolls, places);
+    for ((part, place), sight) in ask.parts.iter_mut().zip(places).zip(replies) {
+        let plan = &tolls[*place].inner().plan;
+        let view = View { plan, state: &sight.seen.state, now_us: sight.now_us };
+        part.units = Units { stamp: view.stamp(), ..Units::exactly(sight.seen.units) };
+    }
+    ask
+}
+
+/// Units that are given back when this is dropped, unless it is empty by then.
+#[derive(Default)]
+struct Reserved(Vec<(Arc<Link>, Ask)>);
+
+impl Drop for Reserved {
+    /// Apart from the caller, who does not wait for it.
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        for (link, refund) in std::mem::take(&mut self.0) {
+            runtime.spawn(async move {
+                let due = link.due();
+                _ = link.call(refund, due).await; // what is lost stays charged
+            });
+        }
+    }
+}

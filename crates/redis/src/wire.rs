@@ -1,0 +1,149 @@
+//! [`Wire`]: a connection to a store of whichever kind, and what is sent over it.
+//!
+//! To one server all calls go as one pipeline. To a cluster each goes by itself, so that each is sent on
+//! to where its slot is now: of a slot that is moving, some keys are here and some are there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::{Cmd, Pipeline, RedisError, Value};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::error::Fault;
+use crate::newcomers::Newcomers;
+
+/// How often a call is sent anew whose slot was elsewhere: it stops moving, and the deadline ends it before.
+const DIRECTIONS: u32 = 8;
+
+/// A connection. Clones are the same one.
+#[derive(Clone)]
+pub(crate) enum Wire {
+    One(MultiplexedConnection),
+    Cluster {
+        connection: ClusterConnection,
+        newcomers: Arc<Newcomers>,
+        /// How long a call may take, with all that it is sent on.
+        within: Duration,
+    },
+}
+
+impl Wire {
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster { .. })
+    }
+
+    /// From now on replies are waited for no longer than this.
+    pub(crate) fn set_deadline(&mut self, deadline: Duration) {
+        match self {
+            Self::One(connection) => connection.set_response_timeout(deadline),
+            Self::Cluster { within, .. } => *within = deadline,
+        }
+    }
+
+    /// Makes the script known to the server, of a cluster to the one that has the key; the script's digest.
+    pub(crate) async fn load(&mut self, text: &str, key: &[u8]) -> Result<String, Fault> {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(text);
+        let value = match self {
+            Self::One(connection) => connection.req_packed_command(&load).await,
+            Self::Cluster { connection, .. } => {
+                let route =
+                    SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+                connection.route_command(load, RoutingInfo::SingleNode(route)).await
+            }
+        };
+        match answered(value)? {
+            Value::BulkString(digest) => String::from_utf8(digest).map_err(|_| Fault::Unexpected),
+            Value::SimpleString(digest) => Ok(digest),
+            _ => Err(Fault::Unexpected),
+        }
+    }
+
+    /// Sends calls; the replies, in their order.
+    pub(crate) async fn send(&mut self, calls: Vec<Cmd>) -> Vec<Result<Value, Fault>> {
+        match self {
+            Self::One(connection) => pipelined(connection, &calls).await,
+            Self::Cluster { connection, newcomers, within } => {
+                each((connection, newcomers), *within, calls).await
+            }
+        }
+    }
+}
+
+pub(crate) async fn pipelined(
+    connection: &mut MultiplexedConnection,
+    calls: &[Cmd],
+) -> Vec<Result<Value, Fault>> {
+    let mut pipeline = Pipeline::with_capacity(calls.len());
+    for call in calls {
+        pipeline.add_command(call.clone());
+    }
+    match connection.req_packed_commands(&pipeline, 0, calls.len()).await {
+        Ok(values) => {
+            let mut values = values.into_iter();
+            let next =
+                |_| values.next().ok_or(Fault::Unexpected).and_then(|value| answered(Ok(value)));
+            calls.iter().map(next).collect()
+        }
+        Err(error) => vec![Err(Fault::of(&error)); calls.len()],
+    }
+}
+
+async fn each(
+    (connection, newcomers): (&ClusterConnection, &Arc<Newcomers>),
+    within: Duration,
+    calls: Vec<Cmd>,
+) -> Vec<Result<Value, Fault>> {
+    let mut values = vec![Err(Fault::Disconnected); calls.len()];
+    let mut under_way = JoinSet::new();
+    for (n, call) in calls.into_iter().enumerate() {
+        let (mut connection, newcomers) = (connection.clone(), Arc::clone(newcomers));
+        under_way.spawn(async move {
+            let value = timeout(within, followed(&mut connection, &newcomers, &call)).await;
+            (n, value.unwrap_or(Err(Fault::Deadline)))
+        });
+    }
+    while let Some(Ok((n, value))) = under_way.join_next().await {
+        values[n] = value;
+    }
+    values
+}
+
+/// A call that goes to where its slot is.
+async fn followed(
+    connection: &mut ClusterConnection,
+    newcomers: &Arc<Newcomers>,
+    call: &Cmd,
+) -> Result<Value, Fault> {
+    for _ in 0..DIRECTIONS {
+        let error = match connection.req_packed_command(call).await {
+            Ok(value) => return answered(Ok(value)),
+            Err(error) => error,
+        };
+        match (error.code(), error.redirect_node()) {
+            (Some("ASK"), Some((node, _))) => {
+                let value = newcomers.ask(node, call).await;
+                if value != Err(Fault::Moved) {
+                    return value;
+                }
+            }
+            // The client has heard it, too, and looks where the slots are now.
+            (Some("MOVED"), _) => {}
+            _ => return Err(Fault::of(&error)),
+        }
+    }
+    Err(Fault::Moved)
+}
+
+/// An error of the server, in place of a reply.
+fn answered(value: Result<Value, RedisError>) -> Result<Value, Fault> {
+    match value {
+        Ok(Value::ServerError(error)) => Err(Fault::of_code(error.code())),
+        Ok(value) => Ok(value),
+        Err(error) => Err(Fault::of(&error)),
+    }
+}

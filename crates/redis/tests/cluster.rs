@@ -1,0 +1,273 @@
+//! A cluster of three servers: every limit in its slot, requests over several slots, slots that move and
+//! nodes that are away, under load.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::cluster::Cluster;
+use common::load::{Load, number};
+use common::{PATIENT, limiter};
+use tollgate_redis::{
+    Fault, Group, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
+    check_request,
+};
+
+/// Limits of one policy, one on each node of the cluster.
+struct World {
+    cluster: Cluster,
+    store: Store,
+    limits: Vec<RedisLimiter>,
+}
+
+async fn world(policy: &str) -> World {
+    let cluster = Cluster::start();
+    let store = Store::with(&cluster.address(), PATIENT, "test").unwrap();
+    let limits = (0..3).map(|node| exact(&store, policy, &cluster.name_on(node))).collect();
+    store.ready().await;
+    World { cluster, store, limits }
+}
+
+fn exact(store: &Store, policy: &str, name: &str) -> RedisLimiter {
+    let settings = Settings::new(policy.parse().unwrap()).mode(Mode::Exact).keys(100);
+    RedisLimiter::new(store, settings.name(name)).unwrap()
+}
+
+async fn left(limiter: &RedisLimiter, key: &str) -> u64 {
+    let peeked = limiter.peek(key, 1).await;
+    assert_eq!(peeked.fault(), None);
+    peeked.decision().remaining()
+}
+
+/// Until that many are left: what is given back is on its way.
+async fn comes_to(limiter: &RedisLimiter, key: &str, units: u64) {
+    let start = Instant::now();
+    while left(limiter, key).await != units {
+        assert!(start.elapsed() < PATIENT, "{} left", left(limiter, key).await);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn every_limit_is_kept_by_the_node_that_has_its_slot() {
+    let World { cluster, store, limits } = world("10/h").await;
+    for (n, limiter) in limits.iter().enumerate() {
+        let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
+        let twin = exact(&other, "10/h", &cluster.name_on(n));
+        other.ready().await;
+        let mut admitted = 0;
+        for n in 0..30 {
+            let decision = if n % 2 == 0 { limiter } else { &twin }.check("key", 1).await;
+            assert_eq!((decision.source(), decision.fault()), (Source::Store, None));
+            admitted += usize::from(decision.is_allowed());
+        }
+        assert_eq!(admitted, 10);
+        let keys: Vec<String> = cluster.servers[n].run(&["KEYS", "*"]);
+        let tag = format!("{{{}}}", cluster.name_on(n));
+        assert!(!keys.is_empty() && keys.iter().all(|key| key.contains(&tag)), "{keys:?}");
+    }
+    let leased = limiter_of(&store, &cluster.name_on(1));
+    let mut admitted = 0;
+    for _ in 0..300 {
+        admitted += u64::from(leased.check("leased", 1).await.is_allowed());
+    }
+    assert!((150..=200).contains(&admitted), "{admitted}");
+    assert_eq!(store.stats().faults(Fault::Moved), 0);
+}
+
+fn limiter_of(store: &Store, name: &str) -> RedisLimiter {
+    let settings = Settings::new("10/h burst 200".parse().unwrap()).name(name).keys(100);
+    RedisLimiter::new(store, settings).unwrap()
+}
+
+#[tokio::test]
+async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
+    let World { limits, cluster: _cluster, .. } = world("fixed-window 5/d from-first").await;
+    let [a, b, c] = &limits[..] else { panic!() };
+    let all = async |cost| check_all(&[c.toll("x", 1), a.toll("x", 1), b.toll("x", cost)]).await;
+    let first = all(3).await;
+    assert!(first.is_allowed());
+    // The scarcest answers.
+    assert_eq!((first.index(), first.decision().unwrap().remaining()), (Some(2), 2));
+    let second = all(3).await;
+    assert_eq!((second.is_allowed(), second.index(), second.fault()), (false, Some(2), None));
+    assert_eq!([left(a, "x").await, left(b, "x").await, left(c, "x").await], [4, 2, 4]);
+    assert!(all(2).await.is_allowed());
+    assert_eq!([left(a, "x").await, left(b, "x").await, left(c, "x").await], [3, 0, 3]);
+}
+
+#[tokio::test]
+async fn groups_in_several_slots_have_their_say() {
+    let World { limits, cluster: _cluster, .. } = world("fixed-window 2/d from-first").await;
+    let [a, b, c] = &limits[..] else { panic!() };
+    let (minute, tried, quota) = ([a.toll("x", 1)], [b.toll("x", 2)], [c.toll("x", 1)]);
+    let groups = [
+        Group::new(&minute),
+        Group { tolls: &tried, weight: Weight::Counts },
+        Group { tolls: &quota, weight: Weight::DeniesTogether },
+    ];
+    let seen = async || {
+        let decision = check_request(&groups).await;
+        let over = decision.decisions().iter().map(|one| !one.is_allowed()).collect::<Vec<_>>();
+        (decision.is_allowed(), over)
+    };
+    assert_eq!(seen().await, (true, vec![false, false, false]));
+    assert_eq!(seen().await, (true, vec![false, true, false]));
+    assert_eq!(seen().await, (false, vec![true, true, true]));
+    assert_eq!([left(a, "x").await, left(b, "x").await, left(c, "x").await], [0, 0, 0]);
+}
+
+/// Many at a time want the last units of three slots: each gets all three or gives back what it took.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_a_later_slot_denies_are_given_back() {
+    let World { limits, cluster: _cluster, .. } = world("fixed-window 40/d from-first").await;
+    let tasks: Vec<_> = (0..200)
+        .map(|n| {
+            let limits = limits.clone();
+            tokio::spawn(async move {
+                let [a, b, c] = &limits[..] else { panic!() };
+                // Pairs in every order, and all three.
+                let joint = match n % 4 {
+                    0 => check_all(&[a.toll("k", 1), b.toll("k", 1)]).await,
+                    1 => check_all(&[c.toll("k", 1), a.toll("k", 1)]).await,
+                    2 => check_all(&[b.toll("k", 1), c.toll("k", 1)]).await,
+                    _ => check_all(&[c.toll("k", 1), b.toll("k", 1), a.toll("k", 1)]).await,
+                };
+                assert_eq!(joint.fault(), None);
+                (n % 4, joint.is_allowed())
+            })
+        })
+        .collect();
+    let mut admitted = [0; 4];
+    for task in tasks {
+        let (kind, allowed) = task.await.unwrap();
+        admitted[kind] += u64::from(allowed);
+    }
+    let [ab, ca, bc, all] = admitted;
+    for (limiter, used) in limits.iter().zip([ab + ca + all, ab + bc + all, ca + bc + all]) {
+        assert!(used <= 40, "{admitted:?}");
+        comes_to(limiter, "k", 40 - used).await;
+    }
+    assert!(admitted.iter().sum::<u64>() >= 40, "{admitted:?}");
+}
+
+/// Bad input 114, two of its faults: `MOVED` and `ASK` are followed, `TRYAGAIN` divides a call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_holds() {
+    let cycles = number("TOLLGATE_CYCLES", 4);
+    let cluster = tokio::task::block_in_place(Cluster::start);
+    let load = Load::ruled(&cluster.address(), OnError::Local).await;
+    let slots = ["{Exact}", "{Leased}"].map(|tag| cluster.slot(tag));
+    let mut owners = slots.map(|slot| cluster.first_owner(slot));
+    for _ in 0..cycles {
+        Load::wait(150).await;
+        for (slot, owner) in slots.into_iter().zip(&mut owners) {
+            let ways = [*owner, (*owner + 1) % 3];
+            tokio::task::block_in_place(|| cluster.begin_move(slot, ways));
+            Load::wait(50).await;
+            tokio::task::block_in_place(|| cluster.move_key(slot, ways));
+            Load::wait(50).await;
+            tokio::task::block_in_place(|| cluster.end_move(slot, ways));
+            *owner = ways[1];
+        }
+        load.audit("moved");
+        load.recovered().await;
+        load.audit("recovered");
+    }
+    load.end("slot moves", cycles);
+}
+
+/// While its slot moves, a call of many keys meets keys here and there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
+    let World { cluster, store, limits } = world("10/h").await;
+    let (limiter, slot) = (&limits[0], cluster.slot(&cluster.name_on(0)));
+    for n in 0..40 {
+        assert!(limiter.check(n.to_string(), 1).await.is_allowed());
+    }
+    tokio::task::block_in_place(|| {
+        cluster.begin_move(slot, [0, 1]);
+        for _ in 0..20 {
+            assert!(cluster.move_key(slot, [0, 1]));
+        }
+    });
+    let tasks: Vec<_> = (0..80)
+        .map(|n: usize| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { (n, limiter.check(n.to_string(), 1).await) })
+        })
+        .collect();
+    for task in tasks {
+        let (n, decision) = task.await.unwrap();
+        assert_eq!(decision.fault(), None, "{n}");
+        assert_eq!(decision.decision().remaining(), if n < 40 { 8 } else { 9 }, "{n}");
+    }
+    tokio::task::block_in_place(|| cluster.end_move(slot, [0, 1]));
+    assert_eq!(limiter.check("0", 1).await.decision().remaining(), 7);
+    assert_eq!(store.stats().faults(Fault::Moved), 0);
+}
+
+/// Bad input 108, of one node of three: the limits of the others do not notice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_input_108_a_node_that_dies_takes_only_its_own_limits_along() {
+    let World { mut cluster, store: _store, .. } = world("10/h").await;
+    let store = Store::with(&cluster.address(), Duration::from_millis(50), "test").unwrap();
+    let names = [0, 1, 2].map(|node| cluster.name_on(node));
+    let limits = names.each_ref().map(|name| exact(&store, "1000/h", name));
+    store.ready().await;
+    cluster.servers[1].kill();
+    let start = Instant::now();
+    while limits[1].check("key", 1).await.source() != Source::Share {
+        assert!(start.elapsed() < PATIENT);
+    }
+    // Nearly always: the machine is busy with other tests, too.
+    let mut by_store = 0;
+    for n in 0..200 {
+        let asked = Instant::now();
+        by_store += u32::from(limits[n % 2 * 2].check("key", 1).await.source() == Source::Store);
+        assert!(asked.elapsed() < Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(by_store > 100, "{by_store}");
+    assert!(store.is_degraded());
+    // In several slots all or none holds without the store, too.
+    let joint = check_all(&[limits[0].toll("x", 1), limits[1].toll("x", 1)]).await;
+    assert!(joint.is_degraded());
+    tokio::task::block_in_place(|| cluster.servers[1].restart());
+    tokio::time::timeout(PATIENT, store.ready()).await.expect("it does not come back");
+    assert_eq!(limits[1].check("key", 1).await.source(), Source::Store);
+}
+
+#[tokio::test]
+async fn limits_of_two_clusters_or_servers_are_no_request() {
+    let World { cluster, limits, .. } = world("9/h").await;
+    let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
+    let foreign = limiter(&other, "9/h", Mode::Exact, 1);
+    let joint = check_all(&[limits[0].toll("key", 1), foreign.toll("key", 1)]).await;
+    assert_eq!(joint.fault(), Some(Fault::MixedStores));
+}
+
+/// Bad input 123, in a cluster: what a user needs there.
+#[tokio::test]
+async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
+    let cluster = Cluster::start();
+    let rules = "ACL SETUSER limiter on >secret ~test:* -@all +script|load +evalsha +eval +time +get +set \
+                 +hello +client +ping +asking +cluster|slots";
+    let words: Vec<&str> = rules.split_whitespace().collect();
+    cluster.servers.iter().for_each(|server| server.run::<()>(&words));
+    let address = cluster.address().replace("://", "://limiter:secret@");
+    let store = Store::with(&address, PATIENT, "test").unwrap();
+    let limits = [0, 1, 2].map(|node| exact(&store, "10/h", &cluster.name_on(node)));
+    tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
+    for limiter in &limits {
+        assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
+    }
+    let foreign = Store::with(&address, PATIENT, "other").unwrap();
+    let _limiter = exact(&foreign, "10/h", "any");
+    let start = Instant::now();
+    while foreign.stats().faults(Fault::Forbidden) == 0 {
+        assert!(start.elapsed() < PATIENT, "nothing was forbidden: {:?}", foreign.stats());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

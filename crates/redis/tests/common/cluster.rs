@@ -1,0 +1,135 @@
+//! A cluster of three servers, each with a third of the slots.
+#![allow(unreachable_pub, reason = "each test file includes this module for itself")]
+#![allow(dead_code, reason = "and uses only a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::server::{Server, free_port};
+
+pub const NODES: usize = 3;
+const SLOTS: usize = 16_384;
+
+#[derive(Debug)]
+pub struct Cluster {
+    pub servers: Vec<Server>,
+    files: Vec<PathBuf>,
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        let (mut servers, mut files) = (Vec::new(), Vec::new());
+        for n in 0..NODES {
+            let bus = free_port().to_string();
+            let file = format!("tollgate-cluster-{}-{bus}.conf", std::process::id());
+            let server = Server::start_with(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-config-file",
+                &file,
+                "--cluster-port",
+                &bus,
+                "--cluster-node-timeout",
+                "2000",
+                "--cluster-require-full-coverage",
+                "no",
+            ]);
+            files.push(std::env::temp_dir().join(file));
+            let (first, last) = (SLOTS * n / NODES, SLOTS * (n + 1) / NODES - 1);
+            let slots = [first, last].map(|slot| slot.to_string());
+            server.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", &slots[0], &slots[1]]);
+            server.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]);
+            let others = servers.iter().map(|(server, bus): &(Server, String)| (server.port, bus));
+            for (port, bus) in others {
+                server.run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), bus]);
+            }
+            servers.push((server, bus));
+        }
+        let servers = servers.into_iter().map(|(server, _)| server).collect();
+        let cluster = Self { servers, files };
+        cluster.wait();
+        cluster
+    }
+
+    /// Until every node knows who has which slot.
+    fn wait(&self) {
+        let start = Instant::now();
+        let all = format!("cluster_slots_ok:{SLOTS}");
+        for server in &self.servers {
+            loop {
+                let info: String = server.run(&["CLUSTER", "INFO"]);
+                if info.contains("cluster_state:ok") && info.contains(&all) {
+                    break;
+                }
+                assert!(start.elapsed() < Duration::from_secs(20), "no cluster: {info}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
+    pub fn address(&self) -> String {
+        let hosts: Vec<_> =
+            self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+        format!("redis+cluster://{}/", hosts.join(","))
+    }
+
+    pub fn slot(&self, key: &str) -> usize {
+        self.servers[0].run(&["CLUSTER", "KEYSLOT", key])
+    }
+
+    /// The node that a slot belonged to when the cluster began.
+    pub fn first_owner(&self, slot: usize) -> usize {
+        (0..NODES).find(|n| slot < SLOTS * (n + 1) / NODES).unwrap()
+    }
+
+    /// A name whose limits live on this node.
+    pub fn name_on(&self, node: usize) -> String {
+        let names = (0..).map(|n: u32| format!("name{n}"));
+        let mut on = names.filter(|name| self.first_owner(self.slot(name)) == node);
+        on.next().unwrap()
+    }
+
+    /// Begins to move a slot: from now on each key is at one of the two nodes.
+    pub fn begin_move(&self, slot: usize, [from, to]: [usize; 2]) {
+        let id = |node: usize| self.servers[node].run::<String>(&["CLUSTER", "MYID"]);
+        let slot = slot.to_string();
+        self.servers[to].run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
+        self.servers[from].run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
+    }
+
+    /// Moves one of the keys that are left; `false` if there is none.
+    pub fn move_key(&self, slot: usize, [from, to]: [usize; 2]) -> bool {
+        let slot = slot.to_string();
+        let keys: Vec<String> = self.servers[from].run(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"]);
+        let port = self.servers[to].port.to_string();
+        for key in &keys {
+            // NOKEY, if it has expired meanwhile, is as good.
+            let words = ["MIGRATE", "127.0.0.1", &port, key, "0", "2000"];
+            self.servers[from].run::<String>(&words);
+        }
+        !keys.is_empty()
+    }
+
+    /// The slot belongs to the other node.
+    pub fn end_move(&self, slot: usize, [from, to]: [usize; 2]) {
+        while self.move_key(slot, [from, to]) {}
+        let id: String = self.servers[to].run(&["CLUSTER", "MYID"]);
+        for node in [to, from].into_iter().chain((0..NODES).filter(|n| *n != to && *n != from)) {
+            // A key may have come between at the old owner: it refuses until that is moved, too.
+            let words = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id];
+            while self.servers[node].try_run(&words).is_err() {
+                self.move_key(slot, [from, to]);
+            }
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.servers.clear();
+        for file in &self.files {
+            _ = std::fs::remove_file(file);
+        }
+    }
+}

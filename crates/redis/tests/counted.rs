@@ -1,0 +1,88 @@
+//! Mode `async` on a real server: nodes decide by their counts, and tell each other through the store.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::server::Server;
+use common::{PATIENT, store};
+use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Store};
+
+/// A unit comes back in six minutes: none does while a test runs.
+const POLICY: &str = "10/h burst 1000";
+
+fn counted(store: &Store, policy: &str, interval: Duration) -> RedisLimiter {
+    let settings = Settings::new(policy.parse().unwrap()).mode(Mode::Async).nodes(3).keys(100);
+    RedisLimiter::new(store, settings.interval(interval)).unwrap()
+}
+
+#[tokio::test]
+async fn a_hot_key_is_decided_here_and_the_store_hears_of_it() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let limiter = counted(&store, POLICY, Duration::from_millis(50));
+    let start = Instant::now();
+    let mut admitted = 0;
+    while start.elapsed() < Duration::from_millis(500) {
+        for _ in 0..10 {
+            admitted += u64::from(limiter.check("key", 1).await.is_allowed());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stats = store.stats();
+    let by_counts = stats.allowed(Source::Count) + stats.denied(Source::Count);
+    assert!(by_counts > 10 * stats.allowed(Source::Store), "{stats:?}");
+    // One node knows all that it admitted.
+    assert!(admitted <= 1_000, "{admitted}");
+    limiter.return_leases().await;
+    let left = limiter.peek("key", 1).await.decision().remaining();
+    assert_eq!(left, 1_000 - admitted);
+}
+
+#[tokio::test]
+async fn a_key_that_was_not_asked_for_lately_is_decided_by_the_store() {
+    let server = Server::start();
+    let (one, other) = (store(&server).await, store(&server).await);
+    let [one, other] = [&one, &other].map(|store| counted(store, "5/h", Duration::from_millis(10)));
+    for _ in 0..5 {
+        assert!(one.check("key", 1).await.is_allowed());
+    }
+    one.return_leases().await;
+    let decision = other.check("key", 1).await;
+    assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
+    // And by the counts that this brought along.
+    assert_eq!(other.check("key", 1).await.source(), Source::Count);
+    assert!(!other.check("key", 1).await.is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_learn_of_each_other_and_stop() {
+    let server = Server::start();
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let store = store(&server).await;
+        let limiter = counted(&store, POLICY, Duration::from_millis(20));
+        tasks.push(tokio::spawn(async move {
+            let (start, mut admitted, mut last) = (Instant::now(), 0, Instant::now());
+            // Until nothing has been admitted for a while.
+            while last.elapsed() < Duration::from_millis(500) {
+                assert!(start.elapsed() < PATIENT);
+                if limiter.check("key", 1).await.is_allowed() {
+                    (admitted, last) = (admitted + 1, Instant::now());
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            limiter.return_leases().await;
+            (admitted, limiter.peek("key", 1).await.decision().remaining())
+        }));
+    }
+    let mut total = 0;
+    for task in tasks {
+        let (admitted, left) = task.await.unwrap();
+        assert_eq!(left, 0);
+        total += admitted;
+    }
+    // Each asks no more than once in a millisecond: what the others do not know is of six intervals.
+    assert!((1_000..=1_000 + 3 * 6 * 20).contains(&total), "{total}");
+}
