@@ -37,7 +37,7 @@ enum Command {
     Simulate(simulate::Args),
     Check(check::Args),
     #[cfg(unix)]
-    Serve(serve::Args),
+    Serve(Box<serve::Args>), // more flags than all the others together
 }
 
 fn main() -> ExitCode {
