@@ -39,7 +39,7 @@ enum Command {
     Check(check::Args),
     Rules(rules::Args),
     #[cfg(unix)]
-    Serve(serve::Args),
+    Serve(Box<serve::Args>), // more flags than all the others together
 }
 
 fn main() -> ExitCode {
