@@ -21,7 +21,7 @@ pub(super) enum Fate {
 use Fate::{Honoured, Meaningless, NotYet};
 
 const STATSD: Fate = Meaningless("metrics are Prometheus', at `/metrics`");
-const XDS: Fate = NotYet("rules come from files");
+const XDS: Fate = NotYet("rules come from files or a hash in Redis");
 const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 

@@ -67,7 +67,7 @@ impl RulesFrom {
     pub(crate) fn source(self) -> Source {
         match self {
             Self::Files(path) => Source::Files(FileSource::new(path)),
-            Self::Redis(rules) => Source::Redis(Box::new(RedisSource::new(rules))),
+            Self::Redis(rules) => Source::Redis(Box::new(RedisSource::new(*rules))),
         }
     }
 }
@@ -109,7 +109,7 @@ impl From<&str> for RulesFrom {
 
 impl From<RedisRules> for RulesFrom {
     fn from(rules: RedisRules) -> Self {
-        Self::Redis(rules)
+        Self::Redis(Box::new(rules))
     }
 }
 
