@@ -32,11 +32,15 @@ where
     ]
 }
 
+/// Tollgate's other ways to ask, and the floor of each.
 fn tollgates<K: Hash + 'static>(keys: u64, expect: Expect) -> Vec<Entrant<K>> {
     vec![
         tollgate::callers_now(keys, expect).into(),
         tollgate::many(keys, expect, 16).into(),
         tollgate::many(keys, expect, 32).into(),
+        Entrant { decides: false, ..floor::callers_now(keys).into() },
+        Entrant { decides: false, ..floor::many_of(keys, 16).into() },
+        Entrant { decides: false, ..floor::many_of(keys, 32).into() },
     ]
 }
 

@@ -8,22 +8,73 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ahash::RandomState;
 
 use super::Boxed;
-use crate::contender::single;
+use crate::contender::{many, single};
 use crate::machine::prefetch;
 
-/// As many bytes as Tollgate's table for so many keys.
+/// The cells, and the hash that chooses one.
+struct Cells {
+    cells: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+impl Cells {
+    /// As many bytes as Tollgate's table for so many keys.
+    fn new(keys: u64) -> Self {
+        let cells = (0..keys * 100 / 65 * 8 / 7 + 8).map(|_| AtomicU64::new(0)).collect();
+        Self { cells, hasher: RandomState::new() }
+    }
+
+    /// Where a key would be; its line is on its way.
+    #[inline(always)]
+    fn fetch<K: Hash>(&self, key: &K) -> &AtomicU64 {
+        let hash = u128::from(self.hasher.hash_one(key));
+        let cell = &self.cells[((hash * self.cells.len() as u128) >> 64) as usize];
+        prefetch(cell);
+        cell
+    }
+}
+
+#[inline(always)]
+fn exchange(cell: &AtomicU64, now: u64) -> bool {
+    let held = cell.load(Relaxed);
+    cell.compare_exchange(held, held.max(now) + 1, Relaxed, Relaxed).is_ok()
+}
+
 pub(crate) fn keyed<K: Hash + 'static>(keys: u64) -> Boxed<K> {
-    let cells: Box<[AtomicU64]> =
-        (0..keys * 100 / 65 * 8 / 7 + 8).map(|_| AtomicU64::new(0)).collect();
-    let hasher = RandomState::new();
+    let cells = Cells::new(keys);
     let clock = quanta::Clock::new();
     single("floor", move |key: &K| {
-        let hash = u128::from(hasher.hash_one(key));
-        let cell = &cells[((hash * cells.len() as u128) >> 64) as usize];
-        prefetch(cell);
-        let now = clock.raw();
-        let held = cell.load(Relaxed);
-        cell.compare_exchange(held, held.max(now) + 1, Relaxed, Relaxed).is_ok()
+        let cell = cells.fetch(key);
+        exchange(cell, clock.raw())
+    })
+}
+
+/// The floor of a decision at a time of the caller's: it reads no counter.
+pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
+    let cells = Cells::new(keys);
+    many("floor, caller's now", move |keys: &[K]| {
+        let times = (1..).map(|step| step * 20);
+        keys.iter().zip(times).map(|(key, now)| u64::from(exchange(cells.fetch(key), now))).sum()
+    })
+}
+
+/// The floor of a batch: asks for all its lines, reads the counter once, exchanges each.
+pub(crate) fn many_of<K: Hash + 'static>(keys: u64, size: usize) -> Boxed<K> {
+    let cells = Cells::new(keys);
+    let clock = quanta::Clock::new();
+    many(&format!("floor, batch of {size}"), move |keys: &[K]| {
+        let mut places = [&cells.cells[0]; 32];
+        let mut exchanged = 0;
+        for batch in keys.chunks(size) {
+            for (key, place) in batch.iter().zip(&mut places) {
+                *place = cells.fetch(key);
+            }
+            let now = clock.raw();
+            for place in &places[..batch.len()] {
+                exchanged += u64::from(exchange(place, now));
+            }
+        }
+        exchanged
     })
 }
 
