@@ -7,7 +7,7 @@ use tollgate::{KeyedLimiter, Policy};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The policy may come from a configuration file.
     let policy: Policy = "gcra 10/m burst 3".parse()?;
-    // Room for 100,000 clients at a time: 1.4 MB, allocated here and never again.
+    // Room for 100,000 clients at a time: 1.6 MB, allocated here and never again.
     let limiter = KeyedLimiter::<IpAddr>::new(policy, 100_000)?;
 
     let client: IpAddr = "203.0.113.7".parse()?;

@@ -354,8 +354,9 @@ fn wait(denial: &Denial) -> std::time::Duration {
 
 /// Decides one request under several limits, now: all are charged, or none.
 ///
-/// For a request that spends from several quotas, of any kind: of the service and of the client, of
-/// requests and of bytes. All limits are asked first; if all would admit, they are charged in order. Each
+/// For a request that spends from several quotas: of the service and of the client, of requests and of
+/// bytes. Whatever has a `toll` takes part: `Limiter`, `KeyedLimiter`, `Tier`, `TieredLimiter`.
+/// All limits are asked first; if all would admit, they are charged in order. Each
 /// decides at the time of its own clock, which is read once. A cost of 0 only asks.
 ///
 /// # What it guarantees

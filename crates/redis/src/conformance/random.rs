@@ -6,7 +6,8 @@ use crate::plan::{LARGEST, Plan};
 use crate::script::{Ask, Part, Reply, Units, Verb};
 use crate::state::{State, View};
 
-/// As many as the issue asks for; each is a limit of its own and ten requests on average.
+/// Enough for each pair of policy and verb to be met thousands of times. Each is a limit of its own and ten
+/// requests on average.
 const SEQUENCES: u64 = 100_000;
 /// Sequences that are under way at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;

@@ -63,7 +63,7 @@ fn bound_d1_holds_in_every_world() {
     }
 }
 
-/// D2, and what the leases add in any interval: the units in them when it began.
+/// What the leases add in any interval: the units in them when it began.
 #[test]
 fn without_faults_nothing_is_added_but_the_units_in_leases() {
     let outcomes = all(Setup::calm);
@@ -73,7 +73,7 @@ fn without_faults_nothing_is_added_but_the_units_in_leases() {
     }
 }
 
-/// D7: when four times as much is asked for as the limit admits, at least 99 % of the limit is given out.
+/// When four times as much is asked for as the limit admits, at least 99 % of the limit is given out.
 #[test]
 fn without_faults_the_limit_is_used_up() {
     let outcomes = all(Setup::saturated);
