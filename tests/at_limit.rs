@@ -225,6 +225,16 @@ fn counting_denials_decides_as_before_where_the_window_is_full_anyway() {
 }
 
 #[test]
+fn a_denied_request_for_the_whole_limit_is_counted() {
+    for text in ALGORITHMS {
+        let mut engines = Engines::new(&format!("{text} penalty 10s after 1"));
+        assert!(engines.check_ms(1, 1_000).is_allowed());
+        assert!(engines.denied(4, 1_000).is_penalty(), "{text}");
+        assert!(engines.denied(1, 1_000).is_penalty(), "{text}");
+    }
+}
+
+#[test]
 fn a_penalty_is_half_open_and_then_the_limit_is_as_never_used() {
     for text in ALGORITHMS {
         let mut engines = Engines::new(&format!("{text} penalty 10s after 3"));

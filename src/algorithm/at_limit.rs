@@ -298,6 +298,17 @@ mod tests {
         assert_eq!(softened(u64::MAX, 1), None);
     }
 
+    #[test]
+    fn a_denial_that_nothing_counts_writes_nothing() {
+        let kernel = Kernel::FixedWindow(FixedWindow::new(1, 7));
+        let soft = Rules { any: true, soft_bp: 10_000, ..Rules::default() };
+        let counted = Rules { denied_most: Some(2), ..soft };
+        let full = Held { counts: 1, ..Held::IDLE };
+        let refused = |rules: &Rules| Ruled { kernel: &kernel, rules }.refuse(full, 0, 1);
+        assert_eq!(refused(&soft), None);
+        assert_eq!(refused(&counted), Some(Held { counts: 2, ..full }));
+    }
+
     /// Windows of 7 ns with ends in quanta of 2, so that the last quantum of a window is cut short.
     #[test]
     fn an_end_is_rounded_up_within_its_window_and_at_most_to_the_windows_end() {
