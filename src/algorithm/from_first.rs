@@ -98,3 +98,17 @@ impl FromFirst {
         self.ready_ns(held, at_ns, self.limit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_from_elsewhere_fill_the_window_up_to_the_limit() {
+        let window = FromFirst::new(9, 60, 1);
+        let held = Held { behind: 20, counts: 5, ..Held::IDLE };
+        let moment = window.moment(100);
+        assert_eq!(window.add(held, moment, 2), Held { counts: 7, ..held });
+        assert_eq!(window.add(held, moment, 5), Held { counts: 9, ..held });
+    }
+}

@@ -187,6 +187,26 @@ mod tests {
             .collect()
     }
 
+    const fn owed(ahead: u64) -> Held {
+        Held { ahead, ..Held::IDLE }
+    }
+
+    #[test]
+    fn what_is_undone_is_what_is_still_owed_told_in_whole_units() {
+        let gcra = Gcra::new(1, 1, 10, 8);
+        assert_eq!(gcra.undone(owed(5 << 8), 2), (owed(3 << 8), 2));
+        assert_eq!(gcra.undone(owed((1 << 8) + 7), 2), (owed(0), 1));
+        assert_eq!(gcra.undone(Held { counts: 3, ..owed(5 << 8) }, 5).0.counts, 3);
+    }
+
+    #[test]
+    fn a_shortage_is_what_must_drain_first() {
+        let gcra = Gcra::new(1, 1, 10, 8);
+        assert_eq!(gcra.shortage(owed(9 << 8), 3), 2 << 8);
+        assert_eq!(gcra.shortage(owed(7 << 8), 3), 0);
+        assert_eq!(gcra.shortage(owed(0), 11), u64::MAX);
+    }
+
     #[test]
     fn example_18_without_tolerance() {
         assert_eq!(decisions(0, &[0, 9, 10, 20, 29, 30, 35, 40]), "ADAADADA");

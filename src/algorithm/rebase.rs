@@ -132,7 +132,7 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FixedWindow, Gcra, Rounding, SegmentedWindow, SlidingWindow};
+    use super::super::{FixedWindow, FromFirst, Gcra, Rounding, SegmentedWindow, SlidingWindow};
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -197,6 +197,9 @@ mod tests {
         };
         assert_eq!(counts(&fixed(9), &fixed(12), 8), 8);
         assert_eq!(counts(&fixed(9), &fixed(5), 8), 5);
+        let from_first = |limit| Kernel::FromFirst(FromFirst::new(limit, 60 * SECOND, SECOND));
+        assert_eq!(counts(&from_first(9), &from_first(12), 8), 8);
+        assert_eq!(counts(&from_first(9), &from_first(5), 8), 5);
         // Previous 7 and current 6, four bits each; then three.
         assert_eq!(counts(&sliding(9, 4), &sliding(5, 3), 0x76), 0o55);
         assert_eq!(counts(&sliding(9, 4), &sliding(6, 3), 0x76), 0o66);
@@ -206,6 +209,25 @@ mod tests {
         assert_eq!(counts(&ring(9, false), &ring(4, false), 0x432), 0x022);
         let ranked = counts(&ring(9, false), &ring(6, true), 0x432);
         assert_eq!(counts(&ring(6, true), &ring(6, false), ranked), 0x132);
+    }
+
+    /// Decisions of other threads may already have opened the window after the change.
+    #[test]
+    fn a_window_ahead_of_the_change_is_kept_where_windows_are_equal_and_counted_at_it_where_not() {
+        let kernels: [fn(u64) -> Kernel; 4] = [
+            |s| Kernel::FixedWindow(FixedWindow::new(9, s * SECOND)),
+            |s| Kernel::FromFirst(FromFirst::new(9, s * SECOND, SECOND)),
+            |s| Kernel::SlidingWindow(SlidingWindow::new(9, s * SECOND, Rounding::Exact, 4)),
+            |s| Kernel::SegmentedWindow(SegmentedWindow::new(9, s * SECOND, 3, 4, false)),
+        ];
+        for kernel in kernels {
+            let [old, equal, other] = [60, 60, 30].map(kernel);
+            let held = Held { ahead: 1, behind: 0, counts: 5 };
+            let rebased = |new| Change { old: &old, new, at_ns: 70 * SECOND };
+            let rebased = |new| rebased(new).rebased(held, 70 * SECOND);
+            assert_eq!(rebased(&equal), held, "{old:?}");
+            assert_eq!(rebased(&other), Held { ahead: 0, ..held }, "{old:?}");
+        }
     }
 
     #[test]
@@ -221,5 +243,8 @@ mod tests {
         assert_eq!(used(&long, change(&bucket, &long).rebased(debt, 70 * SECOND)), 8);
         let deep = Held { ahead: 40 << 8, ..Held::IDLE };
         assert_eq!(used(&long, change(&bucket, &long).rebased(deep, 70 * SECOND)), 9);
+        // More may be owed than the bucket holds.
+        let wide = Kernel::FixedWindow(FixedWindow::new(50, 60 * SECOND));
+        assert_eq!(used(&wide, change(&bucket, &wide).rebased(deep, 70 * SECOND)), 40);
     }
 }

@@ -188,3 +188,46 @@ impl SegmentedWindow {
         self.ready_ns(held, at_ns, self.limit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ring(limit: u64, ranked: bool) -> SegmentedWindow {
+        SegmentedWindow::new(limit, 20, 3, 4, ranked)
+    }
+
+    /// 4 units in the oldest segment, 3, and 2 in its newest, which is `behind` segments back.
+    const fn held(behind: u64) -> Held {
+        Held { ahead: 0, behind, counts: 0x432 }
+    }
+
+    #[test]
+    fn a_ring_is_carried_and_packed_anew_as_its_newest_segment_sees_it() {
+        for behind in 0..3 {
+            let carried = ring(9, true).carried(held(behind), &ring(9, false));
+            assert_eq!(carried.behind, behind);
+            assert_ne!(carried.counts, held(behind).counts, "by ranks");
+            assert_eq!(ring(9, false).carried(carried, &ring(9, true)), held(behind));
+            let cut = ring(6, false).repacked(&ring(9, false), held(behind));
+            assert_eq!(cut, Held { counts: 0x132, ..held(behind) });
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_of_the_newest_segment_alone() {
+        for behind in 0..3 {
+            let given_back = |units| ring(9, false).given_back(held(behind), units);
+            assert_eq!(given_back(1), (Held { counts: 0x431, ..held(behind) }, 1));
+            assert_eq!(given_back(7), (Held { counts: 0x430, ..held(behind) }, 2));
+        }
+    }
+
+    #[test]
+    fn a_denied_cost_is_counted_in_the_current_segment_up_to_what_is_most() {
+        let ring = ring(9, false);
+        assert_eq!(ring.charge_denied(held(0), 5, 9), Held { counts: 0x437, ..held(0) });
+        assert_eq!(ring.charge_denied(held(0), 9, 9), Held { counts: 0x439, ..held(0) });
+        assert_eq!(ring.charge_denied(held(1), 5, 9), Held { counts: 0x325, ..held(0) });
+    }
+}

@@ -204,3 +204,16 @@ impl SlidingWindow {
         self.ready_ns(held, at_ns, self.limit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_is_of_the_current_window_alone() {
+        let window = SlidingWindow::new(9, 60, Rounding::Exact, 4);
+        let held = Held { counts: 0x76, ..Held::IDLE };
+        assert_eq!(window.given_back(held, 2), (Held { counts: 0x74, ..held }, 2));
+        assert_eq!(window.given_back(held, 8), (Held { counts: 0x70, ..held }, 6));
+    }
+}
