@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use common::load::{Load, planned};
-use common::sentinel::{PASSWORDS, Sentinel};
+use common::sentinel::{LONGEST_FAILOVER, PASSWORDS, Sentinel};
 use common::{PATIENT, limiter};
 use tollgate_redis::{Fault, Mode, OnError, Source, Store};
 
@@ -54,7 +54,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
         load.audit("killed");
         let start = Instant::now();
         while sentinel.master_port() != sentinel.servers[new].port {
-            assert!(start.elapsed() < PATIENT, "no failover");
+            assert!(start.elapsed() < LONGEST_FAILOVER, "no failover");
             Load::wait(20).await;
         }
         load.survives(FAILOVER).await;
