@@ -11,10 +11,10 @@ use tollgate_service::Global;
 pub(crate) struct RedisArgs {
     /// Keep the limits in Redis, for all nodes that use the same: redis://user:password@host:port/database
     ///
-    /// Or redis+sentinel://host:port,host:port/name, the master that Sentinels name;
-    /// redis+cluster://host:port,host:port; or any of them as rediss, over TLS. Each rule's `accuracy` says how
-    /// (exact, leased: the default, or async), its `on_error` what happens while Redis does not answer (local:
-    /// the default, allow, deny).
+    /// Or redis+sentinel://host:port,host:port/name, the master that Sentinels name, with
+    /// ?sentinel_auth=user:password behind it if they want one; redis+cluster://host:port,host:port; or any of
+    /// them as rediss, over TLS. Each rule's `accuracy` says how (exact, leased: the default, or async), its
+    /// `on_error` what happens while Redis does not answer (local: the default, allow, deny).
     #[arg(long, value_name = "URL")]
     pub(crate) redis: Option<String>,
 

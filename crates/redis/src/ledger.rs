@@ -230,4 +230,13 @@ mod tests {
         assert!(set.drain().iter().any(|(key, _)| **key == *b"key"));
         assert!(set.drain().is_empty());
     }
+
+    #[test]
+    fn a_key_that_holds_nothing_takes_66_bytes_at_most() {
+        // As tollgate-service reckons, whose rules have room for more keys than these few.
+        for keys in (8..300).chain([43_691, 65_536, 100_000]) {
+            let bytes = Ledger::new(keys).sets.len() * size_of::<Set>();
+            assert!(bytes <= 66 * keys, "{bytes} for {keys}");
+        }
+    }
 }

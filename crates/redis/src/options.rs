@@ -64,7 +64,8 @@ impl StoreOptions {
     /// | a cluster | `redis+cluster://user:password@host:port,host:port` |
     ///
     /// With `rediss` in place of `redis` over TLS. Of a cluster any nodes, of Sentinels all. User and
-    /// password are those of the servers; Sentinels are asked without.
+    /// password are those of the servers. If Sentinels want one, too: `name?sentinel_auth=user:password`
+    /// or, without a user, `name?sentinel_auth=:password`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

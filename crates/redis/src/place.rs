@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! redis://user:password@host:port/database          rediss:// with TLS; unix:///path
-//! redis+sentinel://user:password@host:port,host:port/name/database
+//! redis+sentinel://user:password@host:port,host:port/name/database?sentinel_auth=user:password
 //! redis+cluster://user:password@host:port,host:port
 //! ```
 
@@ -229,6 +229,12 @@ fn master(
     certificates: Option<TlsCertificates>,
 ) -> Result<Place, BuildError> {
     let refused = |error: RedisError| BuildError::Address { reason: error.to_string() };
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let of_sentinels = match query.split_once('=') {
+        None if query.is_empty() => "",
+        Some(("sentinel_auth", login)) if login.contains(':') => login,
+        _ => return Err(unclear("behind ? it has more than sentinel_auth=user:password")),
+    };
     let (login, hosts, path) = parts(rest);
     let (name, database) = path.split_once('/').unwrap_or((path, ""));
     if name.is_empty() {
@@ -244,17 +250,20 @@ fn master(
     let sentinels = sentinels.map_err(refused)?;
     let mut builder =
         SentinelClientBuilder::new(sentinels, name, SentinelServerType::Master).map_err(refused)?;
-    // The client reads who logs in, and where, as it does in any address.
-    let login =
-        format!("redis://{login}{}host/{database}", if login.is_empty() { "" } else { "@" });
-    let login = login.into_connection_info().map_err(refused)?;
-    let login = login.redis_settings();
-    builder = builder.set_client_to_redis_db(login.db());
-    if let Some(user) = login.username() {
+    let (login, database) = self::login(login, database).map_err(refused)?;
+    builder = builder.set_client_to_redis_db(database);
+    if let Some(user) = login.user {
         builder = builder.set_client_to_redis_username(user);
     }
-    if let Some(password) = login.password() {
+    if let Some(password) = login.password {
         builder = builder.set_client_to_redis_password(password);
+    }
+    let (login, _) = self::login(of_sentinels, "").map_err(refused)?;
+    if let Some(user) = login.user {
+        builder = builder.set_client_to_sentinel_username(user);
+    }
+    if let Some(password) = login.password {
+        builder = builder.set_client_to_sentinel_password(password);
     }
     if is_secure {
         builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
@@ -265,6 +274,22 @@ fn master(
             .set_client_to_sentinel_certificates(certificates);
     }
     Ok(Place::Master(Mutex::new(builder.build().map_err(refused)?)))
+}
+
+/// Who logs in.
+struct Login {
+    user: Option<String>,
+    password: Option<String>,
+}
+
+/// Who logs in, and to which database: read by the client, as it does in any address.
+fn login(login: &str, database: &str) -> Result<(Login, i64), RedisError> {
+    let at = if login.is_empty() { "" } else { "@" };
+    let info = format!("redis://{login}{at}host/{database}").into_connection_info()?;
+    let settings = info.redis_settings();
+    let [user, password] =
+        [settings.username(), settings.password()].map(|text| text.map(ToString::to_string));
+    Ok((Login { user, password }, settings.db()))
 }
 
 #[cfg(test)]
@@ -291,6 +316,8 @@ mod tests {
             "redis+sentinel://a,b:1/main",
             "rediss+sentinel://u:p@[::1]/main/3",
             "redis+sentinel://:p@a/x",
+            "redis+sentinel://:p@a/x/1?sentinel_auth=watcher:q%40",
+            "redis+sentinel://a/x?sentinel_auth=:q",
         ] {
             assert!(matches!(parse(address), Ok(Place::Master(_))), "{address}");
         }
@@ -304,6 +331,9 @@ mod tests {
             ("redis+cluster://a:port", ""),
             ("redis+cluster://", ""),
             ("redis+sentinel://a/main/first", ""),
+            ("redis+sentinel://a/main?sentinel_auth=secret", "behind ? it has more than"),
+            ("redis+sentinel://a/main?secret=user:secret", "behind ? it has more than"),
+            ("redis+sentinel://a/main?secret", "behind ? it has more than"),
             ("http://host", ""),
         ] {
             let Err(BuildError::Address { reason: found }) = parse(address) else {

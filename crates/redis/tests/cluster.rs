@@ -7,7 +7,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::cluster::Cluster;
-use common::load::{Load, number};
+use common::load::{Load, planned};
 use common::{PATIENT, limiter};
 use tollgate_redis::{
     Fault, Group, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
@@ -155,12 +155,12 @@ async fn units_that_a_later_slot_denies_are_given_back() {
 /// Bad input 114, two of its faults: `MOVED` and `ASK` are followed, `TRYAGAIN` divides a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_holds() {
-    let cycles = number("TOLLGATE_CYCLES", 4);
+    const WHAT: &str = "Cluster slot move";
     let cluster = tokio::task::block_in_place(Cluster::start);
-    let load = Load::ruled(&cluster.address(), OnError::Local).await;
+    let mut load = Load::ruled(&cluster.address(), OnError::Local).await;
     let slots = ["{Exact}", "{Leased}"].map(|tag| cluster.slot(tag));
     let mut owners = slots.map(|slot| cluster.first_owner(slot));
-    for _ in 0..cycles {
+    for _ in 0..planned(WHAT) {
         Load::wait(150).await;
         for (slot, owner) in slots.into_iter().zip(&mut owners) {
             let ways = [*owner, (*owner + 1) % 3];
@@ -172,10 +172,9 @@ async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_ho
             *owner = ways[1];
         }
         load.audit("moved");
-        load.recovered().await;
-        load.audit("recovered");
+        load.survives(WHAT).await;
     }
-    load.end("slot moves", cycles);
+    load.end(&[WHAT]);
 }
 
 /// While its slot moves, a call of many keys meets keys here and there.

@@ -9,56 +9,61 @@ mod common;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::load::{Load, RECOVERY, number};
+use common::load::{Load, PLAN, RECOVERY, number, planned};
 use common::proxy::Proxy;
 use common::server::Server;
 use tollgate_redis::{Fault, OnError, Store};
 
+/// In this file, cluster.rs and sentinel.rs, each of which counts what it has survived.
+#[test]
+fn a_run_has_fifty_faults_and_three_of_each_kind() {
+    assert!(PLAN.iter().all(|(_, cycles)| *cycles >= 3), "{PLAN:?}");
+    assert!(PLAN.iter().map(|(_, cycles)| cycles).sum::<u64>() >= 50, "{PLAN:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_inputs_108_and_111_a_server_that_is_killed_and_comes_back_empty() {
-    let cycles = number("TOLLGATE_CYCLES", 7);
+    const WHAT: &str = "kill -9 and restart empty";
     let mut server = Server::start();
     let mut load = Load::on(server.port).await;
-    for _ in 0..cycles {
+    for _ in 0..planned(WHAT) {
         Load::wait(200).await;
         server.kill();
         load.losses += 1;
         load.falls_back().await;
         load.audit("killed");
         tokio::task::block_in_place(|| server.restart());
-        load.recovered().await;
-        load.audit("restarted empty");
+        load.survives(WHAT).await;
     }
     assert!(load.faults(Fault::Unreachable) > 0 && load.faults(Fault::Disconnected) > 0);
-    load.end("kill -9 and restart", cycles);
+    load.end(&[WHAT]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_109_a_server_that_takes_connections_and_never_answers() {
-    let cycles = number("TOLLGATE_CYCLES", 5);
+    const WHAT: &str = "SIGSTOP";
     let server = Server::start();
-    let load = Load::on(server.port).await;
-    for _ in 0..cycles {
+    let mut load = Load::on(server.port).await;
+    for _ in 0..planned(WHAT) {
         Load::wait(100).await;
         server.signal("-STOP");
         load.falls_back().await;
         Load::wait(number("TOLLGATE_PAUSE_MS", 3_000)).await;
         load.audit("stopped");
         server.signal("-CONT");
-        load.recovered().await;
-        load.audit("continued");
+        load.survives(WHAT).await;
     }
     assert!(load.faults(Fault::Deadline) > 0);
-    load.end("SIGSTOP", cycles);
+    load.end(&[WHAT]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_110_replies_that_come_too_late_open_the_breaker() {
-    let cycles = number("TOLLGATE_CYCLES", 6);
+    const WHAT: &str = "slow proxy";
     let server = Server::start();
     let proxy = Proxy::start(server.port).await;
-    let load = Load::on(proxy.port).await;
-    for n in 0..cycles {
+    let mut load = Load::on(proxy.port).await;
+    for n in 0..planned(WHAT) {
         Load::wait(100).await;
         proxy.delay(Duration::from_millis([100, 300, 1_000][usize::try_from(n % 3).unwrap()]));
         load.falls_back().await;
@@ -67,46 +72,42 @@ async fn bad_input_110_replies_that_come_too_late_open_the_breaker() {
         assert!(load.stores.iter().all(Store::is_degraded));
         load.audit("slow");
         proxy.delay(Duration::ZERO);
-        load.recovered().await;
-        load.audit("fast again");
+        load.survives(WHAT).await;
     }
-    load.end("slow proxy", cycles);
+    load.end(&[WHAT]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_112_a_replica_refuses_until_it_is_promoted() {
-    let cycles = number("TOLLGATE_CYCLES", 6);
+    const WHAT: &str = "READONLY and promotion";
     let server = Server::start();
-    let load = Load::on(server.port).await;
-    for _ in 0..cycles {
+    let mut load = Load::on(server.port).await;
+    for _ in 0..planned(WHAT) {
         Load::wait(100).await;
         server.run::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
         load.falls_back().await;
         load.audit("replica");
         server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
-        load.recovered().await;
-        load.audit("promoted");
+        load.survives(WHAT).await;
     }
     assert!(load.faults(Fault::ReadOnly) > 0);
-    load.end("READONLY and promotion", cycles);
+    load.end(&[WHAT]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_a_server_without_memory_and_one_that_is_busy() {
-    let cycles = number("TOLLGATE_CYCLES", 6);
     let server = Server::start_with(&["--busy-reply-threshold", "20"]);
-    let load = Load::on(server.port).await;
-    for _ in 0..cycles {
+    let mut load = Load::on(server.port).await;
+    for _ in 0..planned("OOM") {
         Load::wait(100).await;
         server.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
         load.falls_back().await;
         load.audit("out of memory");
         server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
-        load.recovered().await;
-        load.audit("memory again");
+        load.survives("OOM").await;
     }
     assert!(load.faults(Fault::OutOfMemory) > 0);
-    for _ in 0..cycles.min(4) {
+    for _ in 0..planned("BUSY") {
         Load::wait(100).await;
         let mut connection = server.connection();
         let endless = std::thread::spawn(move || {
@@ -119,39 +120,39 @@ async fn bad_input_114_a_server_without_memory_and_one_that_is_busy() {
         load.audit("busy");
         server.run::<()>(&["SCRIPT", "KILL"]);
         endless.join().unwrap();
-        load.recovered().await;
-        load.audit("idle again");
+        load.survives("BUSY").await;
     }
-    load.end("OOM and BUSY", cycles + cycles.min(4));
+    load.end(&["OOM", "BUSY"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_scripts_flushed_under_load_cost_no_decision() {
-    let cycles = number("TOLLGATE_CYCLES", 8);
+    const WHAT: &str = "SCRIPT FLUSH";
     let server = Server::start();
-    let load = Load::on(server.port).await;
+    let mut load = Load::on(server.port).await;
     Load::wait(100).await;
-    for _ in 0..cycles {
+    for _ in 0..planned(WHAT) {
         server.run::<()>(&["SCRIPT", "FLUSH"]);
         Load::wait(100).await;
-        load.audit("flushed");
+        load.goes_on(WHAT);
     }
     assert!(load.stores.iter().map(|store| store.stats().reloads).sum::<u64>() > 0);
     assert_eq!(load.faults(Fault::NoScript), 0);
-    load.end("SCRIPT FLUSH", cycles);
+    load.end(&[WHAT]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_inputs_119_and_120_a_link_that_flaps_grants_nothing_and_is_not_stormed() {
-    let cycles = number("TOLLGATE_CYCLES", 12);
+    const WHAT: &str = "flapping link";
+    let cycles = planned(WHAT);
     let server = Server::start();
     let proxy = Proxy::start(server.port).await;
-    let load = Load::on(proxy.port).await;
+    let mut load = Load::on(proxy.port).await;
     for n in 0..cycles {
         Load::wait(100).await;
         proxy.cut(n % 2 == 0);
         Load::wait(100).await;
-        load.audit("cut");
+        load.goes_on(WHAT);
         proxy.cut(false);
     }
     load.recovered().await;
@@ -159,7 +160,7 @@ async fn bad_inputs_119_and_120_a_link_that_flaps_grants_nothing_and_is_not_stor
     let most = load.stores.len() as u64 * (2 * cycles + 1);
     assert!(connections <= most, "{connections} connections, {most} at most");
     assert!(load.degraded() > 0);
-    load.end("flapping link", cycles);
+    load.end(&[WHAT]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,8 +3,11 @@
 
 mod common;
 
-use common::load::Load;
-use common::sentinel::Sentinel;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use common::load::{Load, planned};
+use common::sentinel::{LONGEST_FAILOVER, PASSWORDS, Sentinel};
 use common::{PATIENT, limiter};
 use tollgate_redis::{Fault, Mode, OnError, Source, Store};
 
@@ -28,31 +31,75 @@ async fn the_master_is_asked_of_the_sentinels() {
 }
 
 /// Bad input 112: the master dies, a replica that may lag behind is promoted, and the sentinels name it.
+/// Again and again: who was killed is the next replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_112_after_a_failover_the_new_master_decides() {
     let mut sentinel = tokio::task::block_in_place(Sentinel::start);
+    fails_over(&mut sentinel, planned(FAILOVER)).await.end(&[FAILOVER]);
+}
+
+const FAILOVER: &str = "failover to a replica";
+
+async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
     let mut load = Load::ruled(&sentinel.address(), OnError::Local).await;
-    Load::wait(200).await;
-    let before = sentinel.master_port();
-    assert_eq!(before, sentinel.servers[0].port);
-    sentinel.servers[0].kill();
-    // What the replica had not heard of yet is lost.
-    load.losses += 1;
-    load.falls_back().await;
-    load.audit("killed");
-    let start = std::time::Instant::now();
-    while sentinel.master_port() == before {
-        assert!(start.elapsed() < PATIENT, "no failover");
-        Load::wait(20).await;
+    for n in 0..usize::try_from(times).unwrap() {
+        let [old, new] = [n % 2, (n + 1) % 2];
+        Load::wait(200).await;
+        tokio::task::block_in_place(|| sentinel.wait_for_replica());
+        assert_eq!(sentinel.master_port(), sentinel.servers[old].port);
+        sentinel.servers[old].kill();
+        // What the replica had not heard of yet is lost.
+        load.losses += 1;
+        load.falls_back().await;
+        load.audit("killed");
+        let start = Instant::now();
+        while sentinel.master_port() != sentinel.servers[new].port {
+            assert!(start.elapsed() < LONGEST_FAILOVER, "no failover");
+            Load::wait(20).await;
+        }
+        load.survives(FAILOVER).await;
+        let keys: Vec<String> = sentinel.servers[new].run(&["KEYS", "*"]);
+        assert!(keys.iter().any(|key| key.ends_with(":hot")), "{keys:?}");
+        // The old master comes back as one, is told that it is a replica, and is asked by nobody.
+        tokio::task::block_in_place(|| sentinel.servers[old].restart());
+        Load::wait(500).await;
+        load.audit("the old master is back");
+        load.recovered().await;
     }
-    load.recovered().await;
-    load.audit("failed over");
-    let keys: Vec<String> = sentinel.servers[1].run(&["KEYS", "*"]);
-    assert!(keys.iter().any(|key| key.ends_with(":hot")), "{keys:?}");
-    // The old master comes back as one, is told that it is a replica, and is asked by nobody.
-    tokio::task::block_in_place(|| sentinel.servers[0].restart());
-    Load::wait(500).await;
-    load.audit("the old master is back");
-    load.recovered().await;
-    load.end("failover by a sentinel", 1);
+    load
+}
+
+/// Bad input 123, of sentinels: both they and the servers want a password, and not the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs() {
+    let mut sentinel = tokio::task::block_in_place(Sentinel::start_with_passwords);
+    let store = Store::with(&sentinel.address(), PATIENT, "test").unwrap();
+    let one = limiter(&store, "10/h", Mode::Exact, 1);
+    tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
+    let decision = one.check("key", 3).await;
+    assert_eq!((decision.source(), decision.decision().remaining()), (Source::Store, 7));
+    // Without either, or with the other's, nobody is asked.
+    let [served, watched] = PASSWORDS;
+    let address = sentinel.address();
+    for refused in [
+        address.replace(&format!("?sentinel_auth=:{watched}"), ""),
+        address.replace(watched, served),
+        address.replace(&format!(":{served}@"), ""),
+        address.replace(served, watched),
+    ] {
+        assert_ne!(refused, address);
+        let store = Store::with(&refused, PATIENT, "test").unwrap();
+        let _limiter = limiter(&store, "10/h", Mode::Exact, 1);
+        let start = Instant::now();
+        while Fault::ALL.iter().all(|fault| store.stats().faults(*fault) == 0) {
+            assert!(start.elapsed() < PATIENT, "nothing failed: {refused}");
+            Load::wait(1).await;
+        }
+        assert!(store.is_degraded());
+        assert_eq!(store.stats().connections, 0, "{refused}");
+        assert!(store.stats().faults(Fault::Unauthenticated) > 0, "{refused}: {:?}", store.stats());
+    }
+    // The passwords are for the next master, too.
+    let load = fails_over(&mut sentinel, 1).await;
+    load.stop.store(true, Ordering::Relaxed);
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{World, descriptor, request};
+use common::{PATIENT, World, descriptor, request};
 use redis_server::Server;
 use serde_json::{Value, json};
 use tollgate_rules::Settings;
@@ -33,8 +33,6 @@ descriptors:
 
 /// Of requests, where the server is killed: so long that a busy machine does not miss it without.
 const DEADLINE: Duration = Duration::from_millis(200);
-/// Long enough for a machine that is busy with other tests.
-const PATIENT: Duration = Duration::from_secs(30);
 
 fn global(server: &Server, deadline: Duration) -> Global {
     Global { nodes: 3, deadline, ..Global::new(server.address()) }
@@ -46,30 +44,13 @@ async fn serve(test: &str, server: &Server) -> World {
         ..options
     });
     let world = world.await;
-    until(&world, "tollgate_store_degraded 0").await;
+    world.until("tollgate_store_degraded 0").await;
     world
-}
-
-/// Until the metrics hold a line.
-async fn until(world: &World, line: &str) {
-    let begun = Instant::now();
-    loop {
-        let (_, metrics) = world.http("GET", "/metrics", "").await;
-        if metrics.lines().any(|found| found == line) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENT, "no {line} in {metrics}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// Allowed or not, and what is said of each descriptor.
 async fn check(world: &World, descriptors: Value, cost: u64) -> (bool, Value) {
-    let body = json!({"domain": "shop", "descriptors": descriptors, "cost": cost}).to_string();
-    let (status, answer) = world.http("POST", "/v1/check", &body).await;
-    let answer: Value = serde_json::from_str(&answer).expect("JSON");
-    assert_eq!(status, if answer["allowed"] == json!(true) { 200 } else { 429 });
-    (answer["allowed"] == json!(true), answer["statuses"].clone())
+    world.check("shop", &descriptors, cost).await
 }
 
 #[tokio::test]
@@ -209,7 +190,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
         ..options
     });
     let world = world.await;
-    until(&world, "tollgate_store_degraded 0").await;
+    world.until("tollgate_store_degraded 0").await;
     let stop = Arc::new(AtomicBool::new(false));
     let seen: [Arc<Seen>; 3] = Default::default();
     let mut tasks = Vec::new();
@@ -245,7 +226,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     let spent = counts();
     assert!(spent.iter().all(|[admitted, _]| *admitted <= 30), "{spent:?}");
     server.kill();
-    until(&world, "tollgate_store_degraded 1").await;
+    world.until("tollgate_store_degraded 1").await;
     // Of the local share 10 are admitted; nobody keeps the second rule from admitting all.
     wait_until(|| {
         let since = |n: usize, of: usize| counts()[n][of] - spent[n][of];
@@ -256,7 +237,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert!(killed[0][0] - spent[0][0] <= 10, "{killed:?} after {spent:?}");
     assert_eq!(killed[2][0], spent[2][0]);
     tokio::task::block_in_place(|| server.restart());
-    until(&world, "tollgate_store_degraded 0").await;
+    world.until("tollgate_store_degraded 0").await;
     // Redis has forgotten everything: a whole limit is there again, and no more.
     wait_until(|| is_spent(killed, 0) && is_spent(killed, 2)).await;
     for n in [0, 2] {

@@ -26,7 +26,7 @@ const MEMCACHE: Fate = Meaningless("there is no memcached");
 const TRACING: Fate = NotYet("there are no traces");
 
 /// All of them, in the order of envoyproxy/ratelimit's settings.
-pub(super) const VARIABLES: [(&str, Fate); 90] = [
+pub(super) const VARIABLES: [(&str, Fate); 91] = [
     ("HOST", Honoured("the address of HTTP, with `PORT`")),
     ("PORT", Honoured("8080")),
     (
@@ -104,6 +104,7 @@ pub(super) const VARIABLES: [(&str, Fate); 90] = [
     ),
     ("REDIS_POOL_SIZE", Meaningless("one connection carries all")),
     ("REDIS_AUTH", Honoured("a password, or user:password")),
+    ("REDIS_SENTINEL_AUTH", Honoured("the same, for Sentinels")),
     ("REDIS_TLS", Honoured("as rediss in `--redis`")),
     ("REDIS_TLS_CLIENT_CERT", Honoured("as `--redis-tls-cert`")),
     ("REDIS_TLS_CLIENT_KEY", Honoured("as `--redis-tls-key`")),

@@ -34,7 +34,11 @@ pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVar
         "SENTINEL" => {
             let (name, hosts) =
                 url.split_once(',').ok_or_else(|| refuse("REDIS_URL", url, SENTINELS))?;
-            format!("{scheme}+sentinel://{}{hosts}/{name}", at(&login))
+            let of_sentinels = self::login(environment.text("REDIS_SENTINEL_AUTH"))
+                .map_or_else(String::new, |(user, password)| {
+                    format!("?sentinel_auth={user}:{password}")
+                });
+            format!("{scheme}+sentinel://{}{hosts}/{name}{of_sentinels}", at(&login))
         }
         _ => return Err(refuse("REDIS_TYPE", kind, TYPES)),
     };
@@ -122,6 +126,15 @@ mod tests {
             (
                 vec![("REDIS_URL", "main,a:1,b:2"), ("REDIS_TYPE", "sentinel"), ("REDIS_TLS", "1")],
                 "rediss+sentinel://a:1,b:2/main",
+            ),
+            (
+                vec![
+                    ("REDIS_URL", "main,a:1"),
+                    ("REDIS_TYPE", "SENTINEL"),
+                    ("REDIS_AUTH", "u:p"),
+                    ("REDIS_SENTINEL_AUTH", "a@b"),
+                ],
+                "redis+sentinel://u:p@a:1/main?sentinel_auth=:a%40b",
             ),
         ] {
             assert_eq!(address(&pairs), expected);

@@ -24,10 +24,31 @@ pub const RATE: u64 = 60;
 pub const BURST: u64 = 90;
 pub const NODES: u64 = 3;
 pub const DEADLINE: Duration = Duration::from_millis(30);
-/// The machine may be busy: what a thread may come late, on top of the deadline.
+/// What a caller may come late on top of the deadline, and of what any thread of this machine was late.
 const LATE: Duration = Duration::from_millis(400);
 /// All nodes are back by then: a backoff of a second at most, and the attempts themselves.
 pub const RECOVERY: Duration = Duration::from_secs(10);
+
+/// What befalls the store in one run of the tests, and how often unless `TOLLGATE_CYCLES` says otherwise.
+/// Who is killed comes back empty, and who was read-only is promoted again.
+pub const PLAN: [(&str, u64); 10] = [
+    ("kill -9 and restart empty", 7),
+    ("SIGSTOP", 5),
+    ("slow proxy", 6),
+    ("READONLY and promotion", 6),
+    ("OOM", 6),
+    ("BUSY", 4),
+    ("SCRIPT FLUSH", 8),
+    ("flapping link", 12),
+    ("Cluster slot move", 4),
+    ("failover to a replica", 3),
+];
+
+/// How often this is to happen.
+pub fn planned(what: &str) -> u64 {
+    let (_, cycles) = PLAN.iter().find(|(planned, _)| *planned == what).unwrap();
+    number("TOLLGATE_CYCLES", *cycles)
+}
 
 pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -49,6 +70,25 @@ pub struct Load {
     start: Instant,
     pub stop: Arc<AtomicBool>,
     pub losses: u64,
+    /// By how much a thread that only sleeps was late at most: the machine may be busy.
+    slowest_pulse_us: Arc<AtomicU64>,
+    /// What has befallen the store, and was survived.
+    survived: Vec<&'static str>,
+}
+
+/// Watches how busy the machine is, on a thread of its own: nothing that is tested here can hold it up.
+fn pulse(stop: Arc<AtomicBool>) -> Arc<AtomicU64> {
+    let slowest_us = Arc::new(AtomicU64::new(0));
+    let slowest = Arc::clone(&slowest_us);
+    std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            std::thread::sleep(Duration::from_millis(2));
+            slowest
+                .fetch_max(u64::try_from(begun.elapsed().as_micros()).unwrap(), Ordering::Relaxed);
+        }
+    });
+    slowest_us
 }
 
 async fn ask(limiter: RedisLimiter, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
@@ -88,7 +128,9 @@ impl Load {
                 stores.push(store);
             }
         }
-        let load = Self { stores, seen, start, stop, losses: 0 };
+        let slowest_pulse_us = pulse(Arc::clone(&stop));
+        let survived = Vec::new();
+        let load = Self { stores, seen, start, stop, losses: 0, slowest_pulse_us, survived };
         load.recovered().await;
         load
     }
@@ -148,7 +190,9 @@ impl Load {
             assert!(admitted <= bound, "{what}: {admitted} admitted, {bound} at most");
             let slowest_us = self.seen[n].slowest_us.load(Ordering::Relaxed);
             let slowest = Duration::from_micros(slowest_us);
-            assert!(slowest <= DEADLINE + LATE, "{what}: a caller waited {slowest:?}");
+            let busy = Duration::from_micros(self.slowest_pulse_us.load(Ordering::Relaxed));
+            let most = DEADLINE + LATE + busy;
+            assert!(slowest <= most, "{what}: a caller waited {slowest:?}, and a sleeper {busy:?}");
         }
     }
 
@@ -168,9 +212,28 @@ impl Load {
         (admitted, from_store + from_shares)
     }
 
-    pub fn end(self, what: &str, cycles: u64) {
+    /// All nodes are back after this, and the bound holds.
+    pub async fn survives(&mut self, what: &'static str) {
+        self.recovered().await;
+        self.goes_on(what);
+    }
+
+    /// The bound holds after this, whoever is back.
+    pub fn goes_on(&mut self, what: &'static str) {
         self.audit(what);
+        self.survived.push(what);
+    }
+
+    /// Each of these has happened as often as planned.
+    pub fn end(self, befallen: &[&str]) {
+        let what = befallen.join(", ");
+        self.audit(&what);
         self.stop.store(true, Ordering::Relaxed);
+        for one in befallen {
+            let times = self.survived.iter().filter(|survived| *survived == one).count() as u64;
+            assert_eq!(times, planned(one), "{one}");
+        }
+        let cycles = self.survived.len();
         let sum = |of: fn(&Seen) -> &AtomicU64| {
             self.seen.each_ref().map(|seen| of(seen).load(Ordering::Relaxed))
         };

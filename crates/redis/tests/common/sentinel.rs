@@ -10,6 +10,10 @@ use super::server::{Server, free_port};
 
 /// How the master is called.
 pub const NAME: &str = "main";
+/// A sentinel that was held up for two seconds, on a busy machine, does nothing for half a minute.
+pub const LONGEST_FAILOVER: Duration = Duration::from_secs(90);
+/// Of servers and of the sentinel, where they want one.
+pub const PASSWORDS: [&str; 2] = ["served", "watched"];
 
 #[derive(Debug)]
 pub struct Sentinel {
@@ -17,31 +21,57 @@ pub struct Sentinel {
     pub servers: [Server; 2],
     sentinel: Server,
     file: PathBuf,
+    has_passwords: bool,
 }
 
 impl Sentinel {
     pub fn start() -> Self {
-        let master = Server::start_with(&["--repl-diskless-sync-delay", "0"]);
+        Self::with(false)
+    }
+
+    /// All of them want a password, the servers and the sentinel different ones.
+    pub fn start_with_passwords() -> Self {
+        Self::with(true)
+    }
+
+    fn with(has_passwords: bool) -> Self {
+        let [served, watched] = PASSWORDS;
+        let with_login = |more: &[&'static str]| match has_passwords {
+            true => [&["--requirepass", served, "--masterauth", served], more].concat(),
+            false => more.to_vec(),
+        };
+        let master = Server::start_with(&with_login(&["--repl-diskless-sync-delay", "0"]));
         let port = master.port.to_string();
-        let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
+        let replica_of = ["--replicaof", "127.0.0.1", &port];
+        let replica = Server::start_with(&[&with_login(&[])[..], &replica_of].concat());
         let own = free_port();
         let name = format!("tollgate-sentinel-{}-{own}.conf", std::process::id());
         let file = std::env::temp_dir().join(name);
-        let text = format!(
+        let mut text = format!(
             "port {own}\nbind 127.0.0.1\nsentinel monitor {NAME} 127.0.0.1 {port} 1\n\
-             sentinel down-after-milliseconds {NAME} 200\nsentinel failover-timeout {NAME} 1000\n"
+             sentinel down-after-milliseconds {NAME} 1000\nsentinel failover-timeout {NAME} 1000\n"
         );
+        let mut arguments = Vec::new();
+        if has_passwords {
+            text += &format!("sentinel auth-pass {NAME} {served}\n");
+            arguments = vec!["--requirepass", watched];
+        }
         std::fs::write(&file, text).unwrap();
-        let sentinel = Server::sentinel(&file, own);
+        let sentinel = Server::sentinel(&file, own, &arguments);
         // It asks for replicas more often than every ten seconds.
         sentinel.run::<()>(&["SENTINEL", "DEBUG", "info-period", "100"]);
-        let sentinel = Self { servers: [master, replica], sentinel, file };
+        let sentinel = Self { servers: [master, replica], sentinel, file, has_passwords };
         sentinel.wait_for_replica();
         sentinel
     }
 
     pub fn address(&self) -> String {
-        format!("redis+sentinel://127.0.0.1:{}/{NAME}/0", self.sentinel.port)
+        let at = format!("127.0.0.1:{}/{NAME}/0", self.sentinel.port);
+        let [served, watched] = PASSWORDS;
+        match self.has_passwords {
+            true => format!("redis+sentinel://:{served}@{at}?sentinel_auth=:{watched}"),
+            false => format!("redis+sentinel://{at}"),
+        }
     }
 
     /// Until there is somebody who can be promoted.
@@ -56,9 +86,19 @@ impl Sentinel {
             if is_good {
                 return;
             }
-            assert!(start.elapsed() < Duration::from_secs(40), "no replica: {known:?}");
+            assert!(start.elapsed() < LONGEST_FAILOVER, "no replica: {known:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Until the replica has all that the first master has been told by now.
+    pub fn has_been_told(&self) {
+        let mut connection = self.servers[0].connection();
+        // It waits for what this connection has written, which comes after everything else.
+        let mut written = redis::cmd("SET");
+        written.arg("told").arg(1).exec(&mut connection).unwrap();
+        let told: u64 = redis::cmd("WAIT").arg(1).arg(20_000).query(&mut connection).unwrap();
+        assert_eq!(told, 1, "the replica does not keep up");
     }
 
     pub fn master_port(&self) -> u16 {

@@ -56,21 +56,26 @@ impl Server {
         server
     }
 
-    /// A sentinel, all of whose settings are in a file.
-    pub fn sentinel(file: &std::path::Path, port: u16) -> Self {
+    /// A sentinel, whose settings are in a file; and these.
+    pub fn sentinel(file: &std::path::Path, port: u16, arguments: &[&str]) -> Self {
         let child = Command::new("redis-server")
             .args([file.to_str().unwrap(), "--sentinel"])
+            .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("redis-server");
-        let server = Self { child, port, arguments: Vec::new() };
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let server = Self { child, port, arguments };
         server.wait();
         server
     }
 
+    /// With the password that the server wants.
     pub fn address(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        let mut arguments = self.arguments.iter().skip_while(|name| *name != "--requirepass");
+        let login = arguments.nth(1).map_or(String::new(), |password| format!(":{password}@"));
+        format!("redis://{login}127.0.0.1:{}/", self.port)
     }
 
     /// A plain connection of the test's own.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -41,7 +41,9 @@ impl Authority {
     /// A certificate for `localhost`.
     pub(crate) fn issue(&self) -> Issued {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        // Another name than its issuer's: else OpenSSL takes it for one that signed itself.
+        params.distinguished_name.push(DnType::CommonName, "localhost");
         let certificate = params.signed_by(&key, &self.0).expect("it signs");
         Issued { certificate: certificate.pem(), key: key.serialize_pem() }
     }

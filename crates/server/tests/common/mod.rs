@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -30,6 +32,9 @@ descriptors:
   - {key: shadow, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
   - {key: told, metadata: {tier: gold, deep: {a: 1}}, rate_limit: {unit: year, requests_per_unit: 9}}
 ";
+
+/// Long enough for a machine that is busy with other tests.
+pub(crate) const PATIENT: Duration = Duration::from_secs(30);
 
 /// A running service, the directory of its rules, and what it says about them.
 pub(crate) struct World {
@@ -114,6 +119,34 @@ impl World {
         let (_, page) = self.http("GET", "/metrics", "").await;
         let of_series = |line: &str| Some(line.strip_prefix(series)?.strip_prefix(' ')?.to_owned());
         page.lines().find_map(of_series)
+    }
+
+    /// Until `/metrics` has a line.
+    pub(crate) async fn until(&self, line: &str) {
+        let begun = Instant::now();
+        loop {
+            let (_, metrics) = self.http("GET", "/metrics", "").await;
+            if metrics.lines().any(|found| found == line) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENT, "no {line} in {metrics}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Allowed or not, and what is said of each descriptor.
+    pub(crate) async fn check(
+        &self,
+        domain: &str,
+        descriptors: &Value,
+        cost: u64,
+    ) -> (bool, Value) {
+        let body = json!({"domain": domain, "descriptors": descriptors, "cost": cost});
+        let (status, answer) = self.http("POST", "/v1/check", &body.to_string()).await;
+        let mut answer: Value = serde_json::from_str(&answer).expect("JSON");
+        let is_allowed = answer["allowed"] == json!(true);
+        assert_eq!(status, if is_allowed { 200 } else { 429 });
+        (is_allowed, answer["statuses"].take())
     }
 
     /// One HTTP request: the status and everything behind the headers.

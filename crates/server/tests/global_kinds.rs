@@ -1,0 +1,267 @@
+//! Limits in Redis of every kind: over TLS, behind a sentinel, in a cluster. Two services share them, and
+//! what both let pass is counted.
+//!
+//! What all kinds have in common with one server is in global.rs; faults under load are in the tests of
+//! tollgate-redis.
+
+#[path = "common/certificates.rs"]
+mod certificates;
+#[path = "../../redis/tests/common/cluster.rs"]
+mod cluster;
+mod common;
+#[path = "../../redis/tests/common/sentinel.rs"]
+mod sentinel;
+#[path = "../../redis/tests/common/server.rs"]
+mod server;
+
+use std::time::{Duration, Instant};
+
+use certificates::{Authority, files, write};
+use cluster::Cluster;
+use common::{PATIENT, World};
+use sentinel::{LONGEST_FAILOVER, Sentinel};
+use serde_json::{Value, json};
+use server::{Server, free_port};
+use tokio::task::block_in_place;
+use tollgate_service::{Global, Options, TlsFiles};
+
+/// Over a year: no unit comes back while a test runs.
+fn rules(domain: &str) -> String {
+    format!(
+        "
+domain: {domain}
+descriptors:
+  - {{key: exact, accuracy: exact, rate_limit: {{unit: year, requests_per_unit: 20}}}}
+  - {{key: leased, rate_limit: {{unit: year, requests_per_unit: 200, algorithm: gcra}}}}
+  - {{key: counted, accuracy: async, rate_limit: {{unit: year, requests_per_unit: 60}}}}
+"
+    )
+}
+
+/// So long that nothing is decided without the store because the machine is busy.
+fn global(address: String) -> Global {
+    Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(address) }
+}
+
+/// A service, which may not have reached its store yet.
+async fn serve(test: &str, domain: &str, global: &Global) -> World {
+    let with_store = |options| Options { global: Some(global.clone()), ..options };
+    common::serve_with(test, &rules(domain), with_store).await
+}
+
+/// Two services on one store.
+struct Pair {
+    worlds: [World; 2],
+    domain: String,
+}
+
+impl Pair {
+    async fn serve(test: &str, domain: &str, global: &Global) -> Self {
+        let one = serve(&format!("{test}_a"), domain, global).await;
+        let other = serve(&format!("{test}_b"), domain, global).await;
+        let pair = Self { worlds: [one, other], domain: domain.to_owned() };
+        pair.until("tollgate_store_degraded 0").await;
+        pair
+    }
+
+    async fn until(&self, line: &str) {
+        for world in &self.worlds {
+            world.until(line).await;
+        }
+    }
+
+    /// Both services are asked as often, at the same time: how many are let pass.
+    async fn admitted(&self, rule: &str, client: &str, times: u64) -> u64 {
+        let [one, other] = &self.worlds;
+        let ask = async |world: &World| {
+            let mut admitted = 0;
+            for _ in 0..times {
+                let descriptors = json!([{rule: client}]);
+                admitted += u64::from(world.check(&self.domain, &descriptors, 1).await.0);
+            }
+            admitted
+        };
+        let (one, other) = tokio::join!(ask(one), ask(other));
+        one + other
+    }
+
+    /// What the store has left.
+    async fn left(&self, rule: &str, client: &str) -> u64 {
+        let path = format!("/v1/peek?domain={}&cost=0&{rule}={client}", self.domain);
+        let (_, answer) = self.worlds[0].http("GET", &path, "").await;
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        answer["statuses"][0]["remaining"].as_u64().expect("a number")
+    }
+
+    /// Of both services.
+    async fn sum(&self, series: &str) -> u64 {
+        let mut sum = 0;
+        for world in &self.worlds {
+            let count = world.metric(series).await.expect("it is there");
+            sum += count.parse::<u64>().expect("a number");
+        }
+        sum
+    }
+
+    /// In each mode all that is let pass is what the store has charged, and no more than the limit.
+    async fn share_their_limits(&self) {
+        assert_eq!(self.admitted("exact", "x", 30).await, 20);
+        assert_eq!(self.admitted("exact", "y", 7).await, 14);
+        assert_eq!(self.left("exact", "y").await, 6);
+        // Until the store has nothing left, and nobody holds any of it.
+        let (begun, mut admitted) = (Instant::now(), 0);
+        loop {
+            let more = self.admitted("leased", "x", 20).await;
+            admitted += more;
+            if more == 0 && self.left("leased", "x").await == 0 {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENT, "{admitted} admitted");
+        }
+        assert_eq!(self.sum("tollgate_store_leased_units_total").await, 200);
+        // On a slow machine units may have waited for a second: nobody gets these.
+        let expired = self.sum("tollgate_store_expired_units_total").await;
+        assert_eq!(admitted, 200 - expired);
+        // By counts: each is let pass at once, and the store hears of it.
+        assert_eq!(self.admitted("counted", "x", 20).await, 40);
+        let begun = Instant::now();
+        while self.left("counted", "x").await > 20 {
+            assert!(begun.elapsed() < PATIENT, "the store does not hear of it");
+        }
+        assert_eq!(self.left("counted", "x").await, 20);
+        assert_eq!(self.sum(BY_SHARE).await, 0);
+    }
+}
+
+/// What was let pass without the store.
+const BY_SHARE: &str = "tollgate_store_decisions_total{by=\"share\",outcome=\"allowed\"}";
+
+/// A server that is reached over TLS only, and wants a certificate of those who come.
+struct Secure {
+    _server: Server,
+    authority: Authority,
+    global: Global,
+}
+
+impl Secure {
+    fn start(test: &str) -> Self {
+        let authority = Authority::new();
+        let (path, of_server) = files(&format!("{test}_server"));
+        authority.issue().write(&of_server);
+        let trusted = write(&path.join("ca.crt"), &authority.pem());
+        let port = free_port();
+        let [certificate, key, trusted] = [&of_server.certificate, &of_server.key, &trusted]
+            .map(|path| path.to_str().expect("UTF-8").to_owned());
+        let server = Server::start_with(&[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &trusted,
+            "--tls-auth-clients",
+            "yes",
+        ]);
+        let global = Global {
+            authority: Some(trusted.into()),
+            ..global(format!("rediss://localhost:{port}/"))
+        };
+        Self { _server: server, authority, global }
+    }
+
+    /// With a certificate of this authority to show.
+    fn shown(&self, test: &str, authority: &Authority) -> Global {
+        let (_, TlsFiles { certificate, key, .. }) = {
+            let (path, files) = files(&format!("{test}_client"));
+            authority.issue().write(&files);
+            (path, files)
+        };
+        Global { certificate: Some(certificate), key: Some(key), ..self.global.clone() }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls_two_services_share_their_limits() {
+    let secure = Secure::start("over_tls");
+    let global = secure.shown("over_tls", &secure.authority);
+    Pair::serve("over_tls", "shop", &global).await.share_their_limits().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls_a_service_whose_certificate_is_not_trusted_has_its_share_and_no_more() {
+    let secure = Secure::start("over_tls_refused");
+    let global = secure.shown("over_tls_refused", &Authority::new());
+    let world = serve("over_tls_refused", "shop", &global).await;
+    let mut admitted = 0;
+    for _ in 0..30 {
+        let descriptors = json!([{"exact": "x"}]);
+        admitted += u64::from(world.check("shop", &descriptors, 1).await.0);
+    }
+    // 20 of two nodes.
+    assert_eq!(admitted, 10);
+    assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
+    assert_eq!(world.metric("tollgate_store_connections_total").await.as_deref(), Some("0"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover() {
+    let mut sentinel = block_in_place(Sentinel::start);
+    let pair = Pair::serve("behind_a_sentinel", "shop", &global(sentinel.address())).await;
+    pair.share_their_limits().await;
+    assert_eq!(pair.admitted("exact", "z", 6).await, 12);
+    block_in_place(|| sentinel.has_been_told());
+    let before = sentinel.master_port();
+    sentinel.servers[0].kill();
+    // It takes a request to see it.
+    let begun = Instant::now();
+    for world in &pair.worlds {
+        while world.metric("tollgate_store_degraded").await.as_deref() == Some("0") {
+            world.check("shop", &json!([{"exact": "other"}]), 1).await;
+            assert!(begun.elapsed() < PATIENT, "nobody misses the master");
+        }
+    }
+    while block_in_place(|| sentinel.master_port()) == before {
+        assert!(begun.elapsed() < LONGEST_FAILOVER, "no failover");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    pair.until("tollgate_store_degraded 0").await;
+    let shares = pair.sum(BY_SHARE).await;
+    assert_eq!(pair.admitted("exact", "z", 20).await, 20 - 12);
+    assert_eq!(pair.admitted("exact", "x", 20).await, 0);
+    assert_eq!(pair.sum(BY_SHARE).await, shares);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_cluster_two_services_share_the_limits_of_every_node() {
+    let cluster = block_in_place(Cluster::start);
+    for node in 0..cluster::NODES {
+        let (test, domain) = (format!("in_a_cluster_{node}"), cluster.name_on(node));
+        let pair = Pair::serve(&test, &domain, &global(cluster.address())).await;
+        pair.share_their_limits().await;
+        let keys: Vec<String> = block_in_place(|| cluster.servers[node].run(&["KEYS", "*"]));
+        let of_domain = format!("{{{domain}}}");
+        assert!(!keys.is_empty() && keys.iter().all(|key| key.contains(&of_domain)), "{keys:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_cluster_a_limit_that_moves_to_another_node_stays_the_same() {
+    let mut cluster = block_in_place(Cluster::start);
+    let domain = cluster.name_on(0);
+    let pair = Pair::serve("in_a_cluster_moves", &domain, &global(cluster.address())).await;
+    assert_eq!(pair.admitted("exact", "x", 6).await, 12);
+    let slot = cluster.slot(&domain);
+    block_in_place(|| cluster.begin_move(slot, [0, 1]));
+    // Some keys are here and some there.
+    assert_eq!(pair.admitted("exact", "y", 2).await, 4);
+    block_in_place(|| cluster.end_move(slot, [0, 1]));
+    assert_eq!(pair.admitted("exact", "x", 20).await, 20 - 12);
+    assert_eq!(pair.admitted("exact", "y", 20).await, 20 - 4);
+    assert_eq!(pair.sum(BY_SHARE).await, 0);
+    // Without the node that has it now each of both has its share of it.
+    cluster.servers[1].kill();
+    assert_eq!(pair.admitted("exact", "z", 30).await, 2 * 10);
+    assert_eq!(pair.sum(BY_SHARE).await, 2 * 10);
+}

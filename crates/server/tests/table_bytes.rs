@@ -1,0 +1,86 @@
+//! How many clients fit into `--table-bytes` where limits are kept in Redis: each takes 80 bytes here beside
+//! its cell, for its share of the limit and its place among those who hold units. Nobody need answer there.
+
+mod common;
+
+use tollgate_rules::{Problem, RuleError, Settings};
+use tollgate_service::{Global, Options};
+
+/// Of each client that has a limit elsewhere, and each of its limits.
+const ELSEWHERE: u64 = 80;
+
+const ONE: &str = "
+domain: shop
+descriptors:
+  - {key: user, rate_limit: {unit: day, requests_per_unit: 5}}
+";
+
+/// Three limits: two of one rule, in one mode, and one in another.
+const THREE: &str = "
+domain: shop
+descriptors:
+  - {key: user, accuracy: exact, limits: [{unit: day, requests_per_unit: 5}, {unit: minute, requests_per_unit: 2}]}
+  - {key: path, accuracy: async, rate_limit: {unit: day, requests_per_unit: 5, algorithm: gcra}}
+";
+
+/// Loads rules for so many clients of each, with so many bytes for all tables; why they were refused.
+async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<RuleError> {
+    let settings =
+        Settings { default_capacity: clients, most_table_bytes: most, ..Settings::default() };
+    let global = in_redis.then(|| Global::new("redis://127.0.0.1:1/"));
+    let test = format!("table_bytes_{}_{clients}_{most}_{in_redis}", rules.len());
+    let with = |options| Options { settings, global, ..options };
+    common::serve_with(&test, rules, with).await.reloaded().await
+}
+
+/// What so many clients need, as the refusal of less says.
+async fn needed(rules: &str, clients: usize, in_redis: bool) -> u64 {
+    let (mut most, mut needed) = (0, 0);
+    // Of several limits the first that does not fit is named: so each is let in, one after the other.
+    while let [error] = &load(rules, clients, most, in_redis).await[..] {
+        let Problem::TooMuchMemory { bytes, most: found } = error.problem else {
+            panic!("{error}");
+        };
+        assert_eq!(found, most);
+        (most, needed) = (bytes, bytes);
+    }
+    needed
+}
+
+#[tokio::test]
+async fn a_limit_in_redis_takes_80_bytes_more_for_each_client() {
+    for (rules, limits) in [(ONE, 1), (THREE, 3)] {
+        for clients in [1, 1_000, 12_345] {
+            let here = needed(rules, clients, false).await;
+            let there = needed(rules, clients, true).await;
+            assert_eq!(there - here, limits * ELSEWHERE * clients as u64, "{clients}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn as_many_clients_fit_as_their_bytes_and_not_one_more() {
+    for rules in [ONE, THREE] {
+        let most = needed(rules, 1_000, true).await;
+        assert_eq!(load(rules, 1_000, most, true).await, []);
+        let refused = load(rules, 1_001, most, true).await;
+        assert!(matches!(refused[0].problem, Problem::TooMuchMemory { .. }), "{refused:?}");
+        // What fits here alone does not fit with shares.
+        assert_eq!(load(rules, 1_001, most, false).await, []);
+        let refused = load(rules, 1_000, most - 1, true).await;
+        assert_eq!(refused[0].problem, Problem::TooMuchMemory { bytes: most, most: most - 1 });
+    }
+}
+
+#[tokio::test]
+async fn bad_input_a_budget_that_is_too_small_is_refused_with_both_numbers_and_the_place() {
+    let table = needed(ONE, 1_000, false).await;
+    let refused = load(ONE, 1_000, 80_000, true).await;
+    let [error] = &refused[..] else { panic!("{refused:?}") };
+    let expected = format!(
+        "/basic.yaml:4:29: with this rule the tables need {} bytes and 80000 are allowed; lower the \
+         capacity of some rules, or raise the allowance",
+        table + 80_000
+    );
+    assert!(error.to_string().ends_with(&expected), "{error}");
+}
