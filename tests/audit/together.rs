@@ -45,34 +45,58 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
     });
 }
 
+const NOW: Timestamp = Timestamp::from_secs(3_600);
+
 /// At one instant nothing drains. The limit that is asked last is charged for admissions alone, to the unit; the one
 /// before it besides for what could not be undone, which is no more than what was denied.
+fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Sync) -> usize {
+    let burst = count / 2;
+    let text = |burst: u64| format!("gcra 1/h burst {burst}");
+    let first = Limiter::with_clock(policy(&text(burst)), ManualClock::new());
+    let last = Limiter::with_clock(policy(&text(burst * 3 / 4)), ManualClock::new());
+    let refused = AtomicU64::new(0);
+    let check = |_, _, cost| {
+        let decision = both(&first, &last, cost);
+        if !decision.is_allowed() {
+            refused.fetch_add(cost, Relaxed);
+        }
+        decision
+    };
+    let request = |random: &mut Random, _| (0, NOW.as_nanos(), random.below(3) + 1);
+    let admissions = run(count, u64::MAX, request, check);
+    let admitted: u64 = admissions.iter().map(|admission| admission.cost).sum();
+    let owed = |limit: &Limiter, burst: u64| burst - limit.peek_at(0, NOW).remaining();
+    assert_eq!(owed(&last, burst * 3 / 4), admitted, "the last one was charged for more or less");
+    // All of it was asked for, unless less than a request was left.
+    assert!(admitted > burst * 3 / 4 - 3, "{admitted}");
+    let of_first = owed(&first, burst);
+    let most = admitted + refused.into_inner();
+    assert!((admitted..=most).contains(&of_first), "{of_first}, {admitted} admitted");
+    admissions.len()
+}
+
 #[test]
 fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
     rounds(|count| {
-        let burst = count / 2;
-        let text = |burst: u64| format!("gcra 1/h burst {burst}");
-        let first = Limiter::with_clock(policy(&text(burst)), ManualClock::new());
-        let last = Limiter::with_clock(policy(&text(burst * 3 / 4)), ManualClock::new());
-        let now = Timestamp::from_secs(3_600);
-        let refused = AtomicU64::new(0);
-        let check = |_, _, cost| {
-            let joint = check_all_at(&mut [first.toll(cost), last.toll(cost)], now);
-            if !joint.is_allowed() {
-                refused.fetch_add(cost, Relaxed);
-            }
+        balances(count, |first, last, cost| {
+            let joint = check_all_at(&mut [first.toll(cost), last.toll(cost)], NOW);
             joint.decision().unwrap()
-        };
-        let request = |random: &mut Random, _| (0, now.as_nanos(), random.below(3) + 1);
-        let admissions = run(count, u64::MAX, request, check);
-        let admitted: u64 = admissions.iter().map(|admission| admission.cost).sum();
-        let owed = |limit: &Limiter, burst: u64| burst - limit.peek_at(0, now).remaining();
-        assert_eq!(owed(&last, burst * 3 / 4), admitted);
-        // All of it was asked for, unless less than a request was left.
-        assert!(admitted > burst * 3 / 4 - 3, "{admitted}");
-        let of_first = owed(&first, burst);
-        let most = admitted + refused.into_inner();
-        assert!((admitted..=most).contains(&of_first), "{of_first}, {admitted} admitted");
-        admissions.len()
+        })
     });
+}
+
+#[test]
+fn a_request_that_is_charged_by_halves_is_caught() {
+    // The last one is charged before the first has said anything.
+    let halves = |first: &Limiter, last: &Limiter, cost| {
+        let charged = last.check_at(cost, NOW);
+        if cost < 3 && charged.is_allowed() {
+            first.check_at(cost, NOW)
+        } else {
+            first.peek_at(u64::MAX, NOW)
+        }
+    };
+    let caught = std::panic::catch_unwind(|| balances(400_000, halves)).unwrap_err();
+    let said = caught.downcast_ref::<String>().unwrap();
+    assert!(said.contains("for more or less"), "{said}");
 }
