@@ -135,6 +135,27 @@ fn a_queue_is_as_long_as_it_says() {
 }
 
 #[test]
+fn example_22_a_queue_of_three_lets_one_out_each_second() {
+    // The example's queue of 3 counts who leaves at once: so a burst of 1, and two behind it.
+    let (limiter, clock) = limiter(Quota::per_minute(60).burst(1));
+    let (wait, start) = (LONG.behind(2), clock.now());
+    let leaves_after =
+        || limiter.queue(1, wait).map(|place| place.ready_at().as_nanos() - start.as_nanos()).ok();
+    let seconds = |seconds: u64| Some(seconds * 1_000_000_000);
+    let five: Vec<_> = (0..5).map(|_| leaves_after()).collect();
+    assert_eq!(five, [seconds(0), seconds(1), seconds(2), None, None]);
+    clock.advance(SECOND / 2);
+    assert_eq!(leaves_after(), None);
+    clock.advance(SECOND / 2);
+    assert_eq!([leaves_after(), leaves_after()], [seconds(3), None]);
+    // Whatever comes in, one leaves each second, in the order of coming.
+    for second in 2..20 {
+        clock.advance(SECOND);
+        assert_eq!([leaves_after(), leaves_after()], [seconds(second + 2), None]);
+    }
+}
+
+#[test]
 fn a_cost_above_the_burst_waits_until_it_would_have_come_together() {
     let (limiter, _) = limiter(Quota::per_second(2).burst(3));
     assert!(!limiter.check(7).is_allowed());

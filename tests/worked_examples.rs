@@ -1,11 +1,13 @@
 //! The textbook examples of every algorithm, decision by decision. A: admitted, D: denied.
 //!
-//! Each runs through the pure function, the shared limiter and the keyed table at once. Those of the sliding
-//! log, which has no pure function on one word, are in `sliding_log.rs`.
+//! Each runs through the pure function, the shared limiter and the keyed table at once. Elsewhere:
+//! * 6 to 8 and 34, of the sliding log, which has no pure function on one word: `sliding_log/main.rs`;
+//! * 19 and 20, whose tolerance no policy names: the step function itself, `src/algorithm/gcra.rs`;
+//! * 22, of a queue: `acquire.rs`; 23, of several limits at once: `all.rs`;
+//! * 27 and 28 once more, as rules of a file: `crates/rules/tests/decisions.rs`.
 //!
-//! Pending, by the work that brings what they need:
-//! * queues: 22; several limits at once: 23;
-//! * rules: 27, 28.
+//! Some are also test vectors of other implementations, by their numbers: V13 is 11, V14 is 12, V15 is 13,
+//! V41 is 18, V42 is 20, V43 is 19. The other vectors are in `vectors.rs`.
 
 mod common;
 
@@ -125,7 +127,7 @@ fn example_10_sliding_window_roundings_differ_on_the_same_seven() {
 }
 
 #[test]
-fn example_11_sliding_window_adds_before_it_compares() {
+fn example_11_v13_sliding_window_adds_before_it_compares() {
     let exact = Meter::new(policy("sliding-window 50/60s"));
     let word = after(&exact, &[("0:30", 42), ("1:15", 18)]);
     assert!(!exact.peek(word, instant("1:15"), 1).is_allowed());
@@ -135,7 +137,7 @@ fn example_11_sliding_window_adds_before_it_compares() {
 }
 
 #[test]
-fn example_12_sliding_window_admits_when_the_share_has_shrunk() {
+fn example_12_v14_sliding_window_admits_when_the_share_has_shrunk() {
     let meter = Meter::new(policy("sliding-window 100/60s"));
     let word = after(&meter, &[("0:30", 40), ("1:30", 80)]);
     assert!(!meter.peek(word, instant("1:30"), 1).is_allowed());
@@ -143,7 +145,7 @@ fn example_12_sliding_window_admits_when_the_share_has_shrunk() {
 }
 
 #[test]
-fn example_13_sliding_window_says_one_second_not_the_window_end() {
+fn example_13_v15_sliding_window_says_one_second_not_the_window_end() {
     let meter = Meter::new(policy("sliding-window 60/60s"));
     let word = after(&meter, &[("0:30", 60), ("1:12", 12)]);
     let Decision::Denied(denial) = meter.peek(word, instant("1:12"), 1) else {
@@ -184,7 +186,7 @@ fn example_17_a_bucket_of_three_passes_all_seven() {
 }
 
 #[test]
-fn example_18_gcra_without_tolerance() {
+fn example_18_v41_gcra_without_tolerance() {
     // Interval 10 in nanoseconds. 19 and 20 have a tolerance that no policy names; they run on the
     // step function itself, in src/algorithm/gcra.rs.
     let times = [0, 9, 10, 20, 29, 30, 35, 40].map(|now_ns| (now_ns, 1));
@@ -228,6 +230,22 @@ fn example_25_a_denied_cost_spends_nothing_and_a_larger_one_never_fits() {
         assert!(never.is_never(), "{text}");
         assert_eq!(never.retry_after(), None, "{text}");
     }
+}
+
+#[test]
+fn example_27_five_a_day_until_midnight_or_one_every_4_h_48_min() {
+    // Ten o'clock, a second before midnight, midnight.
+    let times = [together("600:00", 6), at("1439:59 1440:00")].concat();
+    assert_eq!(decisions("fixed-window 5/d", &times), "AAAAADDA");
+    // A tick of the table's word is 4.2 s.
+    let times = [together("600:00", 6), at("887:55 888:00 888:00 1175:55 1176:00")].concat();
+    assert_eq!(decisions("gcra 5/d", &times), "AAAAADDADDA");
+}
+
+#[test]
+fn example_28_five_logins_until_the_minute_turns() {
+    let times = [together("600:27", 6), at("600:59.999 601:00")].concat();
+    assert_eq!(decisions("fixed-window 5/m", &times), "AAAAADDA");
 }
 
 #[test]

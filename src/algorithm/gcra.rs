@@ -208,17 +208,17 @@ mod tests {
     }
 
     #[test]
-    fn example_18_without_tolerance() {
+    fn example_18_v41_without_tolerance() {
         assert_eq!(decisions(0, &[0, 9, 10, 20, 29, 30, 35, 40]), "ADAADADA");
     }
 
     #[test]
-    fn example_19_equality_conforms() {
+    fn example_19_v43_equality_conforms() {
         assert_eq!(decisions(3, &[0, 7, 14, 24]), "AADA");
     }
 
     #[test]
-    fn example_20_with_tolerance_of_one_and_a_half_intervals() {
+    fn example_20_v42_with_tolerance_of_one_and_a_half_intervals() {
         assert_eq!(decisions(15, &[0, 1, 6, 8, 19, 27]), "AAADAA");
     }
 }

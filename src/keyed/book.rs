@@ -18,8 +18,9 @@
 //! and vacates every claim, before it returns. None can come back: a charge replaces the exact word that
 //! it read, and an install reads its tier's index after its claim, with a fence between, as the change
 //! has a fence between the turn to the new index and the look at the cells. So either the install sees
-//! the new index or the change sees the claim. The design waits a whole horizon of the old quota
-//! besides; that is needed where words are re-based only when they are touched, and here none is left.
+//! the new index or the change sees the claim. Nothing has to wait until what was charged under the old
+//! quota has drained: that would be needed if a word were counted anew only when it is touched, and here
+//! none is left.
 //! One change at a time: who comes second is told so, and nobody waits.
 
 use crate::sync::{AtomicU64, Fault, Ordering, planted};

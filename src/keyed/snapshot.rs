@@ -36,8 +36,10 @@
 //! install counter is kept, although nonces matter only to claims. So a table at rest is written as it
 //! is, to the bit.
 //!
-//! A restored table is thus one that could have been there: T1 by the third section, T2 and T3 by the
-//! second, and each word can be read by the first. The rest is the table's own.
+//! A restored table is thus one that could have been there. By the third section a key has at most one live
+//! cell; by the second, what a key was charged is in its word until it has drained, and what is not there had
+//! drained by a floor at or above which the key comes back; by the first, each word can be read. The rest is the
+//! table's own.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Write;

@@ -16,15 +16,27 @@ pub(crate) fn excess(
     period_ns: i128,
     burst: i128,
 ) -> i128 {
+    let flow = |now_ns: u64| i128::from(now_ns) * count;
+    excess_of(admissions, flow, period_ns, burst * period_ns)
+}
+
+/// The same where the rate is not the same at all times: `flow` is what has been given by an instant, in the parts
+/// of which `unit` are one; the burst is in such parts, too.
+pub(crate) fn excess_of(
+    admissions: &mut [Admission],
+    flow: impl Fn(u64) -> i128,
+    unit: i128,
+    burst: i128,
+) -> i128 {
     admissions.sort_unstable();
     let mut worst = i128::MIN;
     for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
         let (mut before, mut least) = (0, i128::MAX);
         for admission in of_key {
-            let flow = i128::from(admission.now_ns) * count;
+            let flow = flow(admission.now_ns);
             least = least.min(before - flow);
-            before += i128::from(admission.cost) * period_ns;
-            worst = worst.max(before - flow - least - burst * period_ns);
+            before += i128::from(admission.cost) * unit;
+            worst = worst.max(before - flow - least - burst);
         }
     }
     worst

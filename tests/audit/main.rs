@@ -10,12 +10,13 @@
 //!
 //! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
 //!
-//! Thirty-three audits: three algorithms, each with one key, many keys and a storm of reclaims; three other kinds
+//! Forty audits: three algorithms, each with one key, many keys and a storm of reclaims; four other kinds
 //! of windows; stripes; the chain; the ledger, with places and what is given back; leases; sliding logs, small, in
 //! rows, by key and in a storm of reclaims; sketches with a hot key, with crowded and with many cells, and with
 //! windows; a soft limit, counted denials, penalties of one key and of many; tables too small for their keys, by
-//! GCRA and by windows; tiers of three algorithms, with room and in a storm of reclaims; and a limit that may be
-//! changed.
+//! GCRA and by windows; tiers of three algorithms, with room and in a storm of reclaims; a limit that may be
+//! changed, while nobody does; a limit and a tier that somebody changes; several limits at once, over time and at one
+//! instant; and elastic limits, with one headroom and with several.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -25,6 +26,8 @@ mod common;
 
 mod at_limit;
 mod chain;
+mod change;
+mod elastic;
 mod gcra;
 mod lease;
 mod log;
@@ -32,5 +35,6 @@ mod run;
 mod sketch;
 mod spill;
 mod tiers;
+mod together;
 mod verbs;
 mod windows;

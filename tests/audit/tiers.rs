@@ -1,5 +1,5 @@
 //! Several quotas in one table, each key found in its own tier; and one quota that may be changed, while nobody
-//! does. What holds across a change is in `tests/live_change`.
+//! does. What holds across a change is in `change`.
 
 use tollgate::{LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp};
 

@@ -159,6 +159,11 @@ fn a_strict_window_never_admits_more_than_its_limit_in_any_interval() {
 }
 
 #[test]
+fn a_share_that_is_rounded_down_keeps_its_bound_in_any_interval() {
+    audit_other("sliding-window 100/s round-down", &[(WINDOW_NS, 2 * LIMIT)]);
+}
+
+#[test]
 fn segments_admit_no_more_than_their_bound_in_any_interval() {
     audit_other("segmented-window 100/s x4", &[(WINDOW_NS, 2 * LIMIT), (WINDOW_NS / 4 * 3, LIMIT)]);
 }

@@ -213,6 +213,44 @@ fn row_15_after_any_idle_time_exactly_the_burst_is_there() {
 }
 
 #[test]
+fn row_16_a_state_that_lives_for_less_than_a_millisecond_lives_its_time() {
+    let keyed =
+        KeyedLimiter::with_clock(Quota::per_second(1_000_000).burst(1), 10, ManualClock::new());
+    let keyed = keyed.unwrap();
+    let at = |ns: u64| Timestamp::from_nanos(5_000_000_000 + ns);
+    let admitted = keyed.check_at("key", 1, at(0));
+    assert_eq!(admitted.reset_after(), Duration::from_micros(1));
+    let denial = keyed.check_at("key", 1, at(1)).into_result().unwrap_err();
+    assert_eq!(denial.retry_after(), Some(Duration::from_nanos(999)));
+    assert_eq!(keyed.stats_at(at(999)).live, 1);
+    assert_eq!(keyed.stats_at(at(1_000)).live, 0);
+    assert!(keyed.check_at("key", 1, at(1_000)).is_allowed());
+}
+
+#[test]
+fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() {
+    let years = |years: u64| years * 365 * 86_400;
+    assert!(years(80) > 1 << 31);
+    let quota = Quota::per(1, Duration::from_secs(years(80)));
+    let limiter = Limiter::with_clock(quota, ManualClock::new());
+    let keyed = KeyedLimiter::with_clock(quota, 10, ManualClock::new()).unwrap();
+    let at = Timestamp::from_secs;
+    assert!(
+        limiter.check_at(1, at(0)).is_allowed() && keyed.check_at("key", 1, at(0)).is_allowed()
+    );
+    for seconds in [1, 1 << 31, (1 << 31) + 1, years(80) - 1] {
+        for denied in [limiter.check_at(1, at(seconds)), keyed.check_at("key", 1, at(seconds))] {
+            let wait = denied.into_result().unwrap_err().retry_after().unwrap();
+            assert_eq!(wait.as_secs(), years(80) - seconds);
+        }
+    }
+    let after = at(years(80));
+    assert!(
+        limiter.check_at(1, after).is_allowed() && keyed.check_at("key", 1, after).is_allowed()
+    );
+}
+
+#[test]
 fn row_18_thousands_per_second_work() {
     for rate in [1_500, 8_000] {
         let meter = Meter::new(Quota::per_second(rate).burst(1));

@@ -176,8 +176,21 @@ fn row_72_patterned_numbers_fill_shards_as_random_ones_do() {
 
 #[test]
 fn row_66_no_two_tables_place_keys_alike() {
-    let hashes: HashSet<u64> = (0..64).map(|_| RandomState::new().hash_one("key")).collect();
-    assert_eq!(hashes.len(), 64);
+    // Which of 2,000 keys find one of the few hundred cells is a matter of where each may live.
+    let found = |table: KeyedLimiter<u64>| -> Vec<u64> {
+        let table = table.when_full(Full::Deny).unwrap();
+        (0..2_000).filter(|key| table.check(key, 1).is_allowed()).collect()
+    };
+    let (quota, clock) = (Quota::per_hour(1), ManualClock::new);
+    let own = || found(KeyedLimiter::with_clock(quota, 200, clock()).unwrap());
+    let all: HashSet<Vec<u64>> = (0..64).map(|_| own()).collect();
+    assert_eq!(all.len(), 64);
+    // With the same seeds it is the same.
+    let seeded = || {
+        let hashers = [1, 2].map(|n| RandomState::with_seeds(n, n, n, n));
+        found(KeyedLimiter::with_hashers(quota, 200, clock(), hashers).unwrap())
+    };
+    assert_eq!(seeded(), seeded());
 }
 
 #[test]

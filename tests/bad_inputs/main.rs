@@ -1,7 +1,7 @@
 //! The catalogue of bad inputs, row by row: each input has broken some limiter somewhere. The number of
 //! its row is in the name of its test.
 //!
-//! | Rows | Where |
+//! | Rows, but for those named below | Where |
 //! |---|---|
 //! | 1-26 arithmetic and configuration | `arithmetic.rs`; of a quota that is changed, `live_quota.rs` |
 //! | 27-39 time | `time.rs` |
@@ -13,14 +13,14 @@
 //!
 //! | Rows | Where |
 //! |---|---|
-//! | 11 | the service |
-//! | 16, 17, 37, 38 | `crates/redis` |
+//! | 11 | the service: `crates/server/tests/scenarios/http.rs` |
+//! | 35 | `tests/snapshot/clocks.rs` |
+//! | 37, 38 | `crates/redis`: `src/conformance/random.rs`, `src/simulation` |
 //! | 55-60 addresses | `crates/tollgate-tower` |
 //! | 69, 71 once more | `crates/rules` |
 //!
 //! Without a test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and
-//! u128), 33 (leap seconds: clocks are monotonic, and the wall clock is read once), 35 (a wall clock
-//! before 1970 reads as 1970).
+//! u128), 33 (leap seconds: clocks are monotonic, and the wall clock is read once).
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 #[path = "../common/mod.rs"]

@@ -120,6 +120,38 @@ fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
 }
 
 #[test]
+fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_step_of_the_clock() {
+    // What was checkpointed reads its clock again after an hour in which it did not run, on a machine whose
+    // clock is ahead or behind.
+    let at = Timestamp::from_secs;
+    for text in ALGORITHMS {
+        for (restored_at, admitted) in [(7_200 + 3_600, 10), (7_200, 0), (3_600, 0)] {
+            let clock = ManualClock::new();
+            clock.set(at(7_200));
+            let limiter = Limiter::with_clock(policy(text), clock.clone());
+            let keyed = KeyedLimiter::with_clock(policy(text), 10, clock.clone()).unwrap();
+            let permit = limiter.check(10).into_result().unwrap();
+            let keyed_permit = keyed.check("key", 10).into_result().unwrap();
+            clock.set(at(restored_at));
+            // What was in flight may give back what it charged, which adds nothing to what drained meanwhile.
+            if restored_at > 7_200 {
+                let _ = limiter.refund(permit) + keyed.refund("key", keyed_permit);
+            }
+            let count = |check: &dyn Fn() -> bool| (0..50).filter(|_| check()).count();
+            let of_limiter = count(&|| limiter.check(1).is_allowed());
+            let of_keyed = count(&|| keyed.check("key", 1).is_allowed());
+            assert_eq!([of_limiter, of_keyed], [admitted; 2], "{text}, at {restored_at}");
+            // Nobody is locked out for longer than until the clock is where it was.
+            clock.set(at(restored_at.max(7_200) + 120));
+            assert!(
+                limiter.check(10).is_allowed() && keyed.check("key", 10).is_allowed(),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
     let coarse = CoarseClock::new();
     let limiter = Limiter::with_clock(Quota::per_second(2_000_000_000).burst(3), coarse.clock());

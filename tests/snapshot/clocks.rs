@@ -45,7 +45,7 @@ fn a_monotonic_clock_goes_on_by_what_the_wall_clock_says() {
 }
 
 #[test]
-fn no_time_has_passed_if_the_wall_clock_went_backward_or_is_unknown() {
+fn row_35_no_time_has_passed_if_the_wall_clock_went_backward_or_is_unknown() {
     let unset = UNIX_EPOCH + Duration::from_secs(30);
     for [saved, restored] in
         [[wall(7_200), wall(0)], [unset, wall(0)], [wall(0), unset], [UNIX_EPOCH - HOUR, wall(0)]]

@@ -47,6 +47,51 @@ fn a_window_admits_its_limit_and_turns_on_the_clock() {
     assert_eq!((counts.total(), counts.over_limit, counts.near_limit), (27, 5, 4));
 }
 
+const DAILY: &str = "
+domain: messaging
+descriptors:
+  - {key: message_type, value: marketing, rate_limit: {unit: day, requests_per_unit: 5}}
+  - {key: message_type, value: news, rate_limit: {unit: day, requests_per_unit: 5, algorithm: gcra}}
+";
+
+#[test]
+fn example_27_five_a_day_until_midnight_or_one_every_4_h_48_min() {
+    let world = World::new(DAILY);
+    let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+    world.clock.advance(hours(10));
+    let check = |kind| world.check("messaging", &[&[("message_type", kind)]]);
+    for kind in ["marketing", "news"] {
+        for left in (0..5).rev() {
+            assert_eq!(over_and_left(&check(kind)), [(false, left)], "{kind}");
+        }
+    }
+    assert_eq!(check("marketing").retry_after(), Some(hours(14)));
+    // Less a third of a tick of 4.2 s: ten o'clock lies between two.
+    let interval = Duration::from_secs(4 * 3_600 + 48 * 60) - Duration::from_micros(1_406_250);
+    assert_eq!(check("news").retry_after(), Some(interval));
+    world.clock.advance(interval);
+    assert_eq!(over_and_left(&check("news")), [(false, 0)]);
+    assert_eq!(over_and_left(&check("news")), [(true, 0)]);
+    world.clock.advance(hours(14) - interval - Duration::from_nanos(1));
+    assert_eq!(over_and_left(&check("marketing")), [(true, 0)]);
+    world.clock.advance(Duration::from_nanos(1));
+    assert_eq!(over_and_left(&check("marketing")), [(false, 4)]);
+}
+
+#[test]
+fn example_28_five_logins_until_the_minute_turns() {
+    let rule = "{key: auth_type, value: login, rate_limit: {unit: minute, requests_per_unit: 5}}";
+    let world = World::new(&format!("domain: auth\ndescriptors:\n  - {rule}\n"));
+    world.clock.advance(Duration::from_secs(27));
+    let check = || world.check("auth", &[&[("auth_type", "login")]]);
+    for left in (0..5).rev() {
+        assert_eq!(over_and_left(&check()), [(false, left)]);
+    }
+    assert_eq!(check().retry_after(), Some(Duration::from_secs(33)));
+    world.clock.advance(Duration::from_secs(33));
+    assert_eq!(over_and_left(&check()), [(false, 4)]);
+}
+
 #[test]
 fn a_denied_request_is_charged_nowhere() {
     let world = World::new(SHOP);

@@ -26,6 +26,7 @@ mod snapshot;
 mod step;
 mod targets;
 mod text;
+mod together;
 mod verbs;
 mod yaml;
 
@@ -44,6 +45,7 @@ pub use snapshot::{Bytes, SnapshotCase};
 pub use step::{Cost, Span, Step, Steps};
 pub use targets::{TARGETS, Target};
 pub use text::TextCase;
+pub use together::{Joint, Rated, TogetherCase};
 pub use verbs::{Verb, VerbCase};
 pub use yaml::YamlCase;
 
@@ -54,7 +56,8 @@ pub mod source {
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{
-        GcraCase, HeaderCase, JsonCase, KeyedCase, LayoutCase, LogCase, Op::*, RlsCase, SketchCase,
-        SlidingLogCase, TextCase, Verb::*, VerbCase, WindowCase, YamlCase,
+        GcraCase, HeaderCase, Joint::*, JsonCase, KeyedCase, LayoutCase, LogCase, Op::*, Rated,
+        RlsCase, SketchCase, SlidingLogCase, TextCase, TogetherCase, Verb::*, VerbCase, WindowCase,
+        YamlCase,
     };
 }

@@ -6,7 +6,7 @@ use arbitrary::{Arbitrary, Unstructured};
 
 use crate::{
     GcraCase, HeaderCase, JsonCase, KeyedCase, LayoutCase, LogCase, Plant, RlsCase, SketchCase,
-    SlidingLogCase, SnapshotCase, TextCase, VerbCase, WindowCase, YamlCase,
+    SlidingLogCase, SnapshotCase, TextCase, TogetherCase, VerbCase, WindowCase, YamlCase,
 };
 
 /// One target.
@@ -21,7 +21,7 @@ pub struct Target {
 }
 
 /// The targets of `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target {
         name: "gcra_oracle",
         run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
@@ -56,6 +56,11 @@ pub const TARGETS: [Target; 14] = [
         name: "verb_ops",
         run: |bytes, plant| read::<VerbCase>(bytes).run_against(plant),
         source: |bytes| source(&read::<VerbCase>(bytes)),
+    },
+    Target {
+        name: "together_ops",
+        run: |bytes, plant| read::<TogetherCase>(bytes).run_against(plant),
+        source: |bytes| source(&read::<TogetherCase>(bytes)),
     },
     Target {
         name: "policy_text",

@@ -110,6 +110,11 @@ fn verb_ops_seeds() {
 }
 
 #[test]
+fn together_ops_seeds() {
+    replay("together_ops");
+}
+
+#[test]
 fn policy_text_seeds() {
     replay("policy_text");
 }
@@ -252,6 +257,26 @@ fn verb_ops_a_refused_cancellation_is_caught() {
 #[test]
 fn verb_ops_units_out_of_nothing_are_caught() {
     caught("verb_ops", Plant::Bound, "units out of nothing");
+}
+
+#[test]
+fn together_ops_one_unit_too_many_is_caught() {
+    caught("together_ops", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn together_ops_a_denied_request_that_was_charged_is_caught() {
+    caught("together_ops", Plant::Answer, "All {");
+}
+
+#[test]
+fn together_ops_a_debt_that_is_forgiven_by_a_change_is_caught() {
+    caught("together_ops", Plant::Bound, "Requote {");
+}
+
+#[test]
+fn together_ops_a_debt_that_is_lost_in_a_move_is_caught() {
+    caught("together_ops", Plant::Cell, "Carry {");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Charges into debt, refunds, reservations and resets against each other, on one word and on a key's.
 //!
-//! Properties: places that are promised differ, whoever cancels; units that were charged and not given
+//! Properties: places that are promised differ and follow each other, whoever cancels; units that were charged and not given
 //! back are owed, to the unit; a reset forgives what was there and nothing that comes later.
 //!
 //! Enough, because each of them is one compare-and-swap loop on the word that a check charges. On a
@@ -45,6 +45,44 @@ fn places<L: Send + Sync + 'static>(
     assert!(last != second && Some(last) != first, "{ABOVE_BOUND}: one place for two");
     // Cancelled by the last in the queue, a place leaves no gap.
     assert!(last >= NOW + Duration::from_secs(standing), "{ABOVE_BOUND}: {standing}, {last:?}");
+}
+
+/// The queue itself, one thread with two places in a row, the other with one that it gives up: places are apart
+/// and follow each other in the order in which they were taken; one that is given up is there again if nobody
+/// stands behind it, and otherwise it stays where it is.
+fn queue_order<L: Send + Sync + 'static>(
+    limit: &Arc<L>,
+    reserve: fn(&L) -> Reservation,
+    cancel: fn(&L, Reservation) -> bool,
+) {
+    let turn = |n: u64| NOW + Duration::from_secs(n);
+    let other = Arc::clone(limit);
+    let waiting = thread::spawn(move || [0, 1].map(|_| reserve(&other).ready_at()));
+    let given_up = reserve(limit);
+    let left = given_up.ready_at();
+    let is_back = cancel(limit, given_up);
+    let [first, second] = waiting.join().expect("the other thread");
+    let last = reserve(limit).ready_at();
+    assert!(first < second, "{OUT_OF_ORDER}: {first:?} before {second:?}");
+    let standing = if is_back { vec![first, second] } else { vec![first, second, left] };
+    let turns = 0..standing.len() as u64;
+    assert!(turns.map(turn).all(|turn| standing.contains(&turn)), "{ABOVE_BOUND}: {standing:?}");
+    assert_eq!(last, turn(standing.len() as u64), "{ABOVE_BOUND}: {standing:?}");
+    assert!(is_back || left < second, "{OUT_OF_ORDER}: nobody was behind {left:?}");
+}
+
+const OUT_OF_ORDER: &str = "out of order";
+
+fn queue_order_of_one() {
+    let cancel = |limit: &Limiter, place| limit.cancel_at(place, NOW);
+    queue_order(&limiter(1), |limit| limit.reserve_at(1, MINUTE, NOW).expect("a place"), cancel);
+}
+
+fn queue_order_of_a_key() {
+    let limit = table("gcra 1/s burst 3", 1, 2);
+    assert!(limit.check_at(&KEY, 2, NOW).is_allowed());
+    let cancel = |limit: &Table, place| limit.cancel_at(&KEY, place, NOW);
+    queue_order(&limit, |limit| limit.reserve_at(&KEY, 1, MINUTE, NOW).expect("a place"), cancel);
 }
 
 fn places_of_one() {
@@ -129,6 +167,22 @@ pub(crate) fn models() -> Vec<Model> {
         ),
         Model::new("places_of_a_key", Bound::None, places_of_a_key).control(
             "an_undo_over_a_keys_reservation_is_caught",
+            Fault::UndoWhatChanged,
+            ABOVE_BOUND,
+        ),
+        Model::new("queue_order_of_one", Bound::None, queue_order_of_one)
+            .control(
+                "queue_order_one_place_given_twice_is_caught",
+                Fault::PlainStoreForCas,
+                ABOVE_BOUND,
+            )
+            .control(
+                "queue_order_a_place_given_back_from_the_middle_is_caught",
+                Fault::UndoWhatChanged,
+                ABOVE_BOUND,
+            ),
+        Model::new("queue_order_of_a_key", Bound::None, queue_order_of_a_key).control(
+            "queue_order_a_keys_place_given_back_from_the_middle_is_caught",
             Fault::UndoWhatChanged,
             ABOVE_BOUND,
         ),

@@ -176,7 +176,7 @@ fn compare(server: &Server, told: &mut Told, count: u64) -> u64 {
 }
 
 #[test]
-fn a_hundred_thousand_random_sequences_are_decided_as_the_model_does() {
+fn bad_input_37_a_hundred_thousand_random_sequences_are_decided_as_the_model_does() {
     let server = Server::start();
     let requests = compare(&server, &mut Told::new(&server), SEQUENCES);
     println!("{SEQUENCES} sequences, {requests} requests");

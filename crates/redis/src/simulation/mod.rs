@@ -32,7 +32,7 @@ fn sum(outcomes: &[Outcome], of: impl Fn(&Outcome) -> u64) -> u64 {
 }
 
 #[test]
-fn bound_d1_holds_in_every_world() {
+fn bad_input_38_bound_d1_holds_in_every_world() {
     let outcomes = all(Setup::stormy);
     for (seed, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.violation, None, "seed {seed}");

@@ -129,7 +129,7 @@ async fn gb_a_leaky_bucket_has_a_burst() {
 
 /// Theirs restores credit; here whoever may ask may not undo what others have spent.
 #[tokio::test]
-async fn gb_negative_hits_are_refused() {
+async fn row_11_gb_negative_hits_are_refused() {
     let world = world("gb_negative").await;
     let negative = RateLimitDescriptor { is_negative_hits: true, ..hits("ten", 1) };
     let asked = request("d", &[negative]);

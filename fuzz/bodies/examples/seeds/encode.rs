@@ -2,9 +2,9 @@
 //! bits for the variant of an enum, a byte for each "there is one more".
 
 use tollgate_fuzz_bodies::{
-    Amount, Bytes, Cost, Counts, GcraCase, KeyedCase, LayoutCase, Op, PenaltyCase, Period,
-    PolicyCase, QuotaCase, RulesCase, Shape, SketchCase, SlidingLogCase, SnapshotCase, Span, Step,
-    Steps, Verb, VerbCase, WindowCase,
+    Amount, Bytes, Cost, Counts, GcraCase, Joint, KeyedCase, LayoutCase, Op, PenaltyCase, Period,
+    PolicyCase, QuotaCase, Rated, RulesCase, Shape, SketchCase, SlidingLogCase, SnapshotCase, Span,
+    Step, Steps, TogetherCase, Verb, VerbCase, WindowCase,
 };
 
 /// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
@@ -121,6 +121,12 @@ variants!(Verb of 9 {
     8 Earlier { span, fine },
 });
 
+variants!(Joint of 8 {
+    0 Ask { key, second, cost }, 1 All { key, costs, again }, 2 Requote { second, rated },
+    3 Carry { key, back }, 4 Lend { key, cost }, 5 Report { headroom }, 6 Batch { units, spent },
+    7 Pass { steps },
+});
+
 macro_rules! fields {
     ($($type:ident { $($name:ident),* })*) => {$(
         impl Encode for $type {
@@ -143,4 +149,6 @@ fields! {
     SketchCase { policy, rows, cells, ops }
     SlidingLogCase { limit, window, capacity, ops }
     VerbCase { policy, keyed, verbs }
+    Rated { rate, burst }
+    TogetherCase { first, second, single, own, pool, ops }
 }

@@ -15,6 +15,7 @@ mod service;
 mod sketches;
 mod snapshots;
 mod tables;
+mod together;
 mod verbs;
 
 use std::fmt::Debug;
@@ -39,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_cases(&root.join("sketch_ops"), &sketches::sketches())?;
     write_cases(&root.join("log_ops"), &logs::logs())?;
     write_cases(&root.join("verb_ops"), &verbs::verbs())?;
+    write_cases(&root.join("together_ops"), &together::together())?;
     let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
     write_all(&root.join("policy_text"), policies)?;
     write_all(&root.join("log_line"), lines::LOGS)?;

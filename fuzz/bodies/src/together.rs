@@ -1,0 +1,320 @@
+//! What concerns more than one limit, or another quota than before: several limits at once, quotas that are changed,
+//! keys that are moved from one tier to another, units that are borrowed or leased.
+//!
+//! Every rate is 1, 2 or 4 units in a step of time, every headroom a power of two, and time moves by whole steps: so
+//! all debts are whole units, whatever is changed, and the model is a number for each limit. After each step every
+//! limit is asked what is left.
+
+use std::sync::Arc;
+
+use ahash::RandomState;
+use arbitrary::Arbitrary;
+use tollgate::{
+    ElasticKeyedLimiter, KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Tiers, Timestamp,
+    check_all_at,
+};
+
+use crate::expect::Plant;
+use crate::keyed::hashers;
+use crate::step::{Cost, Steps};
+
+/// Target `together_ops`: two tiers of a table, a limit of its own, and an elastic one with its pool.
+#[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
+pub struct TogetherCase {
+    /// The quota of the first tier.
+    pub first: Rated,
+    /// The quota of the second tier.
+    pub second: Rated,
+    /// The quota of the single limit.
+    pub single: Rated,
+    /// What each key of the elastic limit has of its own.
+    pub own: Rated,
+    /// What they may borrow.
+    pub pool: Rated,
+    /// What happens.
+    pub ops: Steps<Joint>,
+}
+
+/// A quota whose units come back in whole numbers at each step.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rated {
+    /// 1, 2 or 4 units a step: two to the power of this, modulo 3.
+    pub rate: u8,
+    /// One more than this, modulo 24.
+    pub burst: u8,
+}
+
+/// Something that happens.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are what their types say")]
+pub enum Joint {
+    /// A request of a key in one tier.
+    Ask { key: u8, second: bool, cost: Cost },
+    /// A request under the first tier, the second one, the single limit, and the first tier once more.
+    All { key: u8, costs: u16, again: bool },
+    /// The quota of a tier is another from now on.
+    Requote { second: bool, rated: Rated },
+    /// A key changes its tier.
+    Carry { key: u8, back: bool },
+    /// A request that may borrow.
+    Lend { key: u8, cost: Cost },
+    /// The server can spare 0, a quarter, a half or all.
+    Report { headroom: u8 },
+    /// Units are leased, some of them spent, the others given back.
+    Batch { units: u8, spent: u8 },
+    /// Time goes on.
+    Pass { steps: u16 },
+}
+
+/// What a unit of the slowest rate takes to come back.
+const STEP_NS: u64 = 20_000_000;
+
+/// Each key is another in each tier.
+const KEYS: u8 = 3;
+
+/// With room for all of them, whatever their shards.
+const CAPACITY: usize = 64;
+
+impl Rated {
+    fn units(self) -> u64 {
+        1 << (self.rate % 3)
+    }
+
+    fn burst(self) -> u64 {
+        u64::from(self.burst % 24) + 1
+    }
+
+    fn quota(self) -> Quota {
+        Quota::per_second(50 * self.units()).burst(self.burst())
+    }
+}
+
+impl TogetherCase {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        let mut world = World::new(self, plant);
+        for (number, op) in self.ops.0.iter().enumerate() {
+            world.told = format!("step {number}, {op:?} after {} steps of time", world.steps);
+            world.apply(*op);
+            world.compare();
+        }
+    }
+}
+
+/// One limit as it should be: what it owes, in units.
+#[derive(Clone, Copy, Debug)]
+struct Debt {
+    rated: Rated,
+    owed: u64,
+    more: u64,
+}
+
+impl Debt {
+    fn new(rated: Rated, plant: Plant) -> Self {
+        Self { rated, owed: 0, more: u64::from(plant == Plant::Limit) }
+    }
+
+    fn burst(self) -> u64 {
+        self.rated.burst() + self.more
+    }
+
+    fn left(self) -> u64 {
+        self.burst().saturating_sub(self.owed)
+    }
+
+    /// Whether the cost fits; then it is owed.
+    fn take(&mut self, cost: u64) -> bool {
+        let fits = self.owed.saturating_add(cost) <= self.burst();
+        self.owed += if fits { cost } else { 0 };
+        fits
+    }
+
+    fn pass(&mut self, steps: u64) {
+        self.owed = self.owed.saturating_sub(steps * self.rated.units());
+    }
+}
+
+/// The limits and what is expected of them.
+#[derive(Debug)]
+struct World {
+    table: KeyedLimiter<u8, RandomState>,
+    single: Limiter,
+    elastic: ElasticKeyedLimiter<u8, RandomState>,
+    pool: Arc<SparePool>,
+    /// By tier and key.
+    tiers: [[Debt; KEYS as usize]; 2],
+    one: Debt,
+    own: [Debt; KEYS as usize],
+    spare: Debt,
+    /// Of four.
+    quarters: u64,
+    steps: u64,
+    plant: Plant,
+    told: String,
+}
+
+impl World {
+    fn new(case: &TogetherCase, plant: Plant) -> Self {
+        // Room for whatever the quotas may become.
+        let [slow, fast] = [0, 2].map(|rate| Rated { rate, burst: 23 }.quota());
+        let tiers = Tiers::of(case.first.quota()).and(case.second.quota());
+        let tiers = tiers.headroom(slow).headroom(fast);
+        let clock = ManualClock::new;
+        let table = tiers.build_with_hashers(CAPACITY, clock(), hashers());
+        let pool = Arc::new(SparePool::with_clock(case.pool.quota(), clock()));
+        let lender = Arc::clone(&pool);
+        let elastic =
+            ElasticKeyedLimiter::with_hashers(case.own.quota(), CAPACITY, lender, hashers());
+        Self {
+            table: table.expect("small quotas fit"),
+            single: Limiter::with_clock(case.single.quota(), clock()),
+            elastic: elastic.expect("a small quota fits"),
+            pool,
+            tiers: [case.first, case.second].map(|rated| [Debt::new(rated, plant); KEYS as usize]),
+            one: Debt::new(case.single, plant),
+            own: [Debt::new(case.own, plant); KEYS as usize],
+            spare: Debt::new(case.pool, plant),
+            quarters: 0,
+            steps: 50_000,
+            plant,
+            told: String::new(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.steps * STEP_NS)
+    }
+
+    fn apply(&mut self, op: Joint) {
+        match op {
+            Joint::Ask { key, second, cost } => self.ask(key % KEYS, second.into(), cost),
+            Joint::All { key, costs, again } => self.all(key % KEYS, costs, again),
+            Joint::Requote { second, rated } => self.requote(second.into(), rated),
+            Joint::Carry { key, back } => self.carry(key % KEYS, back.into()),
+            Joint::Lend { key, cost } => self.lend(key % KEYS, cost),
+            Joint::Report { headroom } => {
+                let (quarters, share) =
+                    [(0, 0.0), (1, 0.25), (2, 0.5), (4, 1.0)][usize::from(headroom % 4)];
+                self.quarters = quarters;
+                self.pool.report_headroom(share).expect("a headroom");
+            }
+            Joint::Batch { units, spent } => self.batch(units.into(), spent.into()),
+            Joint::Pass { steps } => {
+                let steps = u64::from(steps);
+                self.steps += steps;
+                let debts = self.tiers.iter_mut().flatten().chain(&mut self.own);
+                debts.chain([&mut self.one, &mut self.spare]).for_each(|debt| debt.pass(steps));
+            }
+        }
+    }
+
+    fn ask(&mut self, key: u8, tier: usize, cost: Cost) {
+        let now = self.now();
+        let debt = &mut self.tiers[tier][usize::from(key)];
+        let cost = cost.units(debt.burst(), debt.left());
+        let asked = self.table.tier(tier).expect("two tiers").check_at(&key, cost, now);
+        assert_eq!(asked.is_allowed(), debt.take(cost), "{}: {asked:?}", self.told);
+    }
+
+    fn all(&mut self, key: u8, costs: u16, again: bool) {
+        let number = usize::from(key);
+        // Four numbers below 16.
+        let costs: [u64; 4] = [0, 4, 8, 12].map(|bits| (u64::from(costs) >> bits) & 15);
+        let [first, second] = [0, 1].map(|tier| self.table.tier(tier).expect("two tiers"));
+        let mut tolls = [
+            first.toll(&key, costs[0]),
+            second.toll(&key, costs[1]),
+            self.single.toll(costs[2]),
+            first.toll(&key, costs[3]),
+        ];
+        let count = if again { 4 } else { 3 };
+        let joint = check_all_at(&mut tolls[..count], self.now());
+        let (before_tiers, before_one) = (self.tiers, self.one);
+        let fits = self.tiers[0][number].take(costs[0])
+            && self.tiers[1][number].take(costs[1])
+            && self.one.take(costs[2])
+            && (!again || self.tiers[0][number].take(costs[3]));
+        assert_eq!(joint.is_allowed(), fits, "{}: {joint:?}", self.told);
+        // None of them is charged for what another has denied.
+        if !fits && self.plant != Plant::Answer {
+            (self.tiers, self.one) = (before_tiers, before_one);
+        }
+    }
+
+    fn requote(&mut self, tier: usize, rated: Rated) {
+        let second = self.table.tier(tier).expect("two tiers");
+        let changed = second.set_quota_at(rated.quota(), self.now());
+        assert_eq!(changed, Ok(()), "{}", self.told);
+        for debt in &mut self.tiers[tier] {
+            debt.rated = rated;
+            // What is above the new burst is cut off.
+            debt.owed = debt.owed.min(rated.burst());
+            if self.plant == Plant::Bound {
+                debt.owed = 0;
+            }
+        }
+    }
+
+    fn carry(&mut self, key: u8, from: usize) {
+        let (to, number) = (1 - from, usize::from(key));
+        let moved = self.table.move_key_at(&key, from, to, self.now());
+        assert_eq!(moved, Ok(self.tiers[from][number].owed), "{}", self.told);
+        let debt = &mut self.tiers[to][number];
+        // A word remembers twice the burst.
+        let room = (2 * debt.rated.burst()).saturating_sub(debt.owed);
+        let carried = if self.plant == Plant::Cell { 0 } else { moved.unwrap_or(0) };
+        debt.owed += carried.min(room);
+        self.tiers[from][number].owed = 0;
+    }
+
+    fn lend(&mut self, key: u8, cost: Cost) {
+        let now = self.now();
+        let debt = &mut self.own[usize::from(key)];
+        let cost = cost.units(debt.burst(), debt.left());
+        let asked = self.elastic.check_at(&key, cost, now);
+        let is_own = debt.take(cost);
+        // The fewer are to spare, the dearer each is.
+        let is_lent = !is_own
+            && cost <= debt.burst()
+            && self.quarters > 0
+            && self.spare.take(cost * 4 / self.quarters.max(1));
+        let told = (asked.is_allowed(), asked.is_borrowed());
+        assert_eq!(told, (is_own || is_lent, is_lent), "{}: {asked:?}", self.told);
+    }
+
+    fn batch(&mut self, units: u64, spent: u64) {
+        let lease = self.single.lease_at(units, self.now());
+        assert_eq!(lease.is_ok(), self.one.take(units), "{}", self.told);
+        if let Ok(mut lease) = lease {
+            let is_spent = lease.spend(spent);
+            assert_eq!(is_spent, spent <= units, "{}", self.told);
+            lease.return_at(self.now());
+            self.one.owed -= units - if is_spent { spent } else { 0 };
+        }
+    }
+
+    /// What is left of every limit.
+    fn compare(&self) {
+        let now = self.now();
+        let same = |what: &str, told: u64, expected: u64| {
+            assert_eq!(told, expected, "{}: told remaining {what}", self.told);
+        };
+        for key in 0..KEYS {
+            for (tier, debts) in self.tiers.iter().enumerate() {
+                let limit = self.table.tier(tier).expect("two tiers");
+                let left = limit.peek_at(&key, 0, now).remaining();
+                same("of a tier", left, debts[usize::from(key)].left());
+            }
+            let left = self.elastic.own().peek_at(&key, 0, now).remaining();
+            same("of its own", left, self.own[usize::from(key)].left());
+        }
+        same("of the single limit", self.single.peek_at(0, now).remaining(), self.one.left());
+        let spare = self.spare.left() * self.quarters / 4;
+        same("of the pool", self.pool.remaining_at(now), spare);
+    }
+}

@@ -1,0 +1,132 @@
+//! A quota that is changed while four threads decide. The bound that holds then: in any interval the larger of the
+//! two bursts, what the old rate gives before the change and the new one after it; and, of each rate, what it gives
+//! in the time by which its decisions lie on the other side of the change.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use tollgate::{Decision, KeyedLimiter, LiveLimiter, ManualClock, Tiers, Timestamp};
+
+use crate::common::policy;
+use crate::gcra::excess_of;
+use crate::run::{Random, rounds, run};
+
+const OLD: &str = "gcra 40000/s burst 100";
+const NEW: &str = "gcra 100000/s burst 60";
+const START_NS: u64 = 1_000_000_000;
+const STEP_NS: u64 = 1_000;
+
+/// Requests after which the threads wait for each other, so that none lies far on the other side of the change.
+const IN_STEP: u64 = 1_000;
+
+/// A limit that may be changed.
+trait Subject: Sync {
+    fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision;
+    fn change(&self, text: &str, now: Timestamp);
+}
+
+impl Subject for LiveLimiter {
+    fn check(&self, _: u64, cost: u64, now: Timestamp) -> Decision {
+        self.check_at(cost, now)
+    }
+
+    fn change(&self, text: &str, now: Timestamp) {
+        self.set_quota_at(policy(text), now).unwrap();
+    }
+}
+
+/// The second tier of a table. Nobody asks the first.
+impl Subject for KeyedLimiter<u64> {
+    fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
+        self.tier(1).unwrap().check_at(&key, cost, now)
+    }
+
+    fn change(&self, text: &str, now: Timestamp) {
+        self.tier(1).unwrap().set_quota_at(policy(text), now).unwrap();
+    }
+}
+
+/// Changes the quota in the middle of a round, and looks at every interval of every key.
+fn audit(subject: &impl Subject, [from, to]: [&str; 2], keys: u64, count: u64) -> usize {
+    let [old, new] = [from, to].map(|text| policy(text).quota());
+    let change_ns = START_NS + count / 8 * STEP_NS;
+    // How far decisions of the one quota lie on the other's side.
+    let (late, early, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let check = |key, now_ns: u64, cost| {
+        // Whoever comes there first changes it, while the others decide.
+        if now_ns >= change_ns && !changed.swap(true, Relaxed) {
+            subject.change(to, Timestamp::from_nanos(change_ns));
+        }
+        let decision = subject.check(key, cost, Timestamp::from_nanos(now_ns));
+        if decision.limit() == old.max_burst() {
+            late.fetch_max(now_ns.saturating_sub(change_ns), Relaxed);
+        } else {
+            assert_eq!(decision.limit(), new.max_burst());
+            early.fetch_max(change_ns.saturating_sub(now_ns), Relaxed);
+        }
+        decision
+    };
+    let request = |random: &mut Random, n: u64| {
+        let now_ns = START_NS + n * STEP_NS + random.below(200_000);
+        (random.below(keys), now_ns, random.below(3) + 1)
+    };
+    let mut admissions = run(count, IN_STEP, request, check);
+    assert!(changed.into_inner());
+    let [old_rate, new_rate] = [old, new].map(|quota| i128::from(quota.count()));
+    let (change, second) = (i128::from(change_ns), i128::from(1_000_000_000_u64));
+    let flow = |now_ns: u64| {
+        let now = i128::from(now_ns);
+        old_rate * now.min(change) + new_rate * (now - change).max(0)
+    };
+    let [late, early] = [late, early].map(|ns| i128::from(ns.into_inner()));
+    let [old_burst, new_burst] = [old, new].map(|quota| i128::from(quota.max_burst()) * second);
+    let most = (old_burst + old_rate * late).max(new_burst) + new_rate * early;
+    let above = excess_of(&mut admissions, flow, second, most);
+    // A tick for the reading and one for the change.
+    assert!(above <= 2 * second / 256, "{from}, then {to}: {above} of {second} of a unit above");
+    admissions.len()
+}
+
+#[test]
+fn a_limit_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
+    let mut turn = [OLD, NEW];
+    rounds(|count| {
+        turn.reverse();
+        let live = LiveLimiter::with_clock(policy(turn[0]), ManualClock::new()).unwrap();
+        audit(&live, turn, 1, count)
+    });
+}
+
+#[test]
+fn a_tier_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
+    let mut turn = [NEW, OLD];
+    rounds(|count| {
+        turn.reverse();
+        let tiers = Tiers::of(policy("gcra 1/s")).and(policy(turn[0])).headroom(policy(turn[1]));
+        let table: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
+        audit(&table, turn, 12, count)
+    });
+}
+
+#[test]
+fn a_change_that_forgives_what_was_owed_is_caught() {
+    /// Forgets its debt with each change.
+    struct Forgetful(LiveLimiter);
+
+    impl Subject for Forgetful {
+        fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
+            Subject::check(&self.0, key, cost, now)
+        }
+
+        fn change(&self, text: &str, now: Timestamp) {
+            self.0.change(text, now);
+            self.0.reset_at(now);
+        }
+    }
+
+    let slow = ["gcra 1000/s burst 1000", "gcra 1000/s burst 900"];
+    let live = LiveLimiter::with_clock(policy(slow[0]), ManualClock::new()).unwrap();
+    let caught =
+        std::panic::catch_unwind(|| audit(&Forgetful(live), slow, 1, 400_000)).unwrap_err();
+    let said = caught.downcast_ref::<String>().unwrap();
+    assert!(said.contains("of a unit above"), "{said}");
+}

@@ -1,0 +1,80 @@
+//! Elastic limits: what is admitted of the own quotas keeps their bound, and what is borrowed keeps that of the
+//! pool, at the largest headroom that was reported.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use tollgate::{ElasticKeyedLimiter, ManualClock, Quota, SparePool, Timestamp};
+
+use crate::common::policy;
+use crate::gcra::excess;
+use crate::run::{Admission, Random, rounds, run};
+
+const PERIOD_NS: i128 = 1_000_000_000;
+
+/// Of 40 clients, each of whom asks for more.
+const OWN: &str = "gcra 2000/s burst 8";
+
+/// Audits the own admissions and the borrowed ones apart, while somebody reports one headroom after the other;
+/// `most` quarters is the largest.
+fn audit(reports: &[f64], most: i128) {
+    rounds(|count| {
+        let pool = SparePool::with_clock(Quota::per_second(80_000).burst(400), ManualClock::new());
+        pool.report_headroom(reports[0]).unwrap();
+        let pool = Arc::new(pool);
+        let limiter = ElasticKeyedLimiter::new(policy(OWN), 100, Arc::clone(&pool)).unwrap();
+        let (lent, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let check = |key: u64, now_ns, cost| {
+            let elastic = limiter.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+            let decision = elastic.decision();
+            if elastic.is_borrowed() {
+                let remaining = decision.remaining();
+                lent.lock().unwrap().push(Admission { key, now_ns, cost, remaining });
+            }
+            decision
+        };
+        let request = |random: &mut Random, n: u64| {
+            let now_ns = 1_000_000_000 + n * 20_000 + random.below(2_000_000);
+            (random.below(40), now_ns, random.below(3) + 1)
+        };
+        let mut all = thread::scope(|scope| {
+            scope.spawn(|| {
+                for &headroom in reports.iter().cycle() {
+                    pool.report_headroom(headroom).unwrap();
+                    if over.load(Relaxed) {
+                        break;
+                    }
+                    thread::yield_now();
+                }
+            });
+            let all = run(count, u64::MAX, request, check);
+            over.store(true, Relaxed);
+            all
+        });
+        let mut lent = lent.into_inner().unwrap();
+        all.sort_unstable();
+        lent.sort_unstable();
+        let mut borrowed = lent.iter().peekable();
+        let mut own: Vec<Admission> =
+            all.iter().filter(|one| borrowed.next_if_eq(one).is_none()).copied().collect();
+        assert_eq!(own.len() + lent.len(), all.len());
+        assert!(!own.is_empty() && !lent.is_empty());
+        let above = excess(&mut own, 2_000, PERIOD_NS, 8);
+        assert!(above <= PERIOD_NS / 256, "own: {above} of {PERIOD_NS} of a unit above the bound");
+        lent.iter_mut().for_each(|one| one.key = 0);
+        let above = excess(&mut lent, 20_000 * most, PERIOD_NS, 100 * most);
+        assert!(above <= PERIOD_NS / 256, "lent: {above} of {PERIOD_NS} of a unit above the bound");
+        all.len()
+    });
+}
+
+#[test]
+fn what_is_borrowed_keeps_the_bound_of_the_pool_and_the_rest_that_of_the_own_quotas() {
+    audit(&[1.0], 4);
+}
+
+#[test]
+fn while_the_headroom_changes_the_largest_one_bounds_what_is_borrowed() {
+    audit(&[0.5, 0.25, 0.0], 2);
+}

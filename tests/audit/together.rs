@@ -1,0 +1,102 @@
+//! Several limits at once: each keeps its own bound, and each was charged for what all of them admitted. What is
+//! undone where two requests meet costs at most that request.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp, check_all_at};
+
+use crate::common::policy;
+use crate::gcra::excess;
+use crate::run::{Admission, Random, rounds, run};
+
+const PERIOD_NS: i128 = 1_000_000_000;
+
+/// One limit for all, and one for each of 40 clients: each of them denies some of what is asked for.
+const ALL: &str = "gcra 100000/s burst 100";
+const CLIENT: &str = "gcra 4000/s burst 12";
+
+#[test]
+fn requests_under_several_limits_keep_the_bound_of_each() {
+    rounds(|count| {
+        let all = Limiter::with_clock(policy(ALL), ManualClock::new());
+        let clients = KeyedLimiter::with_clock(policy(CLIENT), 100, ManualClock::new()).unwrap();
+        let denied = [AtomicU64::new(0), AtomicU64::new(0)];
+        let check = |key, now_ns, cost| -> Decision {
+            let mut tolls = [all.toll(cost), clients.toll(&key, cost)];
+            let joint = check_all_at(&mut tolls, Timestamp::from_nanos(now_ns));
+            if let (false, Some(index)) = (joint.is_allowed(), joint.index()) {
+                denied[index].fetch_add(1, Relaxed);
+            }
+            joint.decision().unwrap()
+        };
+        let request = |random: &mut Random, n: u64| {
+            let now_ns = 1_000_000_000 + n * 3_000 + random.below(2_000_000);
+            (random.below(40), now_ns, random.below(3) + 1)
+        };
+        let mut admissions = run(count, u64::MAX, request, check);
+        let above = excess(&mut admissions, 4_000, PERIOD_NS, 12);
+        assert!(above <= PERIOD_NS / 256, "a client: {above} of {PERIOD_NS} of a unit above");
+        let mut of_all: Vec<Admission> =
+            admissions.iter().map(|&admission| Admission { key: 0, ..admission }).collect();
+        let above = excess(&mut of_all, 100_000, PERIOD_NS, 100);
+        assert!(above <= PERIOD_NS / 256, "all: {above} of {PERIOD_NS} of a unit above");
+        assert!(denied.iter().all(|denied| denied.load(Relaxed) > 0), "{denied:?}");
+        admissions.len()
+    });
+}
+
+const NOW: Timestamp = Timestamp::from_secs(3_600);
+
+/// At one instant nothing drains. The limit that is asked last is charged for admissions alone, to the unit; the one
+/// before it besides for what could not be undone, which is no more than what was denied.
+fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Sync) -> usize {
+    let burst = count / 2;
+    let text = |burst: u64| format!("gcra 1/h burst {burst}");
+    let first = Limiter::with_clock(policy(&text(burst)), ManualClock::new());
+    let last = Limiter::with_clock(policy(&text(burst * 3 / 4)), ManualClock::new());
+    let refused = AtomicU64::new(0);
+    let check = |_, _, cost| {
+        let decision = both(&first, &last, cost);
+        if !decision.is_allowed() {
+            refused.fetch_add(cost, Relaxed);
+        }
+        decision
+    };
+    let request = |random: &mut Random, _| (0, NOW.as_nanos(), random.below(3) + 1);
+    let admissions = run(count, u64::MAX, request, check);
+    let admitted: u64 = admissions.iter().map(|admission| admission.cost).sum();
+    let owed = |limit: &Limiter, burst: u64| burst - limit.peek_at(0, NOW).remaining();
+    assert_eq!(owed(&last, burst * 3 / 4), admitted, "the last one was charged for more or less");
+    // All of it was asked for, unless less than a request was left.
+    assert!(admitted > burst * 3 / 4 - 3, "{admitted}");
+    let of_first = owed(&first, burst);
+    let most = admitted + refused.into_inner();
+    assert!((admitted..=most).contains(&of_first), "{of_first}, {admitted} admitted");
+    admissions.len()
+}
+
+#[test]
+fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
+    rounds(|count| {
+        balances(count, |first, last, cost| {
+            let joint = check_all_at(&mut [first.toll(cost), last.toll(cost)], NOW);
+            joint.decision().unwrap()
+        })
+    });
+}
+
+#[test]
+fn a_request_that_is_charged_by_halves_is_caught() {
+    // The last one is charged before the first has said anything.
+    let halves = |first: &Limiter, last: &Limiter, cost| {
+        let charged = last.check_at(cost, NOW);
+        if cost < 3 && charged.is_allowed() {
+            first.check_at(cost, NOW)
+        } else {
+            first.peek_at(u64::MAX, NOW)
+        }
+    };
+    let caught = std::panic::catch_unwind(|| balances(400_000, halves)).unwrap_err();
+    let said = caught.downcast_ref::<String>().unwrap();
+    assert!(said.contains("for more or less"), "{said}");
+}

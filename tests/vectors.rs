@@ -1,0 +1,164 @@
+//! Test vectors of other implementations and of standards, by their numbers. Where the answer here is another
+//! on purpose, the test states ours, and says what theirs is.
+//!
+//! V13 to V15 and V41 to V43 are in `worked_examples.rs`, V9 to V11 in `sliding_log/main.rs`, V36 and the
+//! borrowing of V40 in `verbs.rs`, V55 to V60 in `controller.rs`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{decisions, policy};
+use tollgate::{
+    KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp, check_all_at,
+};
+
+fn limiter(text: &str) -> Limiter {
+    Limiter::with_clock(policy(text), ManualClock::new())
+}
+
+fn live(quota: Quota) -> LiveLimiter {
+    LiveLimiter::with_clock(quota, ManualClock::new()).unwrap()
+}
+
+#[test]
+fn v3_what_is_rejected_consumes_nothing() {
+    // upstash, issue 161. Before it was mended there, nothing was left for the last request.
+    let algorithms = [
+        "gcra 10/m",
+        "fixed-window 10/m",
+        "fixed-window 10/m from-first",
+        "sliding-window 10/m",
+        "sliding-window 10/m round-down",
+        "sliding-window 10/m strict",
+        "segmented-window 10/m x6",
+    ];
+    for text in algorithms {
+        assert_eq!(decisions(text, &[(0, 8), (0, 5), (0, 1), (0, 2), (0, 1)]), "ADADA", "{text}");
+        let limit = limiter(text);
+        let at = Timestamp::from_secs(0);
+        let left = [8, 5, 1].map(|cost| limit.check_at(cost, at).remaining());
+        assert_eq!(left, [2, 2, 1], "{text}");
+    }
+}
+
+#[test]
+fn v20_a_clock_that_jumps_back_gives_nothing_a_second_time() {
+    // Go, rate 10/s, burst 3; times in tenths of a second. Theirs forgets at the jump that it was later already:
+    // then the second request at 0 passes as well, AAADDADDAD, four within the first tenth of a second and
+    // one more unit at 1 that had come back before. Ours owes at 0 what was charged at 1.
+    let asked = [(1, 1), (0, 1), (0, 1), (0, 1), (0, 1), (1, 1), (1, 1), (1, 1), (2, 1), (2, 1)];
+    let requests = asked.map(|(tenths, cost)| (tenths * 100_000_000, cost));
+    assert_eq!(decisions("gcra 10/s burst 3", &requests), "AADDDADDAD");
+}
+
+#[test]
+fn v32_of_two_limits_the_smaller_rest_is_there() {
+    // Bucket4j: 5 per 6 ns up to 9, and 4 per 5 ns up to 12, both empty at 0. Theirs is added in lumps, so
+    // that 0, 0, 4, 5, 8, 9 are there; here a unit comes back as soon as it is due.
+    for (now_ns, left) in [(4, 3), (5, 4), (6, 4), (10, 8), (12, 9), (15, 9)] {
+        let both = [limiter("gcra 5/6ns burst 9"), limiter("gcra 4/5ns burst 12")];
+        let [first, second] = &both;
+        let at = Timestamp::from_nanos;
+        assert!(first.check_at(9, at(0)).is_allowed() && second.check_at(12, at(0)).is_allowed());
+        let take = |cost| {
+            check_all_at(&mut [first.toll(cost), second.toll(cost)], at(now_ns)).is_allowed()
+        };
+        assert!(!take(left + 1), "{now_ns} ns");
+        assert!(take(left) && !take(1), "{now_ns} ns");
+    }
+}
+
+#[test]
+fn v35_a_changed_burst_keeps_what_is_owed() {
+    // Bucket4j, 40 of 100 tokens. Theirs keeps 40 (as is), scales them to 80 (proportional) or adds the
+    // difference to have 140 (additive). Ours keeps the debt of 60, which is the last of the three; of a
+    // burst of 20, theirs leaves 20 or 8, and ours nothing, since more than that is owed.
+    let now = Timestamp::from_secs(1_000);
+    for (burst, left) in [(200, 140), (20, 0), (100, 40)] {
+        let quota = |burst| Quota::per_day(1).burst(burst);
+        let live = live(quota(100));
+        let tiers = Tiers::of(quota(100)).headroom(quota(200));
+        let table: KeyedLimiter<u64> = tiers.build_with_clock(10, ManualClock::new()).unwrap();
+        assert!(live.check_at(60, now).is_allowed() && table.check_at(&7, 60, now).is_allowed());
+        live.set_quota_at(quota(burst), now).unwrap();
+        table.set_quota_at(quota(burst), now).unwrap();
+        assert_eq!(live.peek_at(0, now).remaining(), left, "burst {burst}");
+        assert_eq!(table.peek_at(&7, 0, now).remaining(), left, "burst {burst}");
+    }
+}
+
+#[test]
+fn v35_with_ten_left_the_same_burst_changes_nothing() {
+    let (now, quota) = (Timestamp::from_secs(1_000), Quota::per_day(1).burst(100));
+    let live = live(quota);
+    assert!(live.check_at(90, now).is_allowed());
+    live.set_quota_at(quota, now).unwrap();
+    assert_eq!(live.peek_at(0, now).remaining(), 10);
+}
+
+#[test]
+fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
+    // Guava: 0, 1 | from 1/s to 2/s | 1, .5, 1, 2 for 1, 2, 4, 1 units: whoever comes next waits for the
+    // units of the one before, and for those of before the change at the old rate. Here everybody waits for
+    // his own, and whatever is still owed drains at the rate in force.
+    let second = Duration::from_secs(1);
+    let clock = ManualClock::new();
+    let limit = LiveLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();
+    let wait_for = |units| {
+        let wait = limit.reserve(units, second * 9).unwrap().wait();
+        clock.advance(wait);
+        wait.as_millis()
+    };
+    assert_eq!([wait_for(1), wait_for(1)], [0, 1_000]);
+    limit.set_quota(Quota::per_second(2).burst(1)).unwrap();
+    assert_eq!([1, 2, 4, 1].map(wait_for), [500, 1_000, 2_000, 500]);
+}
+
+#[test]
+fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
+    // folly's dynamic bucket, 10 a second, burst 10.
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(1));
+    let limit = Limiter::with_clock(policy("gcra 10/s burst 10"), clock.clone());
+    let taken = limit.check(9).into_result().unwrap();
+    let denied = limit.check(5);
+    assert!(!denied.is_allowed());
+    assert_eq!(denied.remaining(), 1);
+    let drained = limit.take_up_to(5).into_result().unwrap();
+    assert_eq!(drained.cost(), 1);
+    assert!(!limit.take_up_to(5).is_allowed());
+    // Five times as much is given back as the limit holds: what is above it is lost.
+    assert_eq!(limit.refund(drained) + limit.refund(taken), 10);
+    assert_eq!((0..4).map(|_| limit.refund(taken)).sum::<u64>(), 0);
+    assert!(limit.check(10).is_allowed());
+    assert!(!limit.check(1).is_allowed());
+    // In debt, not even nothing fits.
+    assert_eq!(limit.charge(10), 0);
+    assert!(!limit.check(0).is_allowed());
+    // A time that goes backward changes nothing.
+    let left = limit.peek(0).reset_after();
+    assert!(!limit.check_at(1, Timestamp::from_secs(0)).is_allowed());
+    assert_eq!(limit.peek(0).reset_after(), left);
+}
+
+#[test]
+fn v51_green_yellow_and_red_are_admitted_over_and_denied() {
+    // RFC 2697: 500 a second, a committed burst of 1000 and an excess burst of 1000. There they are two buckets,
+    // so that a packet is yellow whole and leaves the committed one as it was: GYGYGGGYR. Here they are one
+    // debt, and what comes after a yellow one is yellow until the debt is below the burst again. Red is the same.
+    let asked =
+        [(0, 600), (0, 600), (0, 300), (0, 300), (1, 500), (1, 1), (5, 1_000), (5, 1_000), (5, 1)];
+    let limit = limiter("gcra 500/s burst 1000 soft 100%");
+    let colours = asked.map(|(seconds, cost)| {
+        let decision = limit.check_at(cost, Timestamp::from_secs(seconds));
+        match decision.into_result() {
+            Ok(permit) if permit.is_over() => 'Y',
+            Ok(_) => 'G',
+            Err(_) => 'R',
+        }
+    });
+    assert_eq!(colours.iter().collect::<String>(), "GYYYYYGYR");
+}
