@@ -50,9 +50,9 @@
 //! | Key | Means |
 //! |---|---|
 //! | `window: 30s` | in place of `unit`: any length, as a policy's period |
-//! | `algorithm: gcra` | any of the core's, with its option, as in `sliding-window strict`. Without it: fixed windows of the UTC clock |
+//! | `algorithm: gcra` | any of a [`tollgate::Policy`], see below. Without it: fixed windows of the UTC clock |
 //! | `burst: 20` | the most at once, under `gcra` |
-//! | `mode: soft 5%` | admits that much more; `hard` is the default |
+//! | `mode: soft 5%` | admits that much more; `hard` is the default. `elastic` is not there and is refused, see below |
 //! | `count_rejected: true` | a denied request is charged as well |
 //! | `penalty: 10m after 5` | the fifth denial in a row refuses everything for ten minutes |
 //!
@@ -63,6 +63,16 @@
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
+//!
+//! `algorithm` is one of these, and its option stands behind it: `gcra` (also `token-bucket`, `leaky-bucket`, and
+//! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (exact; also
+//! `sliding-window round-down`, `sliding-window strict`) and `segmented-window x6`. A `sliding-log` is none of
+//! them: it keeps a slot for each unit, and the tables of rules one word for each client.
+//!
+//! `mode: elastic` would borrow from what the server can spare ([`tollgate::ElasticKeyedLimiter`]). It is refused:
+//! a request is charged to all of its limits or to none, and a loan cannot be taken back, nor stand beside other
+//! limits in [`tollgate::check_all`]. Nor has a domain a pool to lend from, and the service nobody who reports the
+//! headroom to it.
 //!
 //! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: what the core does not
 //! know yet it refuses, with the place in the file. Merge keys and aliases of YAML are understood.

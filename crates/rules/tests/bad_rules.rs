@@ -125,6 +125,10 @@ fn what_is_ours_is_checked_as_strictly() {
             "3:26: in policy \"magic 5/d\": there is no algorithm \"magic\"",
         ),
         (
+            limit("unit: day, requests_per_unit: 5, algorithm: sliding-log"),
+            "3:26: in policy \"sliding-log 5/d\": a sliding log does not fit in one word",
+        ),
+        (
             limit("unit: second, requests_per_unit: 4294967295"),
             "3:26: in policy \"fixed-window 4294967295/s\": the rate is too high",
         ),

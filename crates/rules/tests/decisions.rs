@@ -172,6 +172,30 @@ descriptors:
 }
 
 #[test]
+fn every_algorithm_that_the_documentation_lists_is_understood() {
+    for (algorithm, policy) in [
+        ("gcra", "gcra 6/m"),
+        ("token-bucket", "gcra 6/m"),
+        ("leaky-bucket", "gcra 6/m"),
+        ("leaky-bucket hard", "gcra 1/m burst 6"),
+        ("spaced", "gcra 6/m burst 1"),
+        ("fixed-window", "fixed-window 6/m"),
+        ("fixed-window from-first", "fixed-window 6/m from-first"),
+        ("sliding-window", "sliding-window 6/m"),
+        ("sliding-window round-down", "sliding-window 6/m round-down"),
+        ("sliding-window strict", "sliding-window 6/m strict"),
+        ("segmented-window x6", "segmented-window 6/m x6"),
+    ] {
+        let limit = format!("{{unit: minute, requests_per_unit: 6, algorithm: {algorithm}}}");
+        let world =
+            World::new(&format!("domain: d\ndescriptors: [{{key: k, rate_limit: {limit}}}]"));
+        let rules = world.maker.cache().rules().expect("loaded");
+        let found = rules.rules()[0].limits()[0].policy().expect("a policy").to_string();
+        assert_eq!(found, policy, "{algorithm}");
+    }
+}
+
+#[test]
 fn any_algorithm_can_be_named() {
     let world = World::new(
         "

@@ -26,6 +26,9 @@ use tollgate_service::protocol::rls::RateLimitRequest;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tonic::Code as Grpc;
 
+/// No test waits longer: then it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 async fn world(test: &str) -> World {
     serve(&format!("bad_{test}"), RULES, Settings::default()).await
 }
@@ -264,7 +267,9 @@ async fn row_105_a_bad_file_raises_the_gauge_and_the_last_good_rules_answer() {
     let world = world("105").await;
     let gauge = async |expected: &str| {
         // A reload has no answer of its own: the gauge is what tells.
-        while !world.http("GET", "/metrics", "").await.1.contains(expected) {}
+        let seen = async { while !world.http("GET", "/metrics", "").await.1.contains(expected) {} };
+        let seen = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(seen.is_ok(), "no `{expected}` in {PATIENCE:?}");
     };
     gauge("tollgate_config_refused 0").await;
     std::fs::write(world.rules.join("basic.yaml"), "domain: [").expect("a file below target");

@@ -4,6 +4,8 @@
 mod certificates;
 mod common;
 
+use std::time::Duration;
+
 use certificates::{Authority, Issued, connect, files, write};
 use common::{RULES, World, descriptor, request, serve_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,6 +13,9 @@ use tokio::net::TcpStream;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
 use tollgate_service::{Options, StartError, TlsFiles, start};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+
+/// No test waits longer: then it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves both protocols with these files.
 async fn serve(test: &str, files: &TlsFiles) -> World {
@@ -84,14 +89,20 @@ async fn a_new_certificate_is_served_without_a_restart_and_without_being_told() 
     let renewed = after.issue();
     renewed.write(&files);
     // The files are watched, and read every 10 s: one of the next handshakes is with the new one.
-    let stream = loop {
-        if let Ok(stream) = connect(world.running.http, &after, None).await {
-            break stream;
+    let handshake = async {
+        loop {
+            if let Ok(stream) = connect(world.running.http, &after, None).await {
+                break stream;
+            }
         }
     };
+    let stream = tokio::time::timeout(PATIENCE, handshake).await;
+    let stream = stream.unwrap_or_else(|_| panic!("HTTP: the old one after {PATIENCE:?}"));
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).cloned();
     assert_eq!(shown, Some(renewed.der()));
-    while channel(&world, &after, None).await.is_err() {}
+    let handshake = async { while channel(&world, &after, None).await.is_err() {} };
+    let handshake = tokio::time::timeout(PATIENCE, handshake).await;
+    assert!(handshake.is_ok(), "gRPC: the old one after {PATIENCE:?}");
     assert!(channel(&world, &before, None).await.is_err(), "the old authority is not enough");
     // Who was connected stays.
     assert!(asks(kept).await);

@@ -80,8 +80,9 @@ pub trait Deny<B> {
 }
 
 /// Problem details (RFC 9457), as draft 10 of the rate limit headers defines them: `quota-exceeded` with
-/// status 429, `temporary-reduced-capacity` with 503. For bodies that can be made from bytes: axum's,
-/// `http_body_util::Full`.
+/// status 429; `abnormal-usage-detected`, with the same status, if a policy's penalty is in force
+/// ([`Denial::is_penalty`]); `temporary-reduced-capacity` with 503. For bodies that can be made from bytes:
+/// axum's, `http_body_util::Full`.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -100,6 +101,9 @@ impl<B: From<Bytes>> Deny<B> for ProblemJson {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
         let body = if denied.denial.is_table_full() {
             &denied.problems.reduced_capacity
+        } else if denied.denial.is_penalty() {
+            // Waiting for units does not help: nothing passes before the penalty is over.
+            &denied.problems.abnormal_usage
         } else {
             &denied.problems.quota_exceeded
         };
@@ -117,6 +121,7 @@ impl<B: From<Bytes>> Deny<B> for ProblemJson {
 #[derive(Debug)]
 pub(crate) struct Problems {
     quota_exceeded: Bytes,
+    abnormal_usage: Bytes,
     reduced_capacity: Bytes,
 }
 
@@ -132,6 +137,11 @@ impl Problems {
         };
         Self {
             quota_exceeded: body("quota-exceeded", "The quota of this client is spent", 429),
+            abnormal_usage: body(
+                "abnormal-usage-detected",
+                "This client went on beyond its quota and is shut out for a while",
+                429,
+            ),
             reduced_capacity: body(
                 "temporary-reduced-capacity",
                 "The server cannot take in another client at the moment",

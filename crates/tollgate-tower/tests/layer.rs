@@ -52,6 +52,34 @@ fn a_client_is_told_where_he_stands_until_he_is_denied_and_when_to_return() {
 }
 
 #[test]
+fn a_client_under_a_penalty_is_told_so_until_it_ends() {
+    let clock = ManualClock::new();
+    let limit = keyed("60/m burst 1 penalty 10m after 2", &clock);
+    let mut service = served(&RateLimitLayer::new(limit, ClientAddress::peer()));
+    assert_eq!(status(&mut service, from("203.0.113.7")), 200);
+    // The first denial is of the quota, the second brings the penalty, the third is under it.
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let denied = ask(&mut service, from("203.0.113.7"));
+        assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(text(denied.headers(), "content-type"), Some("application/problem+json"));
+        let wait = text(denied.headers(), "retry-after").map(str::to_owned);
+        answers.push((wait.unwrap(), String::from_utf8(denied.body().to_vec()).unwrap()));
+    }
+    let quota = "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\
+                 \"title\":\"The quota of this client is spent\",\"status\":429,\
+                 \"violated-policies\":[\"default\"]}";
+    let ban = "{\"type\":\"https://iana.org/assignments/http-problem-types#abnormal-usage-detected\",\
+               \"title\":\"This client went on beyond its quota and is shut out for a while\",\
+               \"status\":429,\"violated-policies\":[\"default\"]}";
+    let expected = [("1", quota), ("600", ban), ("600", ban)];
+    assert_eq!(answers, expected.map(|(wait, body)| (wait.to_owned(), body.to_owned())));
+    assert_eq!(status(&mut service, from("203.0.113.8")), 200, "it is one client's");
+    clock.advance(Duration::from_secs(600));
+    assert_eq!(status(&mut service, from("203.0.113.7")), 200);
+}
+
+#[test]
 fn a_cost_that_never_fits_is_told_no_time_to_return() {
     let clock = ManualClock::new();
     let gate = Gate::new(one("10/s", &clock), Everyone).cost(11);

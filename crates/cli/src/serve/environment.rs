@@ -82,8 +82,14 @@ pub(super) const VARIABLES: [(&str, Fate); 91] = [
     ("RUNTIME_APPDIRECTORY", Honoured("with `RUNTIME_ROOT`; config by default")),
     ("RUNTIME_IGNOREDOTFILES", Meaningless("files whose names begin with a dot are never read")),
     ("RUNTIME_WATCH_ROOT", Meaningless("a swapped link and changed files are both noticed")),
-    ("EXPIRATION_JITTER_MAX_SECONDS", Meaningless("nothing here expires in a store")),
-    ("LOCAL_CACHE_SIZE_IN_BYTES", Meaningless("every decision is local")),
+    (
+        "EXPIRATION_JITTER_MAX_SECONDS",
+        Meaningless("what expires limited nothing any more, here or in Redis"),
+    ),
+    (
+        "LOCAL_CACHE_SIZE_IN_BYTES",
+        Meaningless("tables decide here; with `--redis` each rule's `accuracy` says where"),
+    ),
     ("NEAR_LIMIT_RATIO", Honoured("0.8")),
     ("CACHE_KEY_PREFIX", Honoured("as `--redis-prefix`")),
     ("BACKEND_TYPE", NotYet("Redis, if `REDIS_URL` is set, else this process")),

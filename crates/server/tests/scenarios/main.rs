@@ -8,10 +8,12 @@
 //! | E several statuses; H errors | `together.rs` |
 //! | I reload, merge, every bad file | `reload.rs` |
 //! | J HTTP; those of Limitador and Gubernator | `http.rs`, `drain.rs` |
+//! | L TLS: certificates that are renewed, and of clients | `tests/tls.rs`, which makes them |
 //!
 //! Not here, because they need a Redis: A6's variants (second Redis, local cache, prefix of keys,
-//! authentication, Cluster, Sentinel) and A3's figures of the local cache, A7 (what Redis holds), H's failing
-//! Redis. Not here, because they need certificates: A6 over TLS, L. A6 fed over xDS is not served at all.
+//! authentication, TLS, Cluster, Sentinel) and A3's figures of the local cache, A7 (what Redis holds), H's failing
+//! Redis. What there is of them is in `crates/redis/tests`, and `tests/global.rs`. A6 fed over xDS is not served at
+//! all.
 //!
 //! Answered otherwise, on purpose: a denied request is charged nowhere (A4, unless `compat`); metrics hold
 //! nothing of requests, so B1's `key7_abc` is `key7`, and B2's overrides have no series of their own.
