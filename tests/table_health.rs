@@ -50,8 +50,12 @@ fn a_far_time_from_one_caller_spreads_to_nobody_else() {
         for step in 0..100_u64 {
             let now = Timestamp::from_secs(100 + step);
             let key = |n| step * 1_000 + n;
-            denied +=
-                (0..keys).filter(|&n| !table.check_at(&key(n), 1, now).is_allowed()).count() as u64;
+            for n in 0..keys {
+                let asked = table.peek_at(&key(n), 1, now).is_allowed();
+                let admitted = table.check_at(&key(n), 1, now).is_allowed();
+                assert_eq!(asked, admitted, "{text}: the look at {} and its charge", key(n));
+                denied += u64::from(!admitted);
+            }
         }
         // One shard of 2,200 has a floor a month ahead, and a key has two shards: 1 key in 1,100.
         assert!(denied <= keys * 100 / 400, "{text}: {denied} of {}", keys * 100);
@@ -68,11 +72,13 @@ fn who_only_looks_moves_no_time() {
         assert!(table.peek_at(&key, 1, hour).is_allowed());
         assert!(table.check_at(&key, 0, hour).is_allowed());
         assert!(!table.check_at(&key, 99, hour).is_allowed());
+        table.check_many_at(&[key], 0, hour, |_, decision| assert!(decision.is_allowed()));
     }
     clock.set(hour);
     for key in 0..100 {
         assert!(table.check(&key, 0).is_allowed());
         assert!(table.peek(&key, 1).is_allowed());
+        table.check_many(&[key], 0, |_, decision| assert!(decision.is_allowed()));
     }
     assert!(!table.check_at(&1, 1, Timestamp::default()).is_allowed());
     for key in 2..50 {

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ahash::RandomState;
 use tollgate::{
     BuildError, Full, KeyedLimiter, ManualClock, Quota, TieredLimiter, Tiers, Timestamp,
 };
@@ -136,4 +137,23 @@ fn a_table_of_tiers_denies_where_it_has_no_cell_and_says_why_it_cannot_spill() {
     let denied = (0..200_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count();
     assert_eq!(denied as u64, table.stats_at(NOW).full);
     assert!(denied > 150, "{denied}");
+}
+
+#[test]
+fn filled_to_its_capacity_a_table_of_tiers_has_a_cell_for_every_key() {
+    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
+    let clock = ManualClock::new();
+    let table = tiers().build_with_hashers::<u64, _>(100_000, clock, seeds).unwrap();
+    let last = table.tier(2).unwrap();
+    let denied = (0..100_000_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count();
+    assert_eq!(denied, 0);
+}
+
+#[test]
+fn a_newcomers_charge_goes_as_far_as_twice_the_burst_of_his_tier() {
+    let limiter = limiter();
+    for (key, limit) in [(7, 1), (107, 5), (207, 50)] {
+        assert_eq!(limiter.charge_at(&key, 3 * limit, NOW), limit);
+        assert_eq!(limiter.charge_at(&key, 1, NOW), 1);
+    }
 }

@@ -127,3 +127,38 @@ fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
     assert_eq!(left, 6);
     assert!(check_all_at(&mut [spilling.toll(&7, 6), other.toll(&7, 6)], NOW).is_allowed());
 }
+
+#[test]
+fn a_charge_that_is_undone_leaves_what_the_new_cell_took_over() {
+    let table = full("gcra 10/m burst 10");
+    assert!(table.check_at(&7, 6, NOW).is_spilled());
+    // Now there is a cell. Each part fits by itself, and the second not after the first.
+    let later = NOW + Duration::from_secs(7);
+    let mut tolls = [table.toll(&7, 3), table.toll(&7, 3)];
+    assert_eq!(check_all_at(&mut tolls, later).index(), Some(1));
+    let left = table.peek_at(&7, 1, later);
+    assert!(!left.is_spilled());
+    assert_eq!((left.remaining(), left.reset_after()), (5, Duration::from_secs(29)));
+}
+
+#[test]
+fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
+    let table = full("gcra 10/m burst 10");
+    for stranger in 1_000..1_100 {
+        let _ = table.charge_at(&stranger, 20, NOW);
+    }
+    // The strangers' cells are busy for two minutes. Shortly before, the key goes into debt by as much again.
+    let far = NOW + Duration::from_secs(110);
+    assert!(table.check_at(&7, 10, far).is_spilled());
+    assert_eq!(table.charge_at(&7, 10, far), 0);
+    for stranger in 1_000..1_100 {
+        table.reset_at(&stranger, NOW);
+    }
+    // There are cells now, and a late request: seen from there the debt is nearly four bursts.
+    let late = NOW + Duration::from_secs(1);
+    let denial = table.check_at(&7, 1, late).into_result().unwrap_err();
+    assert!(denial.is_spilled(), "{denial:?}");
+    assert!(!table.check_at(&8, 1, late).is_spilled(), "there are cells");
+    // Twenty units from then on, less the nine that one more may stand behind; told from the shard's floor.
+    assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(110 + 60 + 4));
+}
