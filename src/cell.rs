@@ -111,8 +111,10 @@ impl Cell {
         charge: &View,
         now: impl Fn() -> Timestamp,
     ) -> u64 {
-        let cost = if planted(Fault::ReturnTwice) { 2 * charge.cost } else { charge.cost };
-        let charge = View { cost, ..*charge };
+        let mut charge = *charge;
+        if planted(Fault::ReturnTwice) {
+            charge.cost *= 2;
+        }
         self.update(|word| meter.given_back(word, &charge, now()))
     }
 

@@ -289,7 +289,8 @@ impl Table {
         let ruled = layout.ruled();
         let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
         let moment = ruled.moment(at_ns);
-        let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
+        // How much a word of its tier holds does not matter: nothing is charged.
+        let wish = self.wish(fresh.ask);
         let owed = self.owed(identity, second, at_ns);
         let (verdict, cost) = match ruled.apply(wish, owed, moment, late) {
             Some(_) => (Verdict::Allowed, 0),

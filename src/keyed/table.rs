@@ -263,13 +263,13 @@ impl Table {
     }
 
     /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
-    /// counts none, if the key has no word to count it in, or if it would be admitted by now.
+    /// counts none, if the key has no word to count it in, or if it would be admitted by now. `ask` has the
+    /// verb `Refuse`, which charges nothing.
     pub(super) fn refuse(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         let rules = &self.layout.rules;
         if !rules.count_denials() || ask.cost == 0 {
             return None;
         }
-        let ask = Ask { charge: true, verb: Verb::Refuse, ..ask };
         let outcome =
             pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
         let is_denied = outcome.verdict == Verdict::Denied;
