@@ -1,21 +1,17 @@
 //! The pages of the repository: their links lead somewhere, what they name is there, and the commands they
-//! show run. (Their Rust snippets are compiled and run as tests of the documentation.)
+//! show run. (Services, and what they answer, are in `transcripts.rs`. Rust snippets are compiled and run as tests
+//! of the documentation.)
 
 mod common;
+#[path = "common/pages.rs"]
+mod pages;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::Scratch;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
+use pages::{between, read, root, shell_blocks, words};
 
 /// Every page: those at the root, and those of the directories that have some.
 fn pages() -> Vec<String> {
@@ -29,19 +25,13 @@ fn pages() -> Vec<String> {
     let crates = fs::read_dir(root().join("crates")).expect("the crates");
     let crates = crates.map(|entry| entry.expect("an entry").file_name());
     let crates = crates.map(|name| format!("crates/{}", name.to_str().expect("a name in ASCII")));
+    let with_docs = |name: String| [format!("{name}/docs"), name];
+    let crates = crates.flat_map(with_docs).filter(|name| root().join(name).is_dir());
     let directories = ["", "docs", "benches", "fuzz"].map(str::to_owned).into_iter().chain(crates);
     let mut pages: Vec<_> = directories.flat_map(|name| in_directory(&name)).collect();
     pages.sort();
+    assert!(pages.iter().any(|page| page == "crates/redis/docs/scale.md"), "{pages:?}");
     pages
-}
-
-/// What stands between two texts.
-fn between<'p>(page: &'p str, open: &str, close: &str) -> Vec<&'p str> {
-    page.split(open)
-        .skip(1)
-        .filter_map(|rest| rest.split_once(close))
-        .map(|(inner, _)| inner)
-        .collect()
 }
 
 /// The code spans of a line: every second piece between backquotes.
@@ -197,17 +187,6 @@ fn every_path_on_the_maps_is_there() {
     assert!(paths >= 40, "{paths} paths");
 }
 
-/// The words of a command as a shell would take them: quotes hold spaces, and nothing else is special.
-fn words(command: &str) -> Vec<String> {
-    let pieces = command.split('"').enumerate();
-    pieces
-        .flat_map(|(n, piece)| match n % 2 {
-            0 => piece.split_whitespace().map(str::to_owned).collect(),
-            _ => vec![piece.to_owned()],
-        })
-        .collect()
-}
-
 /// Rule files that a page shows, with their names as a comment in the first line, are there for its commands.
 fn write_files(scratch: &Scratch, page: &str) -> usize {
     let blocks = between(page, "```yaml\n# ", "```").into_iter();
@@ -221,10 +200,7 @@ fn write_files(scratch: &Scratch, page: &str) -> usize {
 /// The commands of a page, and behind the last of a block what the page says that it prints.
 fn commands(page: &str) -> Vec<(&str, Option<&str>)> {
     let mut commands = Vec::new();
-    for block in page.split("```sh\n").skip(1) {
-        let (block, after) = block.split_once("```").expect("a block ends");
-        let printed = after.trim_start().strip_prefix("```text\n");
-        let printed = printed.and_then(|text| text.split_once("```")).map(|(text, _)| text);
+    for (block, printed) in shell_blocks(page) {
         let ours = block.lines().filter_map(|line| line.strip_prefix("tollgate "));
         let is_last = |line: &str| block.trim_end().ends_with(line);
         commands.extend(ours.map(|line| (line, printed.filter(|_| is_last(line)))));

@@ -7,13 +7,18 @@
 //!
 //! `TOLLGATE_SECONDS` is how long each mode runs: 4 unless told otherwise.
 
+#[path = "common/processes.rs"]
+mod processes;
+
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use processes::{Process, connected, free_address, redis_server};
 
 const NODES: usize = 3;
 /// Of each node.
@@ -33,47 +38,6 @@ descriptors:
   - {key: async, accuracy: async, rate_limit: {window: 1s, requests_per_unit: 100, algorithm: gcra, burst: 100}}
   - {key: leased, accuracy: leased, rate_limit: {window: 1s, requests_per_unit: 100, algorithm: gcra, burst: 100}}
 ";
-
-/// A process that ends with the test.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("an address")
-}
-
-/// Connects as soon as somebody listens.
-fn connected(address: SocketAddr) -> TcpStream {
-    let begun = Instant::now();
-    loop {
-        match TcpStream::connect(address) {
-            Ok(stream) => {
-                stream.set_nodelay(true).expect("a socket");
-                return stream;
-            }
-            Err(error) => {
-                assert!(begun.elapsed() < Duration::from_secs(20), "{address}: {error}");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-    }
-}
-
-fn redis_server(address: SocketAddr) -> Process {
-    let port = address.port().to_string();
-    let arguments = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-    let child = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn();
-    child.map(Process).unwrap_or_else(|error| {
-        panic!("this test needs redis-server (apt-get install redis-server): {error}")
-    })
-}
 
 struct Node {
     http: SocketAddr,
@@ -238,7 +202,8 @@ fn nodes(test: &str, prefixes: [&str; NODES]) -> (Process, Vec<Node>) {
     let rules = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::write(&rules, RULES).expect("a file below target");
     let address = free_address();
-    let redis = redis_server(address);
+    let port = address.port().to_string();
+    let redis = redis_server(&["--port", &port, "--bind", "127.0.0.1", "--save", ""]);
     drop(connected(address));
     let nodes: Vec<Node> = prefixes.map(|prefix| node(address, &rules, prefix)).into();
     for node in &nodes {

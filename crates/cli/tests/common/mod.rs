@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How a run ended and what it printed.
@@ -34,6 +34,10 @@ impl Scratch {
         fs::create_dir_all(directory).expect("a directory below target");
         fs::write(path, content).expect("a file below target");
         self
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 
     /// The binary, to be run in the directory.

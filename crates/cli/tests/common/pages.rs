@@ -1,0 +1,47 @@
+//! The pages of the repository, and what they show.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+pub(crate) fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// What stands between two texts.
+pub(crate) fn between<'p>(page: &'p str, open: &str, close: &str) -> Vec<&'p str> {
+    page.split(open)
+        .skip(1)
+        .filter_map(|rest| rest.split_once(close))
+        .map(|(inner, _)| inner)
+        .collect()
+}
+
+/// Each block of commands for a shell, and what the page says right behind it that it prints.
+pub(crate) fn shell_blocks(page: &str) -> Vec<(&str, Option<&str>)> {
+    let blocks = page.split("```sh\n").skip(1);
+    let blocks = blocks.map(|rest| rest.split_once("```").expect("a block ends"));
+    blocks.map(|(block, after)| (block, text_block(after.trim_start()))).collect()
+}
+
+/// What stands in a block of text at the beginning of this.
+fn text_block(page: &str) -> Option<&str> {
+    let (text, _) = page.strip_prefix("```text\n")?.split_once("```")?;
+    Some(text)
+}
+
+/// The words of a command as a shell would take them: quotes hold spaces, and nothing else is special.
+pub(crate) fn words(command: &str) -> Vec<String> {
+    let pieces = command.split('"').enumerate();
+    pieces
+        .flat_map(|(n, piece)| match n % 2 {
+            0 => piece.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![piece.to_owned()],
+        })
+        .collect()
+}

@@ -1,0 +1,271 @@
+//! What the pages show of a running service: it is started as they say, but on free ports, and asked by curl as
+//! they say; its answers are those that they print. Dates, lengths, and how many seconds are left, are not compared.
+#![cfg(unix)]
+
+mod common;
+#[path = "common/pages.rs"]
+mod pages;
+#[path = "common/processes.rs"]
+mod processes;
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant, SystemTime};
+
+use common::Scratch;
+use pages::{between, read, root, shell_blocks, words};
+use processes::Process;
+
+/// Nothing takes longer: then the test has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the commands of a page have started.
+struct World {
+    scratch: Scratch,
+    processes: Vec<Process>,
+    /// The ports of the pages, and where the services listen for HTTP instead.
+    nodes: Vec<(String, SocketAddr)>,
+    /// The port of the pages' Redis, and the one in use.
+    store: Option<(String, String)>,
+}
+
+impl World {
+    /// `test` is the name of the test.
+    fn new(test: &str) -> Self {
+        let curl = Command::new("curl").arg("--version").stdout(Stdio::null()).status();
+        let is_there = curl.is_ok_and(|status| status.success());
+        assert!(is_there, "this test needs curl (apt-get install curl)");
+        let scratch = Scratch::new(test);
+        scratch.file(".curlrc", format!("max-time = {}\n", PATIENCE.as_secs()));
+        Self { scratch, processes: Vec::new(), nodes: Vec::new(), store: None }
+    }
+
+    /// Starts the services of a block. What is left of it is for a shell.
+    fn start(&mut self, block: &str) -> String {
+        let mut script = String::new();
+        for line in block.replace("\\\n", " ").lines() {
+            let words = words(line.trim_end_matches('&'));
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            match &words[..] {
+                ["cargo", "run", "--release", "--", "serve", arguments @ ..] => {
+                    self.serve(arguments);
+                }
+                ["redis-server", arguments @ ..] => self.keep(arguments),
+                _ => script = script + line + "\n",
+            }
+        }
+        script
+    }
+
+    /// A service with these arguments, but for its addresses, until it has rules and listens.
+    fn serve(&mut self, arguments: &[&str]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        // Its settings are those of the page, whatever the environment of the tests is.
+        command.env_clear().current_dir(root()).arg("serve");
+        let mut port = "8080";
+        let mut arguments = arguments.iter().copied();
+        while let Some(argument) = arguments.next() {
+            match argument {
+                "--http" => {
+                    port = arguments.next().and_then(|at| at.split(':').nth(1)).expect(argument)
+                }
+                "--grpc" | "--admin" => drop(arguments.next()),
+                "redis://127.0.0.1/" => {
+                    let (_, port) = self.store.as_ref().expect("the page starts it first");
+                    // A busy machine may be slow: nobody is to fall back here.
+                    let deadline = ["--redis-deadline", "2000"];
+                    command.arg(format!("redis://127.0.0.1:{port}/")).args(deadline);
+                }
+                other => {
+                    command.arg(other);
+                }
+            }
+        }
+        for address in ["--http", "--grpc", "--admin"] {
+            command.args([address, "127.0.0.1:0"]);
+        }
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary was built");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        self.processes.push(Process(child));
+        let (give, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = give.send(line);
+            }
+        });
+        let mut said = Vec::new();
+        let http = loop {
+            let line = lines.recv_timeout(PATIENCE);
+            said.push(line.unwrap_or_else(|_| panic!("no address: {said:?}")));
+            let line = said.last().expect("a line");
+            let address = line.split_once("http ").and_then(|(_, rest)| rest.split_once(','));
+            if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
+                break address;
+            }
+        };
+        self.nodes.push((port.to_owned(), http));
+        self.wait_for(port, "healthcheck", "OK");
+        if self.store.is_some() {
+            self.wait_for(port, "metrics", "\ntollgate_store_degraded 0\n");
+        }
+    }
+
+    /// A Redis with these arguments, but for its port.
+    fn keep(&mut self, arguments: &[&str]) {
+        let at = arguments.iter().position(|argument| *argument == "--port").expect("a port") + 1;
+        let address = processes::free_address();
+        let port = address.port().to_string();
+        self.store = Some((arguments[at].to_owned(), port.clone()));
+        let mut arguments = arguments.to_vec();
+        arguments[at] = &port;
+        self.processes.push(processes::redis_server(&arguments));
+        drop(processes::connected(address));
+    }
+
+    fn wait_for(&self, port: &str, path: &str, text: &str) {
+        let begun = Instant::now();
+        loop {
+            let found = self.shell(&format!("curl -s localhost:{port}/{path} || true"));
+            if found.contains(text) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no {text:?} at {path}: {found}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What a shell prints, with the services' own ports in place of the page's.
+    fn shell(&self, script: &str) -> String {
+        let numbered = self.nodes.iter().enumerate();
+        // By way of marks: a free port may contain one of the page's.
+        let marked = numbered.clone().fold(script.to_owned(), |script, (n, (port, _))| {
+            script.replace(port.as_str(), &format!("<{n}>"))
+        });
+        let script = numbered.fold(marked, |script, (n, (_, address))| {
+            script.replace(&format!("<{n}>"), &address.port().to_string())
+        });
+        let mut command = Command::new("/bin/sh");
+        // Nobody's settings of curl, and no proxy.
+        let path = std::env::var_os("PATH").expect("where curl is");
+        command.env_clear().env("PATH", path).env("CURL_HOME", self.scratch.path());
+        let output = command.args(["-c", &script]).output().expect("a shell");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        let (printed, errors) = (text(output.stdout), text(output.stderr));
+        assert!(output.status.success(), "{script}\n{printed}\n{errors}");
+        printed
+    }
+}
+
+/// The block of a page that serves, and what is printed.
+fn serving(page: &str) -> (&str, &str) {
+    let mut blocks = shell_blocks(page).into_iter();
+    let block = blocks.find(|(block, _)| block.contains("cargo run --release -- serve --rules"));
+    let (block, printed) = block.expect("the page serves");
+    (block, printed.expect("the page says what is answered"))
+}
+
+/// Each command of a transcript, and what is printed.
+fn commands(transcript: &str) -> Vec<(&str, &str)> {
+    let after_prompts = transcript.split("$ ").skip(1);
+    after_prompts.map(|rest| rest.split_once('\n').expect("a command is a line")).collect()
+}
+
+/// Numbers behind these are of the moment.
+const OF_THE_MOMENT: [&str; 5] = [
+    "content-length: ",
+    "retry-after: ",
+    "\"reset_after\":",
+    "\"retry_after\":",
+    "\"durationUntilReset\":\"",
+];
+
+/// What does not depend on the moment.
+fn lasting(printed: &str) -> String {
+    let of_line = |line: &str| match line.strip_prefix("date: ") {
+        Some(_) => "date: _".to_owned(),
+        None => OF_THE_MOMENT.iter().fold(line.to_owned(), |line, mark| without(&line, mark)),
+    };
+    let lines: Vec<String> = printed.trim_end().lines().map(of_line).collect();
+    lines.join("\n")
+}
+
+fn without(line: &str, mark: &str) -> String {
+    let mut pieces = line.split(mark);
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let digit = |c: char| c.is_ascii_digit();
+    pieces.fold(first, |text, piece| text + mark + "_" + piece.trim_start_matches(digit))
+}
+
+#[test]
+fn what_depends_on_the_moment_is_left_out_and_nothing_else() {
+    let answer = "{\"remaining\":10,\"reset_after\":53,\"retry_after\":5}";
+    assert_eq!(lasting(answer), "{\"remaining\":10,\"reset_after\":_,\"retry_after\":_}");
+    assert_eq!(
+        lasting("a 1\r\ndate: Sun\r\nretry-after: 9\r\n\r\n"),
+        "a 1\ndate: _\nretry-after: _"
+    );
+    assert_ne!(lasting(answer), lasting(&answer.replace("10", "11")));
+}
+
+#[test]
+fn the_service_of_the_front_page_answers_as_it_says() {
+    let mut world = World::new("front_page");
+    let page = read("README.md");
+    let (block, printed) = serving(&page);
+    let script = world.start(block);
+    assert_eq!(lasting(&world.shell(&script)), lasting(printed));
+    let with_status = script.trim_end().to_owned() + " -w ' %{http_code}'";
+    let more: Vec<String> = (0..3).map(|_| world.shell(&with_status)).collect();
+    let statuses: Vec<_> = more.iter().map(|answer| &answer[answer.len() - 3..]).collect();
+    assert_eq!(statuses, ["200", "200", "429"], "the fourth: {more:?}");
+    assert!(more[2].contains("\"retry_after\":"), "{more:?}");
+}
+
+/// Its limits are of a minute of the clock: what spans the end of one is done again.
+#[test]
+fn the_transcript_of_curl_is_what_the_service_answers() {
+    let minute = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.expect("after 1970").as_secs() / 60
+    };
+    let page = read("crates/server/README.md");
+    let transcript = between(&page, "And `curl` over HTTP:\n\n```text\n", "```")[0];
+    let serve = between(&page, "```text\ncargo run ", "```")[0];
+    for _ in 0..5 {
+        let mut world = World::new("curl_transcript");
+        world.start(&format!("cargo run {serve}"));
+        let begun = minute();
+        // What the page's Python client has asked before, over gRPC.
+        let asked = r#"{"domain": "shop", "descriptors": [{"user": "alice", "path": "/login"}]}"#;
+        let json = "-H 'content-type: application/json'";
+        world.shell(&format!("curl -s localhost:8080/v1/check {json} -d '{asked}'"));
+        let printed = commands(transcript).into_iter();
+        let both = printed.map(|(command, printed)| (command, printed, world.shell(command)));
+        let both: Vec<_> = both.collect();
+        if minute() != begun {
+            continue;
+        }
+        assert!(both.len() >= 6, "{} commands", both.len());
+        for (command, printed, answered) in both {
+            assert_eq!(lasting(&answered), lasting(printed), "{command}");
+        }
+        return;
+    }
+    panic!("five transcripts, each over the end of a minute");
+}
+
+#[cfg(feature = "redis-tests")]
+#[test]
+fn two_nodes_on_one_redis_answer_as_the_page_says() {
+    let mut world = World::new("two_nodes");
+    let page = read("crates/redis/README.md");
+    let (block, printed) = serving(&page);
+    let script = world.start(block);
+    assert_eq!(world.nodes.len(), 2);
+    let answered = world.shell(&script);
+    assert_eq!(answered.lines().filter(|line| line.ends_with(" 200")).count(), 3, "{answered}");
+    assert_eq!(answered.lines().filter(|line| line.ends_with(" 429")).count(), 3, "{answered}");
+    assert_eq!(lasting(&answered), lasting(printed));
+}
