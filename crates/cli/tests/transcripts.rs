@@ -69,7 +69,7 @@ impl World {
         while let Some(argument) = arguments.next() {
             match argument {
                 "--http" => {
-                    port = arguments.next().and_then(|at| at.split(':').nth(1)).expect(argument)
+                    port = arguments.next().and_then(|at| at.split(':').nth(1)).expect(argument);
                 }
                 "--grpc" | "--admin" => drop(arguments.next()),
                 "redis://127.0.0.1/" => {
