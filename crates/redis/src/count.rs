@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_whose_outcome_is_unknown_is_repeated() {
+    fn bad_input_113_a_report_whose_outcome_is_unknown_is_repeated() {
         let mut cell = Cell::new(&reply(0, 0), [0, 0]).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));

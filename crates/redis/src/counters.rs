@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::decision::Source;
 use crate::error::Fault;
+use crate::evictions::Evictions;
 
 /// What is counted besides decisions and faults.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,7 @@ pub(crate) struct Counters {
     faults: [AtomicU64; Fault::ALL.len()],
     /// Of `allowed`, those within leases.
     leased: [Lane; LANES],
+    pub(crate) evictions: Evictions,
 }
 
 impl Counters {
@@ -115,6 +117,10 @@ pub struct Stats {
     pub leased: u64,
     /// Units of leases that expired unspent.
     pub expired: u64,
+    /// Keys that the server has evicted for want of memory, its own and those of others, since it was first
+    /// asked; it is asked every five seconds. Each may have been a limit, which then began anew. 0 for a
+    /// cluster, and for a user without the right to `INFO`.
+    pub evicted: u64,
     allowed: [u64; 5],
     denied: [u64; 5],
     faults: [u64; Fault::ALL.len()],
@@ -138,6 +144,7 @@ impl Stats {
             leases: counters.get(Count::Leases),
             leased: counters.get(Count::Leased),
             expired: counters.get(Count::Expired),
+            evicted: counters.evictions.grown(),
             allowed,
             denied: all(&counters.denied),
             faults: all(&counters.faults),

@@ -10,6 +10,7 @@ mod counts;
 mod decision;
 mod degraded;
 mod error;
+mod evictions;
 mod flight;
 mod health;
 mod lease;

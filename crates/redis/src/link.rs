@@ -21,6 +21,7 @@ use crate::backoff::Backoff;
 use crate::batch::Job;
 use crate::counters::{Count, Counters};
 use crate::error::Fault;
+use crate::evictions;
 use crate::flight::{Names, fly};
 use crate::health::Health;
 use crate::place::Place;
@@ -190,6 +191,9 @@ impl Keeper {
 
     /// Serves requests until the store fails.
     async fn serve(&mut self, line: &Line) -> End {
+        // Ends with the connection.
+        let mut watch = JoinSet::new();
+        watch.spawn(evictions::watch(line.wire.clone(), Arc::clone(&self.counters)));
         let mut batches = JoinSet::new();
         let mut missed = 0;
         let mut proven = false;

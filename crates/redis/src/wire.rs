@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::Fault;
+use crate::evictions;
 use crate::newcomers::Newcomers;
 
 /// How often a call is sent anew whose slot was elsewhere: it stops moving, and the deadline ends it before.
@@ -61,6 +62,16 @@ impl Wire {
             Value::SimpleString(digest) => Ok(digest),
             _ => Err(Fault::Unexpected),
         }
+    }
+
+    /// How many keys the server has evicted since it was started. A cluster's nodes are not asked.
+    pub(crate) async fn evicted(&mut self) -> Result<u64, Fault> {
+        let Self::One(connection) = self else { return Err(Fault::Unexpected) };
+        let mut info = redis::cmd("INFO");
+        info.arg("stats");
+        let value = answered(connection.req_packed_command(&info).await)?;
+        let text = redis::from_redis_value::<String>(value).map_err(|_| Fault::Unexpected)?;
+        evictions::of_info(&text).ok_or(Fault::Unexpected)
     }
 
     /// Sends calls; the replies, in their order.

@@ -9,7 +9,7 @@ mod common;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::load::{Load, PLAN, RECOVERY, number, planned};
+use common::load::{Load, MODES, PLAN, RECOVERY, number, planned};
 use common::proxy::Proxy;
 use common::server::Server;
 use tollgate_redis::{Fault, OnError, Store};
@@ -169,7 +169,7 @@ async fn a_node_that_goes_on_without_a_share_is_caught() {
     let load = Load::ruled(&server.address(), OnError::Allow).await;
     server.kill();
     let start = Instant::now();
-    while (0..2).any(|mode| load.admitted(mode).0 <= load.admitted(mode).1) {
+    while (0..MODES.len()).any(|mode| load.admitted(mode).0 <= load.admitted(mode).1) {
         assert!(start.elapsed() < RECOVERY, "nothing exceeds the bound");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

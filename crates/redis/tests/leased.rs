@@ -39,7 +39,7 @@ async fn three_nodes_admit_exactly_the_limit_from_the_start() {
 }
 
 #[tokio::test]
-async fn a_hot_key_costs_few_calls() {
+async fn bad_input_117_a_hot_key_costs_few_calls() {
     let server = Server::start();
     let store = store(&server).await;
     let limiter = limiter(&store, POLICY, Mode::Leased, 1);

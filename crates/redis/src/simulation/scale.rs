@@ -15,7 +15,7 @@ fn world(nodes: u64, rate: u64, load: u64) -> Outcome {
 
 /// One key, and what all nodes together do with it.
 #[test]
-fn one_hot_key_costs_each_node_at_most_a_call_in_a_few_milliseconds() {
+fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_milliseconds() {
     println!("nodes  rate/s  asked/s  admitted/s  calls/s  calls per ask  in leases at the end");
     for (nodes, rate) in [(3, 10_000), (50, 10_000), (1_000, 10_000)] {
         for load in [5, 20] {

@@ -1,12 +1,14 @@
 //! Nodes under load, while something befalls their store; and what they may have admitted by then.
 //!
-//! Three nodes in both modes ask for one key all the time. In every fault bound D1 must hold: of each mode
+//! Three nodes in every mode ask for one key all the time. In every fault bound D1 must hold: of each mode
 //! no more is admitted than
 //!
 //! ```text
 //! burst + rate * t + burst for each loss of the store's memory
 //!       + for each node: max(1, burst / nodes) + rate / nodes * its time in isolation
 //! ```
+//!
+//! and of mode `async` besides, from the start and for each loss, what the nodes may admit in six intervals.
 //!
 //! decisions must go on meanwhile, no caller may wait past the deadline, and all nodes must come back by
 //! themselves.
@@ -23,6 +25,13 @@ use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Stats
 pub const RATE: u64 = 60;
 pub const BURST: u64 = 90;
 pub const NODES: u64 = 3;
+/// In this order they stand wherever modes are counted.
+pub const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
+/// Of mode `async`, how often nodes report.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// Those who ask at each node, and the pause of each between two requests.
+const CALLERS: u64 = 3;
+const PAUSE: Duration = Duration::from_millis(2);
 pub const DEADLINE: Duration = Duration::from_millis(30);
 /// What a caller may come late on top of the deadline, and of what any thread of this machine was late.
 const LATE: Duration = Duration::from_millis(400);
@@ -66,7 +75,7 @@ pub struct Seen {
 /// Nodes under load.
 pub struct Load {
     pub stores: Vec<Store>,
-    seen: [Arc<Seen>; 2],
+    seen: [Arc<Seen>; MODES.len()],
     start: Instant,
     pub stop: Arc<AtomicBool>,
     pub losses: u64,
@@ -91,6 +100,12 @@ fn pulse(stop: Arc<AtomicBool>) -> Arc<AtomicU64> {
     slowest_us
 }
 
+/// What all nodes together can ask for in six intervals: so many units the store may not have heard of.
+fn unheard() -> u64 {
+    let requests = u64::try_from(6 * INTERVAL.as_micros() / PAUSE.as_micros()).unwrap() + 1;
+    NODES * CALLERS * requests
+}
+
 async fn ask(limiter: RedisLimiter, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let asked = Instant::now();
@@ -100,7 +115,7 @@ async fn ask(limiter: RedisLimiter, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
         seen.admitted.fetch_add(u64::from(decision.is_allowed()), Ordering::Relaxed);
         seen.degraded.fetch_add(u64::from(decision.is_degraded()), Ordering::Relaxed);
         seen.decisions.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -112,17 +127,17 @@ impl Load {
 
     pub async fn ruled(address: &str, on_error: OnError) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let seen: [Arc<Seen>; 2] = Default::default();
+        let seen: [Arc<Seen>; MODES.len()] = Default::default();
         let start = Instant::now();
         let mut stores = Vec::new();
-        for (mode, seen) in [Mode::Exact, Mode::Leased].into_iter().zip(&seen) {
+        for (mode, seen) in MODES.into_iter().zip(&seen) {
             for _ in 0..NODES {
                 let store = Store::with(address, DEADLINE, "test").unwrap();
                 let policy = format!("{RATE}/s burst {BURST}").parse().unwrap();
                 let settings = Settings::new(policy).name(format!("{mode:?}")).mode(mode);
-                let settings = settings.nodes(NODES).keys(10).on_error(on_error);
+                let settings = settings.nodes(NODES).keys(10).on_error(on_error).interval(INTERVAL);
                 let limiter = RedisLimiter::new(&store, settings).unwrap();
-                for _ in 0..3 {
+                for _ in 0..CALLERS {
                     tokio::spawn(ask(limiter.clone(), Arc::clone(seen), Arc::clone(&stop)));
                 }
                 stores.push(store);
@@ -142,7 +157,7 @@ impl Load {
         }
         let by_store = || {
             let decided = |stats: Stats| {
-                [Source::Store, Source::Lease]
+                [Source::Store, Source::Lease, Source::Count]
                     .map(|by| stats.allowed(by) + stats.denied(by))
                     .iter()
                     .sum::<u64>()
@@ -165,7 +180,7 @@ impl Load {
         self.stores.iter().map(|store| store.stats().faults(fault)).sum()
     }
 
-    /// Waits until some decisions of both modes were made without the store.
+    /// Waits until some decisions of every mode were made without the store.
     pub async fn falls_back(&self) {
         let before = self.seen.each_ref().map(|seen| seen.degraded.load(Ordering::Relaxed));
         let start = Instant::now();
@@ -209,7 +224,8 @@ impl Load {
         };
         let from_store = BURST * (1 + self.losses) + units(RATE, self.start.elapsed());
         let from_shares = BURST / NODES * NODES + units(RATE, isolated).div_ceil(NODES);
-        (admitted, from_store + from_shares)
+        let unheard = if MODES[mode] == Mode::Async { unheard() * (1 + self.losses) } else { 0 };
+        (admitted, from_store + from_shares + unheard)
     }
 
     /// All nodes are back after this, and the bound holds.

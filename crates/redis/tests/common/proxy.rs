@@ -74,7 +74,10 @@ async fn pass(
         }
         let delay_ms = delay_ms.load(Ordering::Relaxed);
         if delay_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(delay_ms)) => {}
+                _ = cuts.changed() => return,
+            }
         }
         if to.write_all(&buffer[..read]).await.is_err() {
             return;

@@ -17,7 +17,7 @@ pub(crate) struct OfStore {
 
 type StoreCounter = (&'static str, &'static str, fn(&Stats) -> u64);
 
-const COUNTERS: [StoreCounter; 7] = [
+const COUNTERS: [StoreCounter; 8] = [
     ("store_calls", "Calls of the script", |stats| stats.calls),
     ("store_connections", "Connections that were made and work", |stats| stats.connections),
     ("store_reloads", "Calls that brought the script along", |stats| stats.reloads),
@@ -25,6 +25,9 @@ const COUNTERS: [StoreCounter; 7] = [
     ("store_leases", "Leases that were taken", |stats| stats.leases),
     ("store_leased_units", "Units in leases", |stats| stats.leased),
     ("store_expired_units", "Units of leases that expired unspent", |stats| stats.expired),
+    ("store_evicted_keys", "Keys that the server evicted for want of memory", |stats| {
+        stats.evicted
+    }),
 ];
 
 const SOURCES: [(Source, &str); 5] = [

@@ -1,0 +1,94 @@
+//! Whether the server throws keys away for want of memory: then a limit begins anew, unheard.
+//!
+//! The server counts them, of all its keys and since it was started; what is counted here is by how much that
+//! has grown since it was first read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::counters::Counters;
+use crate::error::Fault;
+use crate::wire::Wire;
+
+/// Often enough to be seen by who watches a system; and what it costs the server, some 50 us, is nothing.
+const EVERY: Duration = Duration::from_secs(5);
+/// Nothing was read yet.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Evictions {
+    last: AtomicU64,
+    grown: AtomicU64,
+}
+
+impl Default for Evictions {
+    fn default() -> Self {
+        Self { last: AtomicU64::new(NEVER), grown: AtomicU64::new(0) }
+    }
+}
+
+impl Evictions {
+    /// The server says that it has evicted so many. Relaxed: only the task of the connection calls it, and
+    /// who reads the sum looks at nothing else.
+    pub(crate) fn read(&self, evicted: u64) {
+        let last = self.last.swap(evicted, Ordering::Relaxed);
+        let more = match last {
+            NEVER => 0,
+            // It counts from zero again: another server, or this one anew.
+            _ if evicted < last => evicted,
+            _ => evicted - last,
+        };
+        self.grown.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// How many since the first look.
+    pub(crate) fn grown(&self) -> u64 {
+        self.grown.load(Ordering::Relaxed)
+    }
+}
+
+/// Asks again and again, as long as the connection stands and its user may ask that.
+pub(crate) async fn watch(mut wire: Wire, counters: Arc<Counters>) {
+    loop {
+        match wire.evicted().await {
+            Ok(evicted) => counters.evictions.read(evicted),
+            Err(Fault::Forbidden | Fault::Unexpected) => return,
+            Err(_) => {} // as any call may fail: once more, later
+        }
+        sleep(EVERY).await;
+    }
+}
+
+/// The number in the server's answer to `INFO stats`.
+pub(crate) fn of_info(info: &str) -> Option<u64> {
+    let line = info.lines().find_map(|line| line.strip_prefix("evicted_keys:"))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_evicted_before_the_first_look_does_not_count_and_a_new_server_counts_from_zero() {
+        let evictions = Evictions::default();
+        let mut grown = Vec::new();
+        for evicted in [7, 7, 10, 2, 2, 5] {
+            evictions.read(evicted);
+            grown.push(evictions.grown());
+        }
+        assert_eq!(grown, [0, 0, 3, 5, 5, 8]);
+    }
+
+    #[test]
+    fn the_number_is_found_among_others_or_is_none() {
+        let info = "# Stats\r\nexpired_keys:3\r\nevicted_keys:41\r\nkeyspace_hits:5\r\n";
+        assert_eq!(of_info(info), Some(41));
+        for none in ["", "evicted_keys:", "evicted_keys:-1", "total_evicted_keys:1"] {
+            assert_eq!(of_info(none), None, "{none}");
+        }
+    }
+}
