@@ -1,0 +1,73 @@
+//! Decisions per second against one redis-server, rounds interleaved: a plain limiter in Lua, limitador's storages
+//! on Redis, and Tollgate's modes. No time is asserted; what was admitted is.
+//!
+//! ```text
+//! apt-get install redis-server libssl-dev
+//! cargo run --release --manifest-path benches/redis-peers/Cargo.toml -- --rounds 5
+//! ```
+
+#[path = "../../../crates/redis/benches/race/mod.rs"]
+mod race;
+#[path = "../../../crates/redis/tests/common/server.rs"]
+mod server;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use limitador::AsyncRateLimiter;
+use limitador::limit::{Context, Expression, Limit};
+use limitador::storage::AsyncCounterStorage;
+use limitador::storage::redis::{AsyncRedisStorage, CachedRedisStorage};
+use race::{Contender, Row, race};
+use server::Server;
+use tollgate_redis::Mode;
+
+/// As much as no contender can use up, in each window of a second.
+const LIMIT: u64 = 100_000_000;
+
+/// One limit for each value of `key`, as its documentation builds them.
+fn limitador(storage: Box<dyn AsyncCounterStorage>) -> Contender {
+    let limiter = Arc::new(AsyncRateLimiter::new_with_storage(storage));
+    let variable = Expression::parse("key").expect("an expression");
+    limiter.add_limit(Limit::new("bench", LIMIT, 1, [], [variable]));
+    let namespace = Arc::new("bench".into());
+    Contender::Other(Arc::new(move |key| {
+        let (limiter, namespace) = (Arc::clone(&limiter), Arc::clone(&namespace));
+        let values = HashMap::from([("key".to_string(), key.to_string())]);
+        Box::pin(async move {
+            let context = Context::from(values);
+            let checked = limiter.check_rate_limited_and_update(&namespace, &context, 1).await;
+            !checked.expect("an answer").limited
+        })
+    }))
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let server = Server::start();
+    let address = server.address();
+    let plain = Contender::plain(&address).await;
+    let storage = AsyncRedisStorage::new(&address).await.expect("a connection");
+    let theirs = limitador(Box::new(storage));
+    let storage = CachedRedisStorage::new(&address).await.expect("a connection");
+    let cached = limitador(Box::new(storage));
+    let (exact, _) = Contender::ours(&address, Mode::Exact).await;
+    let (leased, _) = Contender::ours(&address, Mode::Leased).await;
+    let (counted, _) = Contender::ours(&address, Mode::Async).await;
+    let row = |name, contender: &Contender, requests, keys, beside| {
+        let contender = contender.clone();
+        Row { name, contender, requests, keys, beside }
+    };
+    let rows = [
+        row("plain, one call per check, 1,000 keys", &plain, 500, 1_000, 0),
+        row("limitador, AsyncRedisStorage, 1,000 keys", &theirs, 500, 1_000, 0),
+        row("exact, 1,000 keys", &exact, 500, 1_000, 0),
+        row("plain, one hot key", &plain, 500, 1, 3),
+        row("limitador, AsyncRedisStorage, one key", &theirs, 500, 1, 3),
+        row("exact, one hot key", &exact, 500, 1, 3),
+        row("limitador, CachedRedisStorage, one key", &cached, 5_000, 1, 3),
+        row("leased, one hot key", &leased, 100_000, 1, 3),
+        row("async, one hot key", &counted, 100_000, 1, 3),
+    ];
+    race(&rows).await;
+}
