@@ -26,9 +26,9 @@ pub(crate) enum Count {
     Expired,
 }
 
-/// Lanes of the one counter that every decision within a lease adds to: threads would wait for each other's
-/// cache line longer than for anything else.
-const LANES: usize = 8;
+/// Lanes of what every decision within a lease changes: threads would wait for each other's cache line longer
+/// than for anything else.
+pub(crate) const LANES: usize = 8;
 
 /// A lane, on cache lines of its own: two, since some processors fetch them in pairs.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ const LANES: usize = 8;
 struct Lane(AtomicU64);
 
 /// Which lane this thread adds to.
-fn lane() -> usize {
+pub(crate) fn lane() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static LANE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;

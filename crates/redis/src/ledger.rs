@@ -1,6 +1,6 @@
 //! [`Ledger`]: the holdings of many keys, in fixed memory.
 //!
-//! Sets of eight places. Most requests find units of their key in its [`Purse`], and take them with one
+//! Sets of eight places. Most requests find units of their key in its [`Face`], and take them with one
 //! compare-and-swap. The others lock the set for the time of a lookup and a subtraction and never while
 //! they wait, so no thread holds up another for more than a few dozen nanoseconds. One word would not do for
 //! these: a holding is two leases, their ends, and what the store said last, and must change as one. What is
@@ -14,39 +14,32 @@ use ahash::RandomState;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 
+use crate::face::Face;
 use crate::lease::Holding;
-use crate::purse::{Purse, Spent};
+use crate::purse::Spent;
 
 /// Places in a set.
 const WAYS: usize = 8;
 
-/// What is found without a lock.
-#[derive(Debug)]
-struct Face {
-    key: Box<[u8]>,
-    purse: Purse,
-}
-
 #[derive(Debug)]
 struct Place {
     face: Arc<Face>,
-    /// But for what is in the purse.
+    /// But for what is in the face's purses.
     holding: Holding,
 }
 
 impl Place {
     fn new(key: &[u8]) -> Box<Self> {
-        let face = Arc::new(Face { key: key.into(), purse: Purse::default() });
-        Box::new(Self { face, holding: Holding::default() })
+        Box::new(Self { face: Arc::new(Face::new(key)), holding: Holding::default() })
     }
 
     /// Does something with the whole holding. What it may spend without a lock is lent again afterwards.
     fn turn<T>(&mut self, turn: impl FnOnce(&mut Holding) -> T) -> T {
         let Self { face, holding } = self;
-        holding.put_back(face.purse.close());
+        holding.put_back(face.close());
         let result = turn(holding);
         if let Some(lent) = holding.lend() {
-            face.purse.fill(lent, holding.beyond);
+            face.fill(lent, holding.beyond);
         }
         result
     }
@@ -93,7 +86,7 @@ impl Set {
         self.faces.iter().find_map(|face| {
             let face = face.load();
             let face = face.as_deref().filter(|face| *face.key == *key)?;
-            face.purse.spend(cost, now_ns)
+            face.spend(cost, now_ns)
         })
     }
 
@@ -128,7 +121,7 @@ impl Set {
         for (place, face) in places.iter_mut().zip(&self.faces) {
             if let Some(mut place) = place.take() {
                 face.store(None);
-                place.holding.put_back(place.face.purse.close());
+                place.holding.put_back(place.face.close());
                 drained.push((place.face.key.clone(), place.holding));
             }
         }

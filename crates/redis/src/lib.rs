@@ -11,6 +11,7 @@ mod decision;
 mod degraded;
 mod error;
 mod evictions;
+mod face;
 mod flight;
 mod health;
 mod lease;
