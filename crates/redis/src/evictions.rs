@@ -13,7 +13,7 @@ use crate::counters::Counters;
 use crate::error::Fault;
 use crate::wire::Wire;
 
-/// Often enough to be seen by who watches a system; and what it costs the server, some 50 us, is nothing.
+/// Often enough to be seen by who watches a system; and it takes the server 3 us (`INFO commandstats` of Redis 7.0).
 const EVERY: Duration = Duration::from_secs(5);
 /// Nothing was read yet.
 const NEVER: u64 = u64::MAX;

@@ -35,6 +35,7 @@ impl Face {
     /// Takes units from this thread's purse, or from the one that all have; not from both.
     #[inline]
     pub(crate) fn spend(&self, cost: u64, now_ns: u64) -> Option<Spent> {
+        // `lane` is below LANES.
         let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, now_ns));
         own.or_else(|| self.purse.spend(cost, now_ns))
     }
@@ -72,6 +73,12 @@ mod tests {
 
     fn lent(units: u64) -> Lent {
         Lent { units, until_ns: 10, stamp: 3 }
+    }
+
+    /// As `Settings::keys` and docs/scale.md tell.
+    #[test]
+    fn lanes_take_1024_bytes_from_576_units_on() {
+        assert_eq!((size_of::<[Lane; LANES]>(), MANY), (1_024, 576));
     }
 
     #[test]
