@@ -1,5 +1,5 @@
 -- Every algorithm and every verb, for a batch of requests. Above this text stand two lines that set
--- `now_us`, the time, and `grace_ms`, by which keys outlive their use.
+-- `now_us`, the time, `grace_ms`, by which keys outlive their use, and `slack_us`, see below.
 --
 -- KEYS: one for each limit, in the order of the blocks.
 -- ARGV: for each key a block of bytes (see script.rs):
@@ -17,6 +17,21 @@
 --
 -- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses what is not.
 -- Nothing is repeated more often than there are limits, and segments in a limit (64 at most).
+--
+-- A clock that was set back. What is stored then lies in the future, and would limit until the clock has
+-- caught up with it. By up to `slack_us` that is left so: clocks are set by as much in ordinary use (a leap
+-- second; and NTP steps a clock only when it is off by more than 128 ms). A state that lies further ahead than
+-- its policy can lead, and the slack, was written by a clock that has been set back since. It is moved to
+-- now, with no less in it than when it was written:
+--   GCRA        with two numbers it was written owing `c` at most (a key is of one policy, so this `c`): it
+--               owes `c` and a tick. What owes more, by `add`, is written with the tick of writing as a third
+--               number: it owes what it owed then, and a tick.
+--   windows     its window is the next one, so that at least a whole one passes before its count is let go
+--   FROM_FIRST  its window begins in the next tick
+-- and is stored so, also by a denial: else it would be moved again and again, and never drain. This admits
+-- nothing too much: from when a state was written until it is moved no time passes for it, and afterwards as
+-- much as really does, so its time never runs faster than the true one, by which the bounds hold.
+-- A clock that is set forward, wrongly or back to where it was, lets everything drain: a burst, each time.
 
 local MOST = 9007199254740991
 local BLOCK = '<BBBBdddddddd'
@@ -42,24 +57,32 @@ local function read(key)
   return nil, true
 end
 
--- The same as two numbers.
-local function read_two(key)
+-- The same as a debt: two numbers, or three.
+local function read_debt(key)
   local text, broken = read(key)
-  if not text then return nil, nil, broken end
-  local first, second = match(text, '^(%d+) (%d+)$')
-  first, second = tonumber(first), tonumber(second)
-  if not first or first > MOST or second > MOST then return nil, nil, true end
-  return first, second, false
+  if not text then return nil, nil, nil, broken end
+  local idle, over = match(text, '^(%d+) (%d+)$')
+  local written
+  if not idle then idle, over, written = match(text, '^(%d+) (%d+) (%d+)$') end
+  idle, over, written = tonumber(idle), tonumber(over), tonumber(written)
+  if not idle or idle > MOST or over > MOST or (written or 0) > idle then return nil, nil, nil, true end
+  return idle, over, written, false
 end
 
--- Under GCRA a tick drains `a` parts, a unit has `b`, the capacity is `c`: the debt in parts, whole units
--- that fit, and whether `least` do. A state that cannot be read is a full limit.
-local function look_at_debt(key, now, a, b, c, least)
-  local idle, over, broken = read_two(key)
-  local debt = broken and c or 0
-  if idle and idle >= now then debt = min((idle - now) * a + over, MOST) end
+-- Under GCRA a tick drains `a` parts, a unit has `b`, the capacity is `c`: the debt in parts, whether the
+-- state cannot be read or was moved, whole units that fit, and whether `least` do. A state that cannot be
+-- read is a full limit.
+local function look_at_debt(key, now, tick, a, b, c, least)
+  local idle, over, written, broken = read_debt(key)
+  local debt, moved = broken and c or 0, false
+  if idle and idle >= now then
+    moved = (written or idle - c / a) > now + slack_us / tick
+    debt = min((idle - now) * a + over, MOST)
+    -- The clock was set back.
+    if moved then debt = min((written and (idle - written) * a + over or c) + a, MOST) end
+  end
   local room = div(max(c - debt, 0), b)
-  return debt, broken, room, debt <= c and least <= room
+  return debt, broken, moved, room, debt <= c and least <= room
 end
 
 -- Stores a text until the tick `idle`, from which on it is as good as none; in whole milliseconds, rounded
@@ -70,11 +93,13 @@ local function keep(key, text, idle, tick)
   call('SET', key, text, 'PX', max(ttl_ms, 1))
 end
 
--- A debt is kept as the tick in which it will have drained, and the parts that are left over then.
-local function keep_debt(key, debt, now, a, tick)
+-- A debt is kept as the tick in which it will have drained, and the parts that are left over then; above the
+-- capacity `c` with the tick of writing.
+local function keep_debt(key, debt, now, tick, a, c)
   local over = fmod(debt, a)
   local idle = now + (debt - over) / a
-  keep(key, format('%.0f %.0f', idle, over), over > 0 and idle + 1 or idle, tick)
+  local text = debt > c and format('%.0f %.0f %.0f', idle, over, now) or format('%.0f %.0f', idle, over)
+  keep(key, text, over > 0 and idle + 1 or idle, tick)
 end
 
 local function units_of(want, least, share, room)
@@ -88,14 +113,14 @@ end
 -- A check or peek of one limit under GCRA: what most requests are, without the tables that others need.
 local function alone(key, verb, tick, a, b, c, want, least, share)
   local now = tick == 1 and now_us or div(now_us, tick)
-  local debt, broken, room, admits = look_at_debt(key, now, a, b, c, least)
+  local debt, broken, moved, room, admits = look_at_debt(key, now, tick, a, b, c, least)
   local units = 0
   if verb == CHECK then
     if admits then
       units = units_of(want, least, share, room)
       debt = debt + units * b
     end
-    if units > 0 or broken then keep_debt(key, debt, now, a, tick) end
+    if units > 0 or broken or moved then keep_debt(key, debt, now, tick, a, c) end
   end
   return bytes_of('<Bdd', flags_of(admits, admits, broken), units, debt)
 end
@@ -132,16 +157,21 @@ local function others()
     local now = tick == 1 and now_us or div(now_us, tick)
 
     if kind == GCRA then
-      local debt, broken, room, admits = look_at_debt(key, now, a, b, c, least)
+      local debt, broken, moved, room, admits = look_at_debt(key, now, tick, a, b, c, least)
       return {
         key = key, begins = begins, verb = verb, say = say, kind = kind, tick = tick, a = a, b = b, c = c,
-        want = want, least = least, share = share, stamp = stamp, now = now, broken = broken,
+        want = want, least = least, share = share, stamp = stamp, now = now, broken = broken, moved = moved,
         held = { debt }, room = room, admits = admits,
       }
     end
 
     local stored, broken = read_all(key, kind == SEGMENTED and c + 1 or kind == SLIDING and 3 or 2)
     local window = kind == FROM_FIRST and now or div(now, a)
+    -- The clock was set back.
+    local slack = slack_us / tick
+    local moved = stored and kind == FROM_FIRST and stored[1] > now + slack
+      or stored and kind ~= FROM_FIRST and (stored[1] - 1) * a > now + slack
+    if moved then stored[1] = window + 1 end
     local held
     if broken then
       held = { window, b }
@@ -176,7 +206,7 @@ local function others()
     local room = max(b - used, 0)
     return {
       key = key, begins = begins, verb = verb, say = say, kind = kind, tick = tick, a = a, b = b, c = c,
-      want = want, least = least, share = share, stamp = stamp, now = now, broken = broken,
+      want = want, least = least, share = share, stamp = stamp, now = now, broken = broken, moved = moved,
       window = window, held = held, room = room, admits = used <= b and least <= room,
     }
   end
@@ -208,8 +238,8 @@ local function others()
   local function give_back(limit, units, stamp)
     local held = limit.held
     if limit.kind == GCRA then
-      -- A debt that was cut off: the clock has been set back, and nobody knows what is owed.
-      if held[1] >= MOST then return 0 end
+      -- Charged before the clock was set back, or a debt that was cut off then: nobody knows what has drained.
+      if limit.moved or stamp > limit.now + slack_us / limit.tick or held[1] >= MOST then return 0 end
       local drained = max(limit.now - stamp, 0) * limit.a + max(held[1] - limit.c, 0)
       local owed = min(max(units * limit.b - drained, 0), held[1])
       held[1] = held[1] - owed
@@ -225,7 +255,7 @@ local function others()
   -- Stores what it holds until it is as good as unused.
   local function store(limit)
     local held, kind = limit.held, limit.kind
-    if kind == GCRA then return keep_debt(limit.key, held[1], limit.now, limit.a, limit.tick) end
+    if kind == GCRA then return keep_debt(limit.key, held[1], limit.now, limit.tick, limit.a, limit.c) end
     local windows = kind == SLIDING and 2 or kind == SEGMENTED and limit.c or 1
     local idle = kind == FROM_FIRST and held[1] + limit.a or (held[1] + windows) * limit.a
     local texts = {}
@@ -235,7 +265,7 @@ local function others()
 
   -- Charges it, if its request and its group are admitted, or gives back; the reply.
   local function carry_out(limit, admitted, charged)
-    local units, changed = 0, limit.broken
+    local units, changed = 0, limit.broken or limit.moved
     if limit.verb == CHECK and charged then
       units = units_of(limit.want, limit.least, limit.share, limit.room)
       charge(limit, units)

@@ -15,9 +15,10 @@ use crate::state::State;
 
 const BODY: &str = include_str!("decide.lua");
 
-/// The time of the server that decides, in microseconds: one clock for all nodes.
-const TIME_OF_THE_SERVER: &str =
-    "local time = redis.call('TIME')\nlocal now_us, grace_ms = time[1] * 1000000 + time[2], 0\n";
+/// The time of the server that decides, in microseconds: one clock for all nodes. It is taken for set back
+/// when a state lies more than a second further ahead than its policy can lead.
+const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
+    local now_us, grace_ms, slack_us = time[1] * 1000000 + time[2], 0, 1000000\n";
 
 /// The whole script.
 pub(crate) fn text() -> String {

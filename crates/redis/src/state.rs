@@ -8,11 +8,11 @@ use crate::error::Fault;
 use crate::plan::{Kind, Plan, Rounding};
 
 /// What a limit holds at the time of a reply. Windows are told by how far they lie ahead of the one that
-/// the time is in: 0, unless the server's clock has been set back.
+/// the time is in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// In parts of a unit. Cut at 2^53 - 1, where only a clock that was set back leads: then nothing is
-    /// admitted, and waits come out too short.
+    /// In parts of a unit. Cut at 2^53 - 1, where only a clock that was set back a little leads, or what was
+    /// admitted without asking: then nothing is admitted, and waits come out too short.
     Gcra {
         debt: u64,
     },

@@ -1,7 +1,7 @@
 //! The script against the reference model, decision by decision and answer by answer, on a real server.
 //!
-//! The script is the one that is shipped; only the two lines above it, which read the server's clock, are
-//! replaced by two that take the time from the test. Keys then outlive their use, since the test's time
+//! The script is the one that is shipped; only the lines above it, which read the server's clock, are
+//! replaced by one that takes the time from the test. Keys then outlive their use, since the test's time
 //! is not the server's; when they really expire is looked at with the server's own clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -10,6 +10,7 @@ mod counting;
 mod expiry;
 mod groups;
 mod random;
+mod set_back;
 mod vectors;
 
 #[path = "../../tests/common/server.rs"]
@@ -22,12 +23,14 @@ use tollgate_oracle::{Algorithm as Model, Oracle, Rounding};
 use crate::plan::Plan;
 use crate::script::{Ask, Invoked, Part, Reply, Units, Verb, command, replies};
 
-const TIME_OF_THE_TEST: &str = "local now_us, grace_ms = tonumber(ARGV[#ARGV]), 1000000000\n";
+/// As in the model, a clock that goes back, however far, is one that nobody has set back.
+const NEVER_SET_BACK: &str = "math.huge";
 
-fn text_with_told_time() -> String {
+fn text_with_told_time(slack_us: &str) -> String {
     let text = crate::script::text();
-    let (_, body) = text.split_once("grace_ms = time[1] * 1000000 + time[2], 0\n").unwrap();
-    [TIME_OF_THE_TEST, body].concat()
+    let (_, body) = text.split_once("= time[1] * 1000000 + time[2], 0, 1000000\n").unwrap();
+    let told = "local now_us, grace_ms, slack_us = tonumber(ARGV[#ARGV]), 1000000000, ";
+    [told, slack_us, "\n", body].concat()
 }
 
 fn plan(policy: &str) -> Plan {
@@ -74,7 +77,7 @@ struct Told {
 
 impl Told {
     fn new(server: &server::Server) -> Self {
-        Self::with(server, text_with_told_time())
+        Self::with(server, text_with_told_time(NEVER_SET_BACK))
     }
 
     fn with(server: &server::Server, text: String) -> Self {

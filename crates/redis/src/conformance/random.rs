@@ -1,6 +1,6 @@
 //! Random sequences: verdicts, what is left, waits, and the units of refunds and leases.
 
-use super::{Told, ask, model, plan, server::Server, text_with_told_time, tick_ns};
+use super::{NEVER_SET_BACK, Told, ask, model, plan, server::Server, text_with_told_time, tick_ns};
 use crate::backoff::mixed;
 use crate::plan::{LARGEST, Plan};
 use crate::script::{Ask, Part, Reply, Units, Verb};
@@ -200,7 +200,7 @@ fn a_script_that_computes_something_else_is_caught() {
     let server = Server::start();
     for (place, right, wrong) in mistakes {
         server.run::<()>(&["FLUSHALL"]);
-        let text = text_with_told_time();
+        let text = text_with_told_time(NEVER_SET_BACK);
         assert_eq!(text.matches(right).count(), 1, "{right}");
         let mut told = Told::with(&server, text.replace(right, wrong));
         let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, TOGETHER));

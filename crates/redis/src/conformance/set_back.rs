@@ -1,0 +1,245 @@
+//! A clock of the server that is set back: what keys owe then, and that nothing too much is admitted.
+//!
+//! Times are told to the script by the test, and it is as sure as the one that is shipped when the clock was
+//! set back.
+
+use super::{Told, ask, plan, server::Server, text_with_told_time};
+use crate::backoff::mixed;
+use crate::plan::Plan;
+use crate::script::{Ask, Part, Reply, Units, Verb};
+use crate::state::View;
+
+const NOW_US: u64 = 1_790_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+const HOUR: u64 = 3_600 * SECOND;
+/// Of the script that is shipped.
+const SLACK_US: &str = "1000000";
+
+fn told(server: &Server) -> Told {
+    Told::with(server, text_with_told_time(SLACK_US))
+}
+
+/// How long until `cost` fits, by a reply.
+fn wait_us(plan: &Plan, reply: &Reply, cost: u64) -> u64 {
+    let view = View { plan, state: &reply.parts[0].state, now_us: reply.now_us };
+    view.ready_us(cost) - reply.now_us
+}
+
+/// A check under this limit, and under another that nobody reaches: such calls go another way in the script.
+fn joint(key: &str, other: &str, plan: &Plan, units: Units) -> Ask {
+    let mut ask = ask(Verb::Check, key, plan, units);
+    let wide = self::plan("gcra 1000000/s");
+    ask.parts.push(Part::new(other.as_bytes().to_vec(), wide, Units::exactly(1)));
+    ask
+}
+
+/// Twenty seconds into a minute everything is spent, and the clock set back an hour: for how long nothing is
+/// admitted. Before, that was an hour more.
+#[test]
+fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
+    let policies = [
+        // One unit drains in 10 ms, and a tick passes before anything does.
+        ("gcra 100/s burst 200", 10_000 + 1),
+        ("gcra 10/m burst 5", 6 * SECOND + 1),
+        // Ticks of ten microseconds.
+        ("gcra 1000003/d burst 1000003", 86_410),
+        // The rest of this minute, and the next.
+        ("fixed-window 5/m", 100 * SECOND),
+        ("fixed-window 5/s", 2 * SECOND),
+        // Everything was spent in one instant, which is now.
+        ("fixed-window 5/m from-first", 60 * SECOND + 1),
+        // The same as of fixed windows, and then until one of five has slid out.
+        ("sliding-window 5/m", 112 * SECOND),
+        ("sliding-window 5/m round-down", 100 * SECOND + 1),
+        ("sliding-window 5/m strict", 160 * SECOND),
+        // Of six segments of ten seconds: the next one, and the others.
+        ("segmented-window 10/m x6", 70 * SECOND),
+    ];
+    let server = Server::start();
+    let mut told = told(&server);
+    for (policy, expected_us) in policies {
+        let plan = plan(policy);
+        for is_joint in [false, true] {
+            let (key, other) = (format!("{policy} {is_joint}"), format!("{policy} other"));
+            let check = |cost| match is_joint {
+                true => joint(&key, &other, &plan, Units::exactly(cost)),
+                false => ask(Verb::Check, &key, &plan, Units::exactly(cost)),
+            };
+            assert!(told.call(NOW_US, check(plan.limit)).admitted, "{policy}");
+            let back_us = NOW_US - HOUR;
+            let peeked = told.call(back_us, ask(Verb::Peek, &key, &plan, Units::exactly(1)));
+            let denied = told.call(back_us, check(1));
+            for reply in [&peeked, &denied] {
+                let found = (reply.admitted, wait_us(&plan, reply, 1));
+                assert_eq!(found, (false, expected_us), "{policy}");
+            }
+            // It drains from then on, however often it is asked for.
+            let early = told.call(back_us + expected_us - plan.tick_us, check(1));
+            assert_eq!(
+                (early.admitted, wait_us(&plan, &early, 1)),
+                (false, plan.tick_us),
+                "{policy}"
+            );
+            assert!(told.call(back_us + expected_us, check(1)).admitted, "{policy}");
+        }
+    }
+}
+
+#[test]
+fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
+    let server = Server::start();
+    let mut told = told(&server);
+    let plan = plan("gcra 10/s burst 5");
+    let check = |cost| ask(Verb::Check, "key", &plan, Units::exactly(cost));
+    assert!(told.call(NOW_US, check(5)).admitted);
+    let stored = server.run::<String>(&["GET", "key"]);
+    let denied = told.call(NOW_US - SECOND, check(1));
+    assert_eq!((denied.admitted, wait_us(&plan, &denied, 1)), (false, SECOND + 100_000));
+    assert_eq!(server.run::<String>(&["GET", "key"]), stored);
+    let denied = told.call(NOW_US - SECOND - 1, check(1));
+    assert_eq!((denied.admitted, wait_us(&plan, &denied, 1)), (false, 100_001));
+    assert_ne!(server.run::<String>(&["GET", "key"]), stored);
+}
+
+/// Mode `async` charges what was admitted, whether it fits or not: that is owed as long as without a set-back.
+#[test]
+fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
+    let server = Server::start();
+    let mut told = told(&server);
+    let plan = plan("gcra 10/s burst 5");
+    let add = ask(Verb::Add, "key", &plan, Units::exactly(50));
+    let owed = told.call(NOW_US, add);
+    assert_eq!(wait_us(&plan, &owed, 1), 4_600_000);
+    for (n, hours) in [(1, 1), (2, 2), (3, 7)] {
+        let denied =
+            told.call(NOW_US - hours * HOUR, ask(Verb::Check, "key", &plan, Units::exactly(1)));
+        // A tick more for each time.
+        assert_eq!((denied.admitted, wait_us(&plan, &denied, 1)), (false, 4_600_000 + n));
+    }
+}
+
+#[test]
+fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
+    let server = Server::start();
+    let mut told = told(&server);
+    for policy in [
+        "gcra 10/s burst 5",
+        "fixed-window 5/m",
+        "fixed-window 5/m from-first",
+        "sliding-window 5/m",
+    ] {
+        let plan = plan(policy);
+        let check = |cost| ask(Verb::Check, policy, &plan, Units::exactly(cost));
+        let charged = told.call(NOW_US, check(5));
+        let view = View { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
+        let refund = Units { stamp: view.stamp(), ..Units::exactly(3) };
+        // Of a state that is moved by it, and of one that was before.
+        for _ in 0..2 {
+            let given = told.call(NOW_US - HOUR, ask(Verb::Refund, policy, &plan, refund));
+            assert_eq!(given.parts[0].units, 0, "{policy}");
+            assert!(!told.call(NOW_US - HOUR, check(1)).admitted, "{policy}");
+        }
+    }
+}
+
+/// The most that a policy admits in an interval of true time.
+fn most(plan: &Plan, true_us: u64) -> u64 {
+    let (quota, limit) = (plan.policy().quota(), plan.limit);
+    let period_us = u64::try_from(quota.period().as_micros()).unwrap();
+    match plan.policy().algorithm() {
+        tollgate::Algorithm::Gcra => limit + quota.count() * (true_us + plan.tick_us) / period_us,
+        // For each window that may begin within the interval, and the one before.
+        tollgate::Algorithm::SlidingWindowStrict => limit * (1 + true_us / period_us),
+        _ => limit * (2 + true_us / period_us),
+    }
+}
+
+/// Asks for one key all the time, while the clock is set back now and then, the more seldom the higher the seed. Says what was too much.
+fn overrun(told: &mut Told, policy: &str, seed: u64) -> Option<String> {
+    let plan = plan(policy);
+    let mut random = seed;
+    let mut draw = |below: u64| {
+        random = mixed(random);
+        random % below
+    };
+    let period_us = u64::try_from(plan.policy().quota().period().as_micros()).unwrap();
+    let (mut true_us, mut back_us) = (0, 0);
+    let mut calls = Vec::new();
+    let mut times = Vec::new();
+    for _ in 0..900 {
+        true_us += draw(period_us / 20);
+        back_us += match draw(60 + 40 * seed) {
+            0..2 => draw(3 * HOUR),
+            // Such as nobody notices.
+            2 => draw(SECOND / 2),
+            3..5 => draw(3 * period_us),
+            _ => 0,
+        };
+        let units = Units { want: 1 + draw(plan.limit), least: 1, share: 1, stamp: 0 };
+        calls.push((
+            3_000 * HOUR + NOW_US + true_us - back_us,
+            vec![ask(Verb::Check, &format!("{policy} {seed}"), &plan, units)],
+        ));
+        times.push(true_us);
+    }
+    let admitted: Vec<u64> =
+        told.calls(&calls).iter().map(|replies| replies[0].parts[0].units).collect();
+    // Ever more rarely, so that everything comes back now and then.
+    assert!(seed < 10 || admitted.iter().sum::<u64>() > 2 * plan.limit, "{policy}");
+    for first in 0..times.len() {
+        let mut sum = 0;
+        for last in first..times.len() {
+            sum += admitted[last];
+            let (time_us, most) =
+                (times[last] - times[first], most(&plan, times[last] - times[first]));
+            if sum > most {
+                return Some(format!("{policy}: {sum} in {time_us} us, {most} at most"));
+            }
+        }
+    }
+    None
+}
+
+const POLICIES: [&str; 8] = [
+    "gcra 100/m burst 20",
+    "gcra 1000003/d",
+    "fixed-window 5/m",
+    "fixed-window 5/10m from-first",
+    "sliding-window 5/m",
+    "sliding-window 5/10m round-down",
+    "sliding-window 5/m strict",
+    "segmented-window 10/m x6",
+];
+
+#[test]
+fn a_clock_set_back_again_and_again_admits_no_more_than_true_time_allows() {
+    let server = Server::start();
+    let mut told = told(&server);
+    for policy in POLICIES {
+        for seed in 0..20 {
+            assert_eq!(overrun(&mut told, policy, seed), None);
+        }
+    }
+}
+
+/// States that are moved to now with less in them, or to where they end too early.
+#[test]
+fn a_state_moved_with_less_in_it_is_caught() {
+    let mistakes = [
+        ("gcra", "(written and (idle - written) * a + over or c) + a", "0"),
+        ("fixed-window 5/m", "stored[1] = window + 1", "stored[1] = window"),
+        ("from-first", "stored[1] = window + 1", "stored[1] = window - a"),
+        ("strict", "stored[1] = window + 1", "stored[1] = window - 1"),
+        ("segmented", "stored[1] = window + 1", "stored[1] = window - c + 1"),
+    ];
+    let server = Server::start();
+    for (policy, right, wrong) in mistakes {
+        server.run::<()>(&["FLUSHALL"]);
+        let text = text_with_told_time(SLACK_US);
+        assert_eq!(text.matches(right).count(), 1, "{right}");
+        let mut told = Told::with(&server, text.replace(right, wrong));
+        let policy = POLICIES.into_iter().find(|one| one.contains(policy)).unwrap();
+        let caught = (0..20).filter_map(|seed| overrun(&mut told, policy, seed)).count();
+        assert!(caught > 0, "{policy}: {wrong}");
+    }
+}
