@@ -257,7 +257,8 @@ impl Book {
     pub(super) fn begin(&self) -> Option<Changing<'_>> {
         // Acquire: pairs with the Release of the one who had it before.
         let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        mine.is_ok().then_some(Changing { book: self })
+        // Made only where it is granted: dropped, it would end the right of another thread.
+        mine.ok().map(|_| Changing { book: self })
     }
 }
 
@@ -327,4 +328,23 @@ impl Changing<'_> {
 )]
 fn index_of(bits: u64) -> usize {
     bits as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ChangeError, KeyedLimiter, ManualClock, Quota, Tiers};
+
+    #[test]
+    fn a_refused_change_does_not_end_the_right_of_the_one_under_way() {
+        let tiers = Tiers::of(Quota::per_hour(10));
+        let limiter: KeyedLimiter<str> =
+            tiers.build_with_clock(10, ManualClock::new()).expect("a table");
+        let under_way = limiter.table.book.as_deref().and_then(super::Book::begin);
+        assert!(under_way.is_some());
+        for _ in 0..3 {
+            assert_eq!(limiter.set_quota(Quota::per_hour(20)), Err(ChangeError::Busy));
+        }
+        drop(under_way);
+        assert_eq!(limiter.set_quota(Quota::per_hour(20)), Ok(()));
+    }
 }
