@@ -5,7 +5,7 @@ use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, Mark, Verdict, View};
 use crate::policy::Policy;
 use crate::verb::{Charged, Verb, Verbs, Wish};
-use crate::word::{Fields, Word};
+use crate::word::{Fields, Reads, Word};
 
 /// The longest debt in a whole word, in ticks: the time itself stays below 2^63 until the latest.
 const MOST: u64 = 1 << 63;
@@ -131,7 +131,7 @@ impl Step {
     #[inline(always)]
     pub(crate) fn of(
         algorithm: &impl Decides,
-        fields: Fields,
+        fields: impl Reads,
         word: Word,
         now: Timestamp,
         cost: u64,

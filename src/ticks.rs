@@ -31,6 +31,13 @@ impl TickScale {
         Self { factor, shift }
     }
 
+    /// The scale of half as many ticks; `None` if its numbers have no room for that.
+    pub(crate) fn halved(self) -> Option<Self> {
+        // A shift of all 128 bits would be none.
+        let shift = self.shift.checked_add(1).filter(|shift| *shift < 128)?;
+        Some(Self { shift, ..self })
+    }
+
     /// The scale at which `count` units per `period_ns` are `count << unit_bits` ticks per period.
     ///
     /// The caller has made sure that there are fewer than 2^63 ticks to a nanosecond.

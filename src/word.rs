@@ -73,6 +73,19 @@ pub(crate) struct Fields {
     pub(crate) count_bits: u8,
 }
 
+/// How a word is read and written.
+pub(crate) trait Reads: Copy {
+    fn unpack(self, word: Word, moment: Moment) -> Held;
+
+    fn pack(self, held: Held, moment: Moment) -> Word;
+
+    /// Whether the word is divided like this, so that it may be read.
+    #[inline(always)]
+    fn reads(self, _: Word) -> bool {
+        true
+    }
+}
+
 impl Fields {
     /// GCRA's: no counts.
     pub(crate) const TIME_ALONE: Self = Self { count_bits: 0 };
@@ -95,9 +108,69 @@ impl Fields {
     }
 }
 
+impl Reads for Fields {
+    #[inline(always)]
+    fn unpack(self, word: Word, moment: Moment) -> Held {
+        Self::unpack(self, word, moment)
+    }
+
+    #[inline(always)]
+    fn pack(self, held: Held, moment: Moment) -> Word {
+        Self::pack(self, held, moment)
+    }
+}
+
+/// A word whose top bits say which quota it is counted in: `[index | time | counts]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marked {
+    fields: Fields,
+    /// The index, where it stands in a word.
+    mark: u64,
+    /// The bits of an index.
+    mask: u64,
+}
+
+impl Marked {
+    /// With so many bits for the index, which is below 2 to that power. None is needed if there is one quota.
+    pub(crate) fn new(fields: Fields, index: u64, index_bits: u32) -> Self {
+        let mask = !u64::MAX.checked_shr(index_bits).unwrap_or(0);
+        let mark = index.checked_shl(u64::BITS - index_bits).unwrap_or(0);
+        Self { fields, mark, mask }
+    }
+}
+
+impl Reads for Marked {
+    fn unpack(self, word: Word, moment: Moment) -> Held {
+        self.fields.unpack(Word(word.0 & !self.mask), moment)
+    }
+
+    fn pack(self, held: Held, moment: Moment) -> Word {
+        Word(self.fields.pack(held, moment).0 | self.mark)
+    }
+
+    fn reads(self, word: Word) -> bool {
+        word.0 & self.mask == self.mark
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_marked_word_is_read_only_by_its_own_quota() {
+        let (fields, moment) = (Fields { count_bits: 14 }, Moment { unit: 1_000_000, into_ns: 3 });
+        let held = Held { ahead: 7, behind: 0, counts: 9 };
+        let [two, three] = [2, 3].map(|index| Marked::new(fields, index, 2));
+        let word = two.pack(held, moment);
+        assert_eq!(word.to_bits() >> 62, 2);
+        assert_eq!(two.unpack(word, moment), held);
+        assert!(two.reads(word) && !three.reads(word));
+        // One quota needs no index, and every word is its.
+        let alone = Marked::new(fields, 0, 0);
+        assert_eq!(alone.pack(held, moment), fields.pack(held, moment));
+        assert!(alone.reads(Word::from_bits(u64::MAX)));
+    }
 
     #[test]
     fn what_is_packed_is_unpacked() {

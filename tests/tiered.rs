@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ahash::RandomState;
-use tollgate::{
-    BuildError, Full, KeyedLimiter, ManualClock, Quota, TieredLimiter, Tiers, Timestamp,
-};
+use tollgate::{Full, KeyedLimiter, ManualClock, Quota, TieredLimiter, Tiers, Timestamp};
 
 /// A whole number of hours: whole ticks.
 const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -123,20 +121,22 @@ fn a_restored_limiter_can_be_given_its_function_again() {
 }
 
 #[test]
-fn a_table_of_tiers_denies_where_it_has_no_cell_and_says_why_it_cannot_spill() {
-    let table = || tiers().build_with_clock::<u64>(1, ManualClock::new()).unwrap();
-    let refused = table().when_full(Full::Spill).unwrap_err();
-    assert_eq!(refused, BuildError::TierSpill);
-    assert_eq!(
-        refused.to_string(),
-        "a table of several quotas, or of one that may be changed, has no spill: keys share its words, \
-         which cannot say whose quota they are counted in; use Full::Deny"
-    );
-    let table = table().when_full(Full::Deny).unwrap();
-    let last = table.tier(2).unwrap();
-    let denied = (0..200_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count();
-    assert_eq!(denied as u64, table.stats_at(NOW).full);
-    assert!(denied > 150, "{denied}");
+fn a_table_of_tiers_spills_where_it_has_no_cell_and_denies_if_it_is_told_to() {
+    let table = |tiers: Tiers| tiers.build_with_clock::<u64>(1, ManualClock::new()).unwrap();
+    let denied = |table: &KeyedLimiter<u64>| {
+        let last = table.tier(2).unwrap();
+        (0..200_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count()
+    };
+    let spilling = table(tiers());
+    assert_eq!((denied(&spilling), spilling.stats_at(NOW).full), (0, 0));
+    assert!(spilling.stats_at(NOW).spilled > 150);
+    for denying in
+        [table(tiers().when_full(Full::Deny)), table(tiers()).when_full(Full::Deny).unwrap()]
+    {
+        let denied = denied(&denying);
+        assert_eq!(denied as u64, denying.stats_at(NOW).full);
+        assert!(denied > 150, "{denied}");
+    }
 }
 
 #[test]

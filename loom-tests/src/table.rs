@@ -130,11 +130,24 @@ fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClo
 /// If they do not fit.
 #[must_use]
 pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
+    tiers_when_full(Full::Deny, policies, shards, cells)
+}
+
+/// [`tiers`] with a spill: two rows, which the tiers share out between them.
+///
+/// # Panics
+/// If they do not fit.
+#[must_use]
+pub fn spilling_tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
+    tiers_when_full(Full::Spill, policies, shards, cells)
+}
+
+fn tiers_when_full(full: Full, policies: &[&str], shards: u32, cells: usize) -> Arc<Table> {
     control::use_cells(cells);
     let (headroom, tiers) = policies.split_last().expect("policies");
     let (first, others) = tiers.split_first().expect("a tier");
     let tiers = others.iter().fold(Tiers::of(read(first)), |tiers, text| tiers.and(read(text)));
-    let tiers = tiers.headroom(read(headroom));
+    let tiers = tiers.headroom(read(headroom)).when_full(full);
     let capacity = usize::try_from(shards).expect("few");
     let hashers = Fixed::pair(shards);
     Arc::new(tiers.build_with_hashers(capacity, ManualClock::new(), hashers).expect("a table"))

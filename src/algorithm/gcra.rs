@@ -48,6 +48,18 @@ impl Gcra {
         Self { scale, burst_ticks, unit_ticks }
     }
 
+    /// The same with ticks twice as long, if a unit has more than one.
+    pub(crate) fn halved(&self) -> Option<Self> {
+        let Self { scale, burst_ticks, unit_ticks } = *self;
+        let is_divisible = unit_ticks > 1; // and so the burst is
+        Some(Self {
+            scale: scale.halved()?,
+            burst_ticks: burst_ticks / 2,
+            unit_ticks: unit_ticks / 2,
+        })
+        .filter(|_| is_divisible)
+    }
+
     #[inline]
     pub(super) fn limit(&self) -> u64 {
         self.burst_ticks >> self.unit_ticks.ilog2()

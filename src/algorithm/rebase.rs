@@ -75,6 +75,40 @@ impl Change<'_> {
         if new.is_idle(now, new.moment(seen_ns)) { Held::IDLE } else { now }
     }
 
+    /// The same at the instant of the change, for a word that keys share ([`crate::sketch`]).
+    ///
+    /// It holds no less than a word of each of its keys' own, and what comes of it holds no less than what would
+    /// come of that: all of the above only grows with what was held. There is one case in which a shared word
+    /// may hold less of a key: another key has turned its window, ahead of the change, and what counts of the
+    /// key in the window before stands in other words. Windows that go on as they are compare it with those; where
+    /// it would be counted anew it is full.
+    pub(crate) fn rebased_shared(&self, held: Held) -> Held {
+        let is_turned = held.ahead > 0 && !self.old.is_gcra() && !self.keeps_windows();
+        if is_turned && !planted(Fault::RebaseForgets) {
+            return self.charged_anew(self.new.limit());
+        }
+        self.rebased(held, self.at_ns)
+    }
+
+    /// Whether the windows of both quotas are the same ones, so that counts are kept as they are.
+    fn keeps_windows(&self) -> bool {
+        match (self.old, self.new) {
+            (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => {
+                old.window_ns() == new.window_ns()
+            }
+            (Kernel::FromFirst(old), Kernel::FromFirst(new)) => {
+                (old.window_ns(), old.quantum_ns()) == (new.window_ns(), new.quantum_ns())
+            }
+            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
+                old.parts().0 == new.parts().0
+            }
+            (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new)) => {
+                (old.parts().0, old.parts().1) == (new.parts().0, new.parts().1)
+            }
+            _ => false,
+        }
+    }
+
     /// The same at the instant of the change itself.
     fn turned(&self, held: Held) -> Held {
         match (self.old, self.new) {
@@ -85,37 +119,27 @@ impl Change<'_> {
                 let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks());
                 Held { ahead, ..Held::IDLE }
             }
-            (Kernel::FixedWindow(old), Kernel::FixedWindow(new))
-                if old.window_ns() == new.window_ns() =>
-            {
-                Held { counts: held.counts.min(new.limit()), ..held }
-            }
-            (Kernel::FromFirst(old), Kernel::FromFirst(new))
-                if (old.window_ns(), old.quantum_ns()) == (new.window_ns(), new.quantum_ns()) =>
-            {
-                Held { counts: held.counts.min(new.limit()), ..held }
-            }
-            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new))
-                if old.parts().0 == new.parts().0 =>
-            {
+            _ if !self.keeps_windows() => self.counted_anew(held),
+            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
                 let (previous, current) = old.split(held.counts);
                 let [previous, current] = [previous, current].map(|n| n.min(new.limit()));
                 Held { counts: new.joined(previous, current), ..held }
             }
-            (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new))
-                if (old.parts().0, old.parts().1) == (new.parts().0, new.parts().1) =>
-            {
-                new.repacked(old, held)
-            }
-            _ => self.counted_anew(held),
+            (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new)) => new.repacked(old, held),
+            // One count.
+            _ => Held { counts: held.counts.min(self.new.limit()), ..held },
         }
     }
 
     /// What was used of the old limit, charged at the change.
     fn counted_anew(&self, held: Held) -> Held {
         let Self { old, new, at_ns } = *self;
-        let used = old.used(held, old.moment(at_ns)).min(new.limit());
-        new.step(Held::IDLE, new.moment(at_ns), 0, used).unwrap_or(Held::IDLE)
+        self.charged_anew(old.used(held, old.moment(at_ns)).min(new.limit()))
+    }
+
+    fn charged_anew(&self, units: u64) -> Held {
+        let Self { new, at_ns, .. } = *self;
+        new.step(Held::IDLE, new.moment(at_ns), 0, units).unwrap_or(Held::IDLE)
     }
 }
 

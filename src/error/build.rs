@@ -63,14 +63,11 @@ pub enum BuildError {
         stripes: u64,
     },
     /// A spill for a policy whose bound it cannot keep: windows from the first request, of which the cells of
-    /// one key would open theirs at different times.
+    /// one key would open theirs at different times; or, of several tiers, one whose counts have no room in its words.
     CannotSpill {
         /// The policy.
         policy: Policy,
     },
-    /// A spill for a table of several quotas, or of one that may be changed: keys share the words of a sketch,
-    /// which cannot say whose quota they are counted in.
-    TierSpill,
     /// A sliding log of a quota whose burst is not its count.
     BurstOnLog {
         /// The units of a window, which a log admits at once.
@@ -125,10 +122,6 @@ impl fmt::Display for BuildError {
                 f,
                 "a spill cannot keep the bound of {policy}, since its cells are shared; use Full::Deny, leave \
                  out from-first, or use gcra",
-            ),
-            Self::TierSpill => f.write_str(
-                "a table of several quotas, or of one that may be changed, has no spill: keys share its words, \
-                 which cannot say whose quota they are counted in; use Full::Deny",
             ),
             Self::BurstOnLog { count, burst } => write!(
                 f,

@@ -114,10 +114,12 @@ impl Place<'_> {
         let decision = self.table.answer(outcome, &fresh);
         let trace = match decision {
             // Undone by what the permit remembers: see `undo`.
+            // Of what the spill was charged nothing can be undone.
+            Decision::Allowed(permit) if permit.is_spilled() => None,
             Decision::Allowed(permit) if ask.charge && self.table.book.is_some() => {
                 Some(KeyTrace { before: outcome.before, at_ns: outcome.at_ns, left: 0, permit })
             }
-            Decision::Allowed(permit) if ask.charge && !permit.is_spilled() => {
+            Decision::Allowed(permit) if ask.charge => {
                 let (ruled, at_ns) = (self.table.ruled(), outcome.at_ns);
                 let (held, moment) = (ruled.join(outcome.held, 0), ruled.moment(at_ns));
                 let left = self.table.layout.live(self.identity.tag, held, &ruled, moment);

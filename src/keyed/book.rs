@@ -23,10 +23,12 @@
 //! none is left.
 //! One change at a time: who comes second is told so, and nobody waits.
 
+use crate::policy::Policy;
+use crate::sketch::Lens;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::word::{Fields, Word};
 
 use super::layout::{Coded, Layout, Shared};
-use crate::policy::Policy;
 
 /// Quotas that a table may have at the same time.
 pub(super) const TIERS_MAX: usize = 16;
@@ -182,7 +184,11 @@ impl Book {
 
     /// What is said of a live word; `None` if the word is gone.
     pub(super) fn page(&self, word: u64) -> Option<Page> {
-        let index = self.index(word);
+        self.page_of(self.index(word))
+    }
+
+    /// The same of a word that carries this index.
+    pub(super) fn page_of(&self, index: usize) -> Option<Page> {
         let (layout, tier) = self.read(index)?;
         // Acquire: pairs with the Release of `retire`: who sees a quota retired sees its tier turned.
         match self.entries[index].retired.load(Ordering::Acquire) {
@@ -202,7 +208,13 @@ impl Book {
     /// Whether some tier is turned to the index of a live word. No step of a model.
     #[cfg(loom)]
     pub(super) fn is_in_force(&self, word: u64) -> bool {
-        self.turned_to.iter().any(|index| index_of(index.newest()) == self.index(word))
+        self.is_index_in_force(self.index(word))
+    }
+
+    /// Whether some tier is turned to this index. No step of a model.
+    #[cfg(loom)]
+    pub(super) fn is_index_in_force(&self, index: usize) -> bool {
+        self.turned_to.iter().any(|turned_to| index_of(turned_to.newest()) == index)
     }
 
     /// Below the number of entries, which is a power of two, whatever the word.
@@ -210,8 +222,33 @@ impl Book {
         index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
 
+    /// The index that a word of the spill's sketch carries: in its top bits. Below the number of entries, which is a
+    /// power of two of so many bits.
+    pub(super) fn index_of_spilled(&self, word: Word) -> usize {
+        let bits = u64::BITS - self.entries.len().ilog2();
+        index_of(word.to_bits() >> bits)
+    }
+
+    /// How the words of the spill's sketch are divided for a quota; `None` if they have no room for it.
+    pub(super) fn lens(&self, layout: &Layout, mark: u64) -> Option<Lens> {
+        let fields = Fields { count_bits: layout.count_bits };
+        let (index, bits) = (mark >> self.shared.index_shift(), self.entries.len().ilog2());
+        Lens::fitting(layout.kernel, fields, index, bits)
+    }
+
     fn lane(&self, layout: Layout, index: usize) -> Lane {
-        Lane { layout, mark: (index as u64) << self.shared.index_shift() }
+        Lane { layout, mark: self.mark_of(index) }
+    }
+
+    /// An index as it stands in a word.
+    pub(super) fn mark_of(&self, index: usize) -> u64 {
+        (index as u64) << self.shared.index_shift()
+    }
+
+    /// The lens of the quota in force for a tier.
+    pub(super) fn lens_of(&self, tier: usize) -> Option<Lens> {
+        let Lane { layout, mark } = self.in_force(tier);
+        self.lens(&layout, mark)
     }
 
     /// The numbers of an index and whose they are, or `None` while they are written.

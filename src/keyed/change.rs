@@ -9,7 +9,7 @@ use crate::sync::{Ordering, fence};
 
 use super::KeyedLimiter;
 use super::book::NewQuota;
-use super::layout::Shared;
+use super::layout::{Layout, Shared};
 use super::table::Table;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -72,16 +72,24 @@ impl Table {
         let book = self.book.as_deref().ok_or(ChangeError::Fixed)?;
         let policy = &plain(*policy)?;
         let shared = book.shared();
-        let code = shared.layout(policy).as_ref().and_then(Shared::code);
+        // What the spill holds is brought over, too, so it must have room for it.
+        let fits = |layout: &Layout| self.spill.is_none() || book.lens(layout, 0).is_some();
+        let code = shared.layout(policy).filter(fits).as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
         let changing = book.begin().ok_or(ChangeError::Busy)?;
         let at_ns = changing.instant(now_ns);
+        if let Some(spill) = &self.spill {
+            spill.raise_marks(at_ns);
+        }
         let retired = changing.turn(tier.into(), NewQuota { policy, code: &code }, at_ns);
         // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);
         self.settle_all(book, retired, at_ns);
+        if let Some(spill) = &self.spill {
+            spill.settle_tier(book, tier);
+        }
         drop(changing); // the retired index is free from here on, and no sooner
         Ok(())
     }

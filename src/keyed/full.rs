@@ -1,9 +1,11 @@
 //! [`Full`]: what a table does when it has no cell for a new key.
 
 use crate::error::BuildError;
+use crate::policy::Policy;
 
 use super::KeyedLimiter;
-use super::spill::Spill;
+use super::spill::{Spill, can_spill};
+use super::table::Table;
 
 /// What a [`KeyedLimiter`] does with a new key when both of its shards are full of keys that still limit
 /// something. Keys that have a cell keep it, in either case.
@@ -41,6 +43,8 @@ pub enum Full {
     /// at one moment, are taken beyond the one and a half times that the cells hold. With a burst of 100 none
     /// of them is refused at nine times the capacity; with a burst of 20 next to none at three times and all
     /// at six times, until what was admitted has drained.
+    /// Of several [`Tiers`](crate::Tiers) each has an equal part of it.
+    ///
     /// Who fears such floods builds the table larger: a key's cell takes 8 bytes, whatever its quota, and as long as
     /// there are cells nobody is refused wrongly.
     Spill,
@@ -55,8 +59,8 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// what a spill holds is gone with it.
     ///
     /// # Errors
-    /// A spill for a policy that a sketch cannot keep, or for several quotas or one that may change
-    /// ([`Tiers`](crate::Tiers)); memory that cannot be allocated.
+    /// A spill for a policy that a sketch cannot keep, also if it is that of one of several [`Tiers`](crate::Tiers);
+    /// memory that cannot be allocated.
     ///
     /// ```
     /// use tollgate::{BuildError, Full, KeyedLimiter, Policy, Quota};
@@ -68,16 +72,35 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn when_full(mut self, full: Full) -> Result<Self, BuildError> {
+        if full == Full::Spill
+            && let Some(policy) = self.table.unspillable(self.policy)
+        {
+            return Err(BuildError::CannotSpill { policy });
+        }
         self.table.spill = match (full, self.table.spill.take()) {
             (Full::Deny, _) => None,
             (Full::Spill, Some(spill)) => Some(spill),
-            // The words of a sketch do not say which quota they are counted in.
-            (Full::Spill, None) if self.table.book.is_some() => return Err(BuildError::TierSpill),
-            (Full::Spill, None) => {
-                let spill = Spill::new(self.policy, &self.table.layout, self.table.shards())?;
-                Some(spill.ok_or(BuildError::CannotSpill { policy: self.policy })?)
-            }
+            (Full::Spill, None) => self.table.new_spill(self.policy)?,
         };
         Ok(self)
+    }
+}
+
+impl Table {
+    /// A spill for this table, of this policy if it has no book; `None` if no sketch can keep its bound.
+    pub(super) fn new_spill(&self, policy: Policy) -> Result<Option<Spill>, BuildError> {
+        match &self.book {
+            Some(book) => Spill::of_book(book, self.shards()),
+            None => Spill::new(policy, &self.layout, self.shards()),
+        }
+    }
+
+    /// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
+    fn unspillable(&self, policy: Policy) -> Option<Policy> {
+        let Some(book) = &self.book else {
+            return Some(policy).filter(|policy| !can_spill(policy));
+        };
+        let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
+        (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))
     }
 }

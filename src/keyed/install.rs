@@ -67,8 +67,11 @@ impl Table {
                 backoff.spin();
             }
             let early = planted(Fault::FloorsBeforeClaim).then(|| self.headers(first, second));
-            let early_owed = planted(Fault::EstimateBeforeClaim)
-                .then(|| self.owed(identity, second, fresh.ask.now_ns));
+            let early_owed = planted(Fault::EstimateBeforeClaim).then(|| {
+                let (tier, mut lane) = (fresh.ask.tier, None);
+                let quota = self.quota_of(tier, &mut lane);
+                self.owed(identity, second, fresh.ask.now_ns, (tier, quota)).unwrap_or(Held::IDLE)
+            });
             let round = match self.claim(identity, second, fresh) {
                 // Only now: whoever forgot this key did so below a floor that was published before,
                 // and who sees the cell gone sees that floor.
@@ -203,7 +206,8 @@ impl Table {
         }
         // Only now, after the claim: see `book`.
         let mut lane = None;
-        let (layout, index) = self.quota_of(fresh.ask.tier, &mut lane);
+        let tier = fresh.ask.tier;
+        let (layout, index) = self.quota_of(tier, &mut lane);
         fresh.kernel = self.book.is_some().then_some(layout.kernel);
         let ruled = layout.ruled();
         let moment = ruled.moment(base_ns);
@@ -211,7 +215,12 @@ impl Table {
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
         // Only now, as the floors: whoever was decided without a cell looks for this claim after his charge.
-        let owed = early_owed.unwrap_or_else(|| self.owed(identity, second, base_ns));
+        let owed =
+            early_owed.or_else(|| self.owed(identity, second, base_ns, (tier, (layout, index))));
+        let Some(owed) = owed else {
+            self.give_back(mine);
+            return Round::Lost; // its quota has been changed
+        };
         let outcome = |verdict, held, at_ns, cost| Outcome {
             before: owed,
             ..Outcome::of_idle(verdict, held, at_ns, cost)
@@ -283,15 +292,20 @@ impl Table {
     /// The answer to a question about a key that is not there, or to a cost that never fits.
     fn newcomer(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
         let at_ns = base_ns(self.headers(identity.first, second), fresh);
-        let mut lane = None;
-        let (layout, _) = self.quota_of(fresh.ask.tier, &mut lane);
+        let (tier, mut lane) = (fresh.ask.tier, None);
+        let (layout, owed) = loop {
+            let quota = self.quota_of(tier, &mut lane);
+            // Lock-free: a turn in vain means that the quota has been changed.
+            if let Some(owed) = self.owed(identity, second, at_ns, (tier, quota)) {
+                break (*quota.0, owed);
+            }
+        };
         fresh.kernel = self.book.is_some().then_some(layout.kernel);
         let ruled = layout.ruled();
         let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
         let moment = ruled.moment(at_ns);
         // How much a word of its tier holds does not matter: nothing is charged.
         let wish = self.wish(fresh.ask);
-        let owed = self.owed(identity, second, at_ns);
         let (verdict, cost) = match ruled.apply(wish, owed, moment, late) {
             Some(_) => (Verdict::Allowed, 0),
             None => (Verdict::Denied, wish.denied_cost()),

@@ -50,7 +50,6 @@ use layout::Layout;
 use prefetch::prefetch;
 use seeds::Seeds;
 use shard::Shard;
-use spill::Spill;
 use table::{Ask, Table};
 
 pub(crate) use all::{KeyTrace, Place};
@@ -177,7 +176,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let (policy, clock) = (policy.into(), clock.into());
         let layout = Layout::plan(&policy)?;
         let mut table = Table::new(layout, capacity, floor::floor_at(clock.now().as_nanos()))?;
-        table.spill = Spill::new(policy, &layout, table.shards())?;
+        table.spill = table.new_spill(policy)?;
         let [place, tag] = hashers;
         let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })

@@ -13,6 +13,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
+use super::table::Ask;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Moves what a key has spent from one tier to another, as when a customer's plan changes, and says
@@ -20,10 +21,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ///
     /// The units are rounded up; what goes beyond what a word remembers, twice the new burst or the new
     /// window's limit, is dropped. Requests of the key that go on in the old tier meanwhile are moved as long as
-    /// they come before the end of this call. Needs a cell for the key in its new tier.
+    /// they come before the end of this call. What a key without a cell owes in the spill
+    /// ([`Full::Spill`](crate::Full::Spill)) is charged in its new tier, and stays in the old one, too, until it has
+    /// drained there.
     ///
     /// # Errors
-    /// No such tier; the table is full of live keys. Then the key has kept what it has spent.
+    /// No such tier; the table is full of live keys, and has no spill. Then the key has kept what it has spent.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
@@ -72,11 +75,18 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let mut moved = 0;
         // Lock-free: another turn means that somebody has changed the word.
         loop {
-            let Some(spent) = self.table.spent(old, second, now.as_nanos()) else {
-                return Ok(moved);
-            };
-            let cleared = planted(Fault::MoveClearsFirst) && self.table.clear(&spent);
-            let more = spent.units.saturating_sub(moved);
+            let spent = self.table.spent(old, second, now.as_nanos());
+            let cleared = planted(Fault::MoveClearsFirst)
+                && spent.as_ref().is_some_and(|spent| self.table.clear(spent));
+            let units = spent.as_ref().map_or_else(
+                || {
+                    let (now_ns, verb) = (now.as_nanos(), Verb::Check);
+                    let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: from };
+                    self.table.owed_units(old, second, ask)
+                },
+                |spent| spent.units,
+            );
+            let more = units.saturating_sub(moved);
             if more > 0 {
                 let charged = self.wish_in((key, to), Verb::Charge, more, Some(now));
                 if !charged.is_allowed() {
@@ -84,7 +94,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 }
                 moved += more;
             }
-            if cleared || self.table.clear(&spent) {
+            // What stands in the spill stays there until it has drained.
+            if cleared || spent.is_none_or(|spent| self.table.clear(&spent)) {
                 return Ok(moved);
             }
         }

@@ -78,14 +78,13 @@ impl Priced {
     }
 }
 
+/// The division of words that keys of a tier get, and its index where it stands in them.
+pub(super) type Quota<'a> = (&'a Layout, u64);
+
 impl Table {
     /// The division of words that new keys of a tier get, and the index in it. In a table of one quota
     /// that is all there is; else it is read now, and `lane` holds it.
-    pub(super) fn quota_of<'a>(
-        &'a self,
-        tier: u8,
-        lane: &'a mut Option<Lane>,
-    ) -> (&'a Layout, u64) {
+    pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> Quota<'a> {
         let Some(book) = &self.book else { return (&self.layout, 0) };
         let lane = lane.insert(book.in_force(tier.into()));
         (&lane.layout, lane.mark)
@@ -144,7 +143,7 @@ impl Table {
         pair(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh))
     }
 
-    fn hit_priced(
+    pub(super) fn hit_priced(
         &self,
         book: &Book,
         index: usize,

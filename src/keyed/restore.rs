@@ -191,7 +191,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) -> Result<Self, RestoreError> {
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
-        let (capacity, has_spill) = size_of_table(&preamble, 0)?;
+        let (capacity, has_spill) = size_of_table(&preamble, 0, 1)?;
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
@@ -200,7 +200,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             // No file of a policy that cannot spill has one. Its memory is an eighth of what has been read.
             let mut spill = Spill::new(policy, &layout, table.shards())?
                 .ok_or(BuildError::CannotSpill { policy })?;
-            spill.fill(|| reader.word())?;
+            spill.fill(None, || reader.word())?;
             table.spill = Some(spill);
         }
         reader.close()?;
@@ -211,17 +211,19 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 }
 
 /// The capacity of the table, whose shards and whose file have the number and the length that follow; and
-/// whether it has a spill, which is seen from the length. So many words stand before the shards.
+/// whether it has a spill, which is seen from the length. So many words stand before the shards, and there are so many
+/// tiers.
 pub(super) fn size_of_table(
     preamble: &Preamble,
     before: u64,
+    tiers: usize,
 ) -> Result<(usize, bool), RestoreError> {
     let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
     field("number of shards", preamble.shards, shards as u64)?;
     let of_table = words_of(shards).saturating_add(before);
-    let with_spill = of_table.saturating_add(Spill::words_of(shards));
+    let with_spill = of_table.saturating_add(Spill::words_of(shards, tiers));
     let has_spill = length(with_spill) == Some(preamble.length);
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;

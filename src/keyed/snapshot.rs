@@ -174,7 +174,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
     ///
-    /// Of a limiter with [`Tiers`](crate::Tiers) the file has 104 bytes more for each tier, and no spill; while the
+    /// Of a limiter with [`Tiers`](crate::Tiers) the file has 104 bytes more for each tier; while the
     /// table is copied, no quota can be changed.
     ///
     /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or
@@ -240,8 +240,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             }
             _ => (Whose::Keyed, self.table.layout.form(), self.policy.to_string()),
         };
-        drop(changing);
         let spill = self.table.copy_spill()?;
+        drop(changing);
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = wall.unwrap_or_else(SystemTime::now);

@@ -46,6 +46,11 @@
 //! times beside the shards, one for 64 of them; in the headers they would be short, and would
 //! have to be lowered each time that a floor moves.
 //!
+//! # Several quotas
+//! In a table of several quotas, or of one that changes, all of this is the same in each tier, whose keys have hashes
+//! and cells of the sketch of their own. Spiller and installer read their tier's quota first, as every install does
+//! (`book`); how the sketch's words follow a change of it is said in `settle`.
+//!
 //! # What it costs
 //! * A spilled request may leave its cost in the sketch although it was denied, or decided in a cell: up to
 //!   once for every time that it had to be decided anew. That drains, and can only deny.
@@ -54,21 +59,23 @@
 //! * A reservation is admitted if it can be used at once, as under windows; a charge into debt is remembered
 //!   up to twice the burst, as in a cell, and by threads that charge one key at once a little less.
 
+mod settle;
 mod store;
 
-use crate::algorithm::{Answers, Decides, Held, Kernel};
-use crate::clock::{LATEST_NS, Timestamp};
+use crate::algorithm::{Answers, Change, Decides, Held, Kernel};
+use crate::clock::LATEST_NS;
 use crate::decision::Verdict;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 
 use super::hash::Identity;
 use super::install::base_ns;
+use super::price::Quota;
 use super::shard::{Header, cells};
 use super::survey::pair;
 use super::table::{Ask, Fresh, Outcome, Table};
 
-pub(super) use store::Spill;
-use store::Told;
+use store::{Asked, Told};
+pub(super) use store::{Spill, can_spill};
 
 /// How often a spilled request is decided or looks again before it is denied. Each time another thread has
 /// claimed or opened a cell for the same key, or a floor has passed the request.
@@ -95,8 +102,9 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Option<Outcome> {
-        let spill = self.spill.as_ref()?;
-        let places = spill.places(identity, second);
+        let (spill, book) = (self.spill.as_ref()?, self.book.as_deref());
+        let (places, mark) =
+            (spill.places(identity, second, fresh.ask.tier), spill.mark(identity, second));
         let mut rounds = 0..scale::rounds(ROUNDS);
         loop {
             let at_ns = base_ns(self.headers(identity.first, second), fresh);
@@ -104,18 +112,21 @@ impl Table {
             if at_ns > LATEST_NS {
                 return None;
             }
-            let told = spill.decide(&places, at_ns, &fresh.ask);
-            let charged = told.verdict == Verdict::Allowed && told.cost > 0;
-            if charged {
-                let until_ns = spill.rows.meter().kernel.idle_ns(told.held, at_ns);
-                spill.note(spill.mark(identity, second), at_ns, until_ns);
+            let (lens, layout, _) = spill.lens((book, &self.layout), &places)?;
+            if !lens.is_shared() {
+                return None;
             }
+            let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
+            // Lock-free: in vain only if its quota has been changed meanwhile.
+            let Some(told) = spill.decide(&lens, asked) else { continue };
+            let charged = told.verdict == Verdict::Allowed && told.cost > 0;
             loop {
                 // A question, or a denial: nobody builds on it, so it is enough that there is no cell.
-                let again = self.look_again(identity, second, (at_ns, charged), &fresh.ask);
+                let again = self.look_again(identity, second, (at_ns, charged), fresh);
                 match again {
                     Again::Stands => {
-                        return Some(self.spilled(spill, identity, (told, at_ns), fresh));
+                        let kernels = (&lens.kernel, &layout.kernel);
+                        return Some(self.spilled(identity, (told, at_ns), kernels, fresh));
                     }
                     Again::Decided(outcome) => return Some(outcome),
                     Again::Disturbed | Again::Passed => rounds.next()?,
@@ -133,7 +144,7 @@ impl Table {
         identity: Identity,
         second: usize,
         (at_ns, charged): (u64, bool),
-        ask: &Ask,
+        fresh: &mut Fresh<'_>,
     ) -> Again {
         if planted(Fault::SpillUnscanned) {
             return Again::Stands;
@@ -148,9 +159,11 @@ impl Table {
             for cell in cells() {
                 let word = shard.load(cell);
                 if self.layout.is_live(word, identity.tag) {
-                    return self
-                        .hit(index, identity.tag, ask)
-                        .map_or(Again::Disturbed, Again::Decided);
+                    let hit = match self.book.as_deref() {
+                        Some(book) => self.hit_priced(book, index, identity.tag, fresh),
+                        None => self.hit(index, identity.tag, &fresh.ask),
+                    };
+                    return hit.map_or(Again::Disturbed, Again::Decided);
                 }
                 let rival = charged && self.layout.is_claim_of(word, identity.tag);
                 if rival && !planted(Fault::SpillIgnoresClaims) && !shard.replace(cell, word, 0) {
@@ -171,20 +184,19 @@ impl Table {
     /// it is not the table's own word that will be asked.
     fn spilled(
         &self,
-        spill: &Spill,
         identity: Identity,
         (told, at_ns): (Told, u64),
+        (kernel, own): (&Kernel, &Kernel),
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let Told { verdict, cost, held } = told;
-        let (kernel, ask) = (&spill.rows.meter().kernel, fresh.ask);
+        let (Told { verdict, cost, held }, ask) = (told, fresh.ask);
         let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
         let ready_ns = if verdict == Verdict::Allowed || cost > limit {
             ask.now_ns
         } else {
             // By then a cell may be free, and its ticks coarser.
-            let own = self.kernel().carried(held, kernel, at_ns);
-            self.kernel().ready_ns(own, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
+            let carried = own.carried(held, kernel, at_ns);
+            own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
         };
         let answers = Answers {
             limit,
@@ -198,24 +210,59 @@ impl Table {
         Outcome::of_idle(verdict, held, ask.now_ns, cost)
     }
 
-    /// What a key owes that gets a cell at `at`, seen from there: what the spill knows of it, if anything
-    /// that it was charged there may still count. For whoever holds a verified claim, and has read the
-    /// floors; and for questions.
-    pub(super) fn owed(&self, identity: Identity, second: usize, at_ns: u64) -> Held {
-        let Some(spill) = &self.spill else { return Held::IDLE };
+    /// What a key owes that gets a cell of this quota at `at`, seen from there: what the spill knows of it, if
+    /// anything that it was charged there may still count. For the thread that holds a verified claim, and has read
+    /// the floors and the quota; and for questions. `None` if the quota has been changed since.
+    pub(super) fn owed(
+        &self,
+        identity: Identity,
+        second: usize,
+        at_ns: u64,
+        (tier, quota): (u8, Quota<'_>),
+    ) -> Option<Held> {
+        let Some(spill) = &self.spill else { return Some(Held::IDLE) };
         // Relaxed: the claim's fence orders it, see the header.
         if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns
             || planted(Fault::EstimateLeftOut)
         {
-            return Held::IDLE;
+            return Some(Held::IDLE);
         }
+        let (book, (layout, mark), kernel) = (self.book.as_deref(), quota, &quota.0.kernel);
+        let places = spill.places(identity, second, tier);
         // Later the sketch's times stand still: what it holds is seen from there, as more.
         let seen_ns = at_ns.min(LATEST_NS);
-        let estimate =
-            spill.rows.estimate(&spill.places(identity, second), Timestamp::from_nanos(seen_ns));
-        let held = spill.held(estimate, seen_ns);
-        let own = self.kernel().carried(held, &spill.rows.meter().kernel, seen_ns);
-        let is_idle = self.kernel().is_idle(own, self.kernel().moment(seen_ns));
-        if is_idle { Held::IDLE } else { own }
+        let (held, counted_in) = loop {
+            let (lens, own, counted_in) = spill.lens((book, layout), &places)?;
+            // Lock-free: in vain only if its quota has been changed meanwhile.
+            if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
+                break (own.kernel.carried(held, &lens.kernel, seen_ns), (own.kernel, counted_in));
+            }
+        };
+        let own = match (book, counted_in) {
+            (Some(book), (old, counted_in)) if counted_in != mark => {
+                if book.in_force(tier.into()).mark != mark {
+                    return None;
+                }
+                // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
+                let change = Change { old: &old, new: kernel, at_ns: seen_ns };
+                change.rebased_shared(held)
+            }
+            _ => held,
+        };
+        let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
+        Some(if is_idle { Held::IDLE } else { own })
+    }
+
+    /// The units that a key without a cell owes in the spill, rounded up.
+    pub(super) fn owed_units(&self, identity: Identity, second: usize, ask: Ask) -> u64 {
+        loop {
+            let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
+            let quota = self.quota_of(ask.tier, &mut lane);
+            let at_ns = base_ns(self.headers(identity.first, second), &mut fresh);
+            if let Some(held) = self.owed(identity, second, at_ns, (ask.tier, quota)) {
+                return quota.0.kernel.used(held, quota.0.kernel.moment(at_ns));
+            }
+            // Lock-free: its quota has been changed.
+        }
     }
 }

@@ -119,11 +119,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> Tier<'_, K, S> {
     /// the new one.
     ///
     /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for nobody: seven
-    /// words a shard are read, and each key of this tier is written once.
+    /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
     ///
     /// # Errors
     /// The limiter was not built with [`Tiers`](crate::Tiers); the quota does not fit in its words (see
-    /// [`Tiers::headroom`](crate::Tiers::headroom)); another change is under way. Nothing has changed then.
+    /// [`Tiers::headroom`](crate::Tiers::headroom)), or in those of its spill; another change is under way. Nothing has
+    /// changed then.
     ///
     /// ```
     /// use std::time::Duration;

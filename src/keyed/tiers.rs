@@ -10,6 +10,7 @@ use crate::policy::{AtLimit, Policy};
 use super::KeyedLimiter;
 use super::book::{Book, TIERS_MAX, index_bits_for};
 use super::floor::floor_at;
+use super::full::Full;
 use super::hash::Hashers;
 use super::layout::{Layout, Shared};
 use super::seeds::Seeds;
@@ -32,9 +33,15 @@ use super::table::Table;
 /// # What it costs
 /// A decision reads ten numbers more than in a table of one quota, from a line or two that all threads
 /// share and nobody writes. Hence this is a choice made when the limiter is built: one of a single quota for
-/// good pays nothing. It has no spill: a new key for which there is no cell is denied
-/// ([`Full::Deny`](crate::Full::Deny)), since the words of a sketch, which keys share, cannot say which quota
-/// they are counted in.
+/// good pays nothing.
+///
+/// # When it is full
+/// A new key for which there is no cell is decided in the spill, as in any table
+/// ([`Full::Spill`](crate::Full::Spill)). Of its memory, an eighth of the table's, each tier has an equal part, so a
+/// flood in one takes nothing from another. Its words say which quota they are counted in, too, and their time
+/// does not wrap: quotas of more than 32,767 in a sliding window of a second (8,191 beside 15 other tiers) have no room there, and where a tier has
+/// such a quota no tier is spilled. In a tier whose windows open with the first request (`from-first`) newcomers
+/// are denied. [`when_full`](Tiers::when_full) chooses.
 ///
 /// A [`snapshot`](KeyedLimiter::snapshot) of it holds its quotas, too; [`restore`](Tiers::restore) reads it.
 ///
@@ -52,6 +59,7 @@ use super::table::Table;
 pub struct Tiers {
     policies: Vec<Policy>,
     headroom: Vec<Policy>,
+    full: Option<Full>,
 }
 
 impl Tiers {
@@ -66,7 +74,7 @@ impl Tiers {
     /// ```
     #[must_use]
     pub fn of(policy: impl Into<Policy>) -> Self {
-        Self { policies: vec![policy.into()], headroom: Vec::new() }
+        Self { policies: vec![policy.into()], headroom: Vec::new(), full: None }
     }
 
     /// One more tier, up to 16.
@@ -100,6 +108,27 @@ impl Tiers {
     #[must_use]
     pub fn headroom(mut self, policy: impl Into<Policy>) -> Self {
         self.headroom.push(policy.into());
+        self
+    }
+
+    /// What the table does when it has no cell for a new key: as [`KeyedLimiter::when_full`], for a limiter that is
+    /// yet to be built. Without it newcomers are spilled in all tiers in which a sketch can keep the bound. A limiter
+    /// that is [restored](Tiers::restore) does what its file says.
+    ///
+    /// ```
+    /// use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Tiers};
+    /// let tiers = || Tiers::of(Quota::per_hour(50)).and(Quota::per_hour(500));
+    /// let admitted = |tiers: Tiers| -> Result<usize, tollgate::BuildError> {
+    ///     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, ManualClock::new())?;
+    ///     Ok((0..100).filter(|key| limiter.check(key, 1).is_allowed()).count())
+    /// };
+    /// assert_eq!(admitted(tiers())?, 100);
+    /// assert!(admitted(tiers().when_full(Full::Deny))? < 50);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn when_full(mut self, full: Full) -> Self {
+        self.full = Some(full);
         self
     }
 
@@ -168,10 +197,17 @@ impl Tiers {
         let floor = floor_at(clock.now().as_nanos());
         let mut table = Table::new(book.shared().bare(), capacity, floor)?;
         table.book = Some(Box::new(book));
+        let (policy, seeds) = (self.policies[0], None);
+        if self.full != Some(Full::Deny) {
+            table.spill = table.new_spill(policy)?;
+        }
         let [place, tag] = hashers;
         let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
-        let (policy, seeds) = (self.policies[0], None);
-        Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys })
+        let limiter = KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys };
+        match self.full {
+            Some(full) => limiter.when_full(full),
+            None => Ok(limiter),
+        }
     }
 
     pub(super) fn count(&self) -> usize {

@@ -17,7 +17,9 @@ use std::time::SystemTime;
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::policy::Policy;
-use crate::snapshot::{Form, Kind as Whose, Preamble, Reader, RestoreError, field, length, resume};
+use crate::snapshot::{
+    Form, Kind as Whose, Preamble, Reader, RestoreError, WORDS_AT, field, resume,
+};
 
 use super::KeyedLimiter;
 use super::book::{Book, index_bits_for, indices_for};
@@ -217,11 +219,7 @@ impl Tiers {
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
         let (shared, quotas) = self.shared_of(&preamble, &clock)?;
         let before = Book::words_of(quotas.len());
-        let (capacity, has_spill) = size_of_table(&preamble, before)?;
-        if has_spill {
-            let words = words_of(Table::shards_for(capacity)?).saturating_add(before);
-            field("length", preamble.length, length(words).unwrap_or(u64::MAX))?;
-        }
+        let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
@@ -231,10 +229,27 @@ impl Tiers {
         let book = book.ok_or(BuildError::TagTooNarrow { state_bits: 63, tag_bits: 0 })?;
         let mut table = Table::told(shared.bare(), capacity, || read_shard(&mut reader))?;
         table.book = Some(Box::new(book));
+        let (policy, keys) = (quotas[0].0, PhantomData); // there is at least one tier
+        let mut foreign = None;
+        if has_spill {
+            // No file of tiers that cannot spill has one.
+            let mut spill = table.new_spill(policy)?.ok_or(BuildError::CannotSpill { policy })?;
+            foreign = spill.fill(table.book.as_deref(), || reader.word())?;
+            table.spill = Some(spill);
+        }
         reader.close()?;
         table.is_a_snapshots(|identity| hashers.second(identity, table.shards()), before)?;
+        if let Some((place, found)) = foreign {
+            let words =
+                before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
+            let offset = WORDS_AT.saturating_add(8 * words);
+            return Err(RestoreError::Word {
+                offset,
+                found,
+                accepted: "counted in its tier's quota",
+            });
+        }
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
-        let (policy, keys) = (quotas[0].0, PhantomData); // there is at least one tier
         Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds: None, keys })
     }
 

@@ -4,10 +4,13 @@
 
 use std::hash::{BuildHasher, Hash};
 
+use crate::word::Word;
+
 use super::KeyedLimiter;
 use super::hash::Identity;
 use super::layout::{Kind, Layout};
 use super::shard::cells;
+use super::spill::Spill;
 use super::survey::pair;
 use super::table::Table;
 
@@ -51,9 +54,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn retired_words(&self) -> usize {
         let Some(book) = &self.table.book else { return 0 };
-        (0..self.table.shards())
+        let of_cells = (0..self.table.shards())
             .flat_map(|index| self.table.newest(index))
             .filter(|&word| Layout::kind(word) == Kind::Live && !book.is_in_force(word))
-            .count()
+            .count();
+        let is_retired = |word: &Word| !book.is_index_in_force(book.index_of_spilled(*word));
+        let spill = self.table.spill.iter();
+        of_cells + spill.flat_map(Spill::newest).filter(is_retired).count()
     }
 }

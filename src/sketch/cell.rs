@@ -22,23 +22,29 @@ use crate::algorithm::{Adds, Load, Moment};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::meter::Step;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
-use crate::word::{Fields, Word};
+use crate::word::{Fields, Reads, Word};
 
 /// One request, and how words are read for it.
-pub(super) struct Ask<'a, A> {
+pub(super) struct Ask<'a, A, F = Fields> {
     pub(super) algorithm: &'a A,
-    fields: Fields,
+    fields: F,
     now: Timestamp,
     moment: Moment,
     pub(super) cost: u64,
 }
 
-impl<'a, A: Adds> Ask<'a, A> {
+impl<'a, A: Adds, F: Reads> Ask<'a, A, F> {
     #[inline(always)]
-    pub(super) fn new(algorithm: &'a A, fields: Fields, now: Timestamp, cost: u64) -> Self {
+    pub(super) fn new(algorithm: &'a A, fields: F, now: Timestamp, cost: u64) -> Self {
         // As `Step` does: past the latest time the clock stands still.
         let moment = algorithm.moment(now.as_nanos().min(LATEST_NS));
         Self { algorithm, fields, now, moment, cost }
+    }
+
+    /// Whether the word is counted in the quota of this request.
+    #[inline(always)]
+    pub(super) fn reads(&self, word: Word) -> bool {
+        self.fields.reads(word)
     }
 
     /// What the word holds against this request.
@@ -82,14 +88,30 @@ impl Cell {
         Word::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// Adds the cost, whether or not it fits. Lock-free: who tries again lost to another's charge.
+    #[cfg(loom)]
+    pub(super) fn newest(&self) -> Word {
+        Word::from_bits(self.0.newest())
+    }
+
+    /// Another word in place of this one, if it still is this one.
+    pub(super) fn replace(&self, word: Word, next: Word) -> bool {
+        let (word, next) = (word.to_bits(), next.to_bits());
+        // AcqRel: see the header. Relaxed if it fails: nothing was changed, and the caller reads again.
+        self.0.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Adds the cost, whether or not it fits. Lock-free: a thread that tries again lost to another's charge.
+    /// `false` if the cell is counted in another quota.
     #[inline(always)]
-    pub(super) fn add<A: Adds>(&self, ask: &Ask<'_, A>) {
+    pub(super) fn add<A: Adds, F: Reads>(&self, ask: &Ask<'_, A, F>) -> bool {
         let mut word = self.word();
         loop {
+            if !ask.reads(word) {
+                return false;
+            }
             let next = ask.added(word);
             if next == word {
-                return; // it holds so much already that nothing can be added
+                return true; // it holds so much already that nothing can be added
             }
             // AcqRel and Acquire: see the header.
             match self.0.compare_exchange_weak(
@@ -98,16 +120,21 @@ impl Cell {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return,
+                Ok(_) => return true,
                 Err(found) => word = Word::from_bits(found),
             }
         }
     }
 
     /// Decides on this cell, which held `word` when it was chosen, and charges it if the request is
-    /// admitted. `None` if the cell's window has turned since: then it is no longer the one to decide.
+    /// admitted. `None` if the cell's window has turned since: then it is no longer the one to decide; or if
+    /// the cell is counted in another quota by now.
     #[inline(always)]
-    pub(super) fn decide<A: Adds>(&self, ask: &Ask<'_, A>, mut word: Word) -> Option<Step> {
+    pub(super) fn decide<A: Adds, F: Reads>(
+        &self,
+        ask: &Ask<'_, A, F>,
+        mut word: Word,
+    ) -> Option<Step> {
         let chosen = ask.load(word).windows_ahead;
         loop {
             let step = ask.step(word);
@@ -124,6 +151,9 @@ impl Cell {
             ) {
                 Ok(_) => return Some(step),
                 Err(found) => word = Word::from_bits(found),
+            }
+            if !ask.reads(word) {
+                return None;
             }
             if ask.load(word).windows_ahead > chosen && !planted(Fault::TurnedRowDecides) {
                 return None;

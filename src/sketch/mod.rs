@@ -2,7 +2,7 @@
 
 mod cell;
 mod error;
-mod late;
+mod lens;
 mod place;
 mod rows;
 mod size;
@@ -20,9 +20,11 @@ use crate::decision::Decision;
 use crate::policy::Policy;
 
 use place::Placer;
+use rows::Rows;
 
+pub(crate) use lens::Lens;
 pub(crate) use place::{GOLDEN, Places, mix};
-pub(crate) use rows::Rows;
+pub(crate) use rows::Cells;
 
 pub use error::SketchError;
 pub use size::SketchSize;

@@ -39,6 +39,14 @@ impl Places {
         places
     }
 
+    /// The same cells of the sketch whose first cell is this one, among several that lie side by side.
+    pub(crate) fn starting_at(mut self, first: usize) -> Self {
+        for cell in &mut self.cells[..self.rows.min(ROWS_MAX)] {
+            *cell += first;
+        }
+        self
+    }
+
     /// One cell in each row, in the order of the rows.
     #[inline(always)]
     pub(crate) fn cells(&self) -> &[usize] {

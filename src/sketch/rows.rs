@@ -78,35 +78,143 @@ use crate::keyed::prefetch::prefetch;
 use crate::meter::{Meter, Step};
 use crate::policy::{Algorithm, AtLimit, Policy};
 use crate::sync::{Fault, planted};
-use crate::word::{Fields, Word};
+use crate::word::{Fields, Reads, Word};
 
 use super::cell::{Ask, Cell};
 use super::error::SketchError;
 use super::place::Places;
 use super::size::SketchSize;
 
-/// All cells of a sketch, row after row, and the policy of their words. Allocated once; never grows.
+/// All cells of a sketch, row after row, and the policy of their words.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    cells: Cells,
+    meter: Meter,
+}
+
+/// The cells of a sketch, whatever their words say. Allocated once; never grows.
 ///
 /// Cells are not padded: memory is what a sketch is chosen for, and with keys spread over many lines two
 /// threads meet on one by chance only, 8 keys to a line. A hot key's cells are its own lines' affair, in any
 /// layout.
 #[derive(Debug)]
-pub(crate) struct Rows {
-    cells: Box<[Cell]>,
-    meter: Meter,
+pub(crate) struct Cells(Box<[Cell]>);
+
+impl Cells {
+    /// So many, never charged; `None` if there is no memory for them.
+    pub(crate) fn new(count: usize) -> Option<Self> {
+        let mut cells = Vec::new();
+        cells.try_reserve_exact(count).ok()?;
+        cells.resize_with(count, Cell::new);
+        Some(Self(cells.into_boxed_slice()))
+    }
+
+    #[inline(always)]
+    fn at(&self, place: usize) -> &Cell {
+        &self.0[place]
+    }
+
+    /// Decides, and charges every cell of the key if the request is admitted. `None` if one of them is counted in
+    /// another quota than the request's: what was added to others by then can only deny.
+    #[inline(always)]
+    pub(super) fn decide<A: Adds, F: Reads>(
+        &self,
+        ask: &Ask<'_, A, F>,
+        places: &Places,
+    ) -> Option<Step> {
+        loop {
+            let (least, word) = self.least(ask, places)?;
+            let step = ask.step(word);
+            if step.word == word {
+                return Some(step); // denied, or a cost of 0: nothing to write
+            }
+            let others = || places.cells().iter().filter(|&&place| place != least);
+            let late = planted(Fault::OthersChargedLate);
+            let charge_others = || others().all(|&place| self.at(place).add(ask));
+            if !late && !planted(Fault::OthersNotCharged) && !charge_others() {
+                return None;
+            }
+            if let Some(step) = self.at(least).decide(ask, word) {
+                if late {
+                    charge_others();
+                }
+                return Some(step);
+            }
+            // Somebody with a later time has turned the window: whoever begins again was overtaken.
+        }
+    }
+
+    /// The key's cell with the least load, the first of equals, and what it held; `None` if one of them is
+    /// counted in another quota.
+    #[inline(always)]
+    pub(super) fn least<A: Adds, F: Reads>(
+        &self,
+        ask: &Ask<'_, A, F>,
+        places: &Places,
+    ) -> Option<(usize, Word)> {
+        let mut least = None;
+        for &place in places.cells() {
+            let word = self.at(place).word();
+            if !ask.reads(word) {
+                return None;
+            }
+            let load = ask.load(word);
+            let is_less = least.is_none_or(|(_, _, than)| {
+                if planted(Fault::FullestRowDecides) { load > than } else { load < than }
+            });
+            if is_less {
+                least = Some((place, word, load));
+            }
+        }
+        // There is a row: `SketchSize` has at least one.
+        Some(least.map_or((0, Word::UNUSED), |(place, word, _)| (place, word)))
+    }
+
+    /// Adds the cost to every cell of the key, without deciding; `false` if one of them is counted in another
+    /// quota.
+    pub(super) fn add<A: Adds, F: Reads>(&self, ask: &Ask<'_, A, F>, places: &Places) -> bool {
+        places.cells().iter().all(|&place| self.at(place).add(ask))
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val::<[Cell]>(&self.0)
+    }
+
+    /// The word of a cell.
+    pub(crate) fn word(&self, place: usize) -> Word {
+        self.at(place).word()
+    }
+
+    /// Another word in place of this one, if it still is this one.
+    pub(crate) fn replace(&self, place: usize, word: Word, next: Word) -> bool {
+        self.at(place).replace(word, next)
+    }
+
+    /// All words, row after row.
+    pub(crate) fn words(&self) -> impl Iterator<Item = Word> {
+        self.0.iter().map(Cell::word)
+    }
+
+    /// All words, as no thread could read them. No step of a model.
+    #[cfg(loom)]
+    pub(crate) fn newest(&self) -> impl Iterator<Item = Word> {
+        self.0.iter().map(Cell::newest)
+    }
+
+    /// Puts words in all cells, in the order of [`words`](Self::words). For who has just made them.
+    pub(crate) fn fill<E>(
+        &mut self,
+        mut next: impl FnMut(usize) -> Result<Word, E>,
+    ) -> Result<(), E> {
+        self.0.iter_mut().enumerate().try_for_each(|(place, cell)| {
+            *cell = Cell::holding(next(place)?);
+            Ok(())
+        })
+    }
 }
 
 impl Rows {
     pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, SketchError> {
-        Self::read_by(Meter::new(policy), policy, size)
-    }
-
-    /// [`new`](Self::new) with words that are read by a meter of this policy, which may count more coarsely.
-    pub(crate) fn read_by(
-        meter: Meter,
-        policy: Policy,
-        size: SketchSize,
-    ) -> Result<Self, SketchError> {
         if policy.at_limit() != AtLimit::default() {
             return Err(SketchError::AtLimit { policy });
         }
@@ -114,12 +222,8 @@ impl Rows {
             return Err(SketchError::FromFirst { policy });
         }
         let count = size.rows() * size.cells_per_row(); // the size was checked to be addressable
-        let mut cells = Vec::new();
-        cells
-            .try_reserve_exact(count)
-            .map_err(|_| SketchError::OutOfMemory { bytes: size.bytes() })?;
-        cells.resize_with(count, Cell::new);
-        Ok(Self { cells: cells.into_boxed_slice(), meter })
+        let cells = Cells::new(count).ok_or(SketchError::OutOfMemory { bytes: size.bytes() })?;
+        Ok(Self { cells, meter: Meter::new(policy) })
     }
 
     /// Asks for the lines of a key's cells, all at once. Here and below, places are those of this sketch's size, so
@@ -127,7 +231,7 @@ impl Rows {
     #[inline(always)]
     pub(super) fn fetch(&self, places: &Places) {
         for &place in places.cells() {
-            prefetch(&self.cells[place]);
+            prefetch(self.cells.at(place));
         }
     }
 
@@ -148,77 +252,25 @@ impl Rows {
     }
 
     #[inline(always)]
-    pub(super) fn decide<A: Adds>(&self, ask: &Ask<'_, A>, places: &Places) -> Step {
+    fn decide<A: Adds>(&self, ask: &Ask<'_, A>, places: &Places) -> Step {
         loop {
-            let (least, word) = self.least(ask, places);
-            let step = ask.step(word);
-            if step.word == word {
-                return step; // denied, or a cost of 0: nothing to write
-            }
-            let others = || places.cells().iter().filter(|&&place| place != least);
-            let late = planted(Fault::OthersChargedLate);
-            if !late && !planted(Fault::OthersNotCharged) {
-                others().for_each(|&place| self.cells[place].add(ask));
-            }
-            if let Some(step) = self.cells[least].decide(ask, word) {
-                if late {
-                    others().for_each(|&place| self.cells[place].add(ask));
-                }
+            // At once: all cells are counted in the one quota.
+            if let Some(step) = self.cells.decide(ask, places) {
                 return step;
             }
-            // Somebody with a later time has turned the window: whoever begins again was overtaken.
         }
-    }
-
-    /// The key's cell with the least load, the first of equals, and what it held.
-    #[inline(always)]
-    fn least<A: Adds>(&self, ask: &Ask<'_, A>, places: &Places) -> (usize, Word) {
-        let mut least = None;
-        for &place in places.cells() {
-            let word = self.cells[place].word();
-            let load = ask.load(word);
-            let is_less = least.is_none_or(|(_, _, than)| {
-                if planted(Fault::FullestRowDecides) { load > than } else { load < than }
-            });
-            if is_less {
-                least = Some((place, word, load));
-            }
-        }
-        // There is a row: `SketchSize` has at least one.
-        least.map_or((0, Word::UNUSED), |(place, word, _)| (place, word))
     }
 
     /// Would the request be admitted? Charges nothing.
     #[inline(always)]
     pub(super) fn peek(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
-        self.meter.peek(self.estimate(places, now), now, cost)
-    }
-
-    /// The word of the key as far as the sketch knows it at this instant: the one with the least load.
-    ///
-    /// It holds no less than a word that only the key had charged, with every charge whose adds happened
-    /// before this call. So whoever goes on from it (a limiter that takes the key over) admits no more than
-    /// if it had followed the key from the start. It may hold more, by what others have left in *all* of
-    /// the key's cells. To be read only by this policy's [`Meter`], at this instant or later.
-    #[inline(always)]
-    pub(crate) fn estimate(&self, places: &Places, now: Timestamp) -> Word {
-        match &self.meter.kernel {
-            Kernel::Gcra(gcra) => self.least(&Ask::new(gcra, Fields::TIME_ALONE, now, 0), places).1,
-            kernel => self.least(&Ask::new(kernel, self.meter.fields, now, 0), places).1,
-        }
-    }
-
-    /// Adds a cost to every cell of the key without deciding: for a request that was admitted elsewhere.
-    ///
-    /// When it returns, every estimate that happens after it holds the charge, as it stands at `now`, until it
-    /// has drained. Never lowers a cell; a cell that holds two bursts (GCRA) or the limit (windows) already
-    /// stays as it is. The bound of the key then includes what is added here only if whoever adds has tested
-    /// it against an estimate.
-    pub(crate) fn add(&self, places: &Places, now: Timestamp, cost: u64) {
-        let ask = Ask::new(&self.meter.kernel, self.meter.fields, now, cost);
-        for &place in places.cells() {
-            self.cells[place].add(&ask);
-        }
+        let least = match &self.meter.kernel {
+            Kernel::Gcra(gcra) => {
+                self.cells.least(&Ask::new(gcra, Fields::TIME_ALONE, now, 0), places)
+            }
+            kernel => self.cells.least(&Ask::new(kernel, self.meter.fields, now, 0), places),
+        };
+        self.meter.peek(least.map_or(Word::UNUSED, |(_, word)| word), now, cost)
     }
 
     /// Whether every cell of the key is live.
@@ -229,95 +281,10 @@ impl Rows {
         places
             .cells()
             .iter()
-            .all(|&place| self.meter.peek(self.cells[place].word(), now, 0).remaining() < whole)
+            .all(|&place| self.meter.peek(self.cells.word(place), now, 0).remaining() < whole)
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val::<[Cell]>(&self.cells)
-    }
-
-    pub(crate) fn meter(&self) -> &Meter {
-        &self.meter
-    }
-
-    /// All words, row after row.
-    pub(crate) fn words(&self) -> impl Iterator<Item = Word> {
-        self.cells.iter().map(Cell::word)
-    }
-
-    /// Puts words in all cells, in the order of [`words`](Self::words). For who has just made them.
-    pub(crate) fn fill<E>(&mut self, mut next: impl FnMut() -> Result<Word, E>) -> Result<(), E> {
-        self.cells.iter_mut().try_for_each(|cell| {
-            *cell = Cell::holding(next()?);
-            Ok(())
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ahash::RandomState;
-
-    use super::super::place::Placer;
-    use super::*;
-
-    fn rows(policy: &str) -> (Rows, Placer<RandomState>) {
-        let policy: Policy = policy.parse().expect("a policy");
-        let size = SketchSize::new(3, 100).expect("a size");
-        let seeds = |n| RandomState::with_seeds(n, n + 1, n + 2, n + 3);
-        let placer = Placer::new([seeds(1), seeds(11)], size.rows(), size.cells_per_row());
-        (Rows::new(policy, size).expect("it fits"), placer)
-    }
-
-    const POLICIES: [&str; 4] =
-        ["gcra 5/m", "fixed-window 5/m", "sliding-window 5/m", "segmented-window 5/m x6"];
-
-    #[test]
-    fn an_estimate_is_the_keys_own_word_while_nobody_shares_all_of_its_cells() {
-        for policy in POLICIES {
-            let (rows, placer) = rows(policy);
-            let key = placer.places("alice");
-            let mut word = Word::UNUSED;
-            for second in [100, 100, 107, 119, 160, 250] {
-                let now = Timestamp::from_secs(second);
-                assert_eq!(rows.estimate(&key, now), word, "{policy}");
-                assert!(rows.check(&key, now, 1).is_allowed());
-                word = rows.meter.check(word, now, 1).1;
-                // Others, who share a cell with the key in some row but not in all.
-                for other in 0..10_u64 {
-                    let places = placer.places(&other);
-                    let shared = key.cells().iter().zip(places.cells()).filter(|(a, b)| a == b);
-                    assert!(shared.count() < 3);
-                    let _ = rows.check(&places, now, 1);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_added_without_deciding_is_found_by_every_decision() {
-        for policy in POLICIES {
-            let (rows, placer) = rows(policy);
-            let (key, now) = (placer.places("alice"), Timestamp::from_secs(300));
-            rows.add(&key, now, 3);
-            assert!(rows.contains(&key, now));
-            assert_eq!(rows.peek(&key, now, 1).remaining(), 2, "{policy}");
-            assert!(!rows.check(&key, now, 3).is_allowed());
-            // More than fits is added all the same, and never lowers what is there.
-            rows.add(&key, now, 100);
-            let full = rows.estimate(&key, now);
-            assert_eq!(rows.peek(&key, now, 1).remaining(), 0, "{policy}");
-            rows.add(&key, Timestamp::from_secs(299), 1);
-            assert_eq!(rows.estimate(&key, now), full, "{policy}");
-        }
-    }
-
-    #[test]
-    fn an_add_beyond_two_bursts_has_drained_after_two() {
-        let (rows, placer) = rows("gcra 5/m");
-        let key = placer.places("alice");
-        rows.add(&key, Timestamp::from_secs(100), u64::MAX);
-        let answer = rows.peek(&key, Timestamp::from_secs(100), 1);
-        assert_eq!(answer.reset_after().as_secs(), 120);
+    pub(super) fn bytes(&self) -> usize {
+        self.cells.bytes()
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use tollgate::{
-    BuildError, ChangeError, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota, Tiers,
-    Timestamp,
+    BuildError, ChangeError, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota,
+    Tiers, Timestamp,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -308,7 +308,7 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
 
 #[test]
 fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
-    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60));
+    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(Full::Deny);
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, ManualClock::new()).unwrap();
     let cells = limiter.stats_at(at(0)).cells;
     let key = (0..).find(|key| limiter.check_at(key, 6, at(1_000)).is_allowed()).unwrap();

@@ -227,7 +227,8 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
 #[test]
 fn a_word_of_a_quota_that_is_not_in_the_file_is_refused() {
     let file = saved(&charged());
-    let words = (entry(3)..file.len() - 8).step_by(8);
+    let spill = entry(3) + 64 * usize::try_from(get(&file, 48)).unwrap();
+    let words = (entry(3)..spill).step_by(8);
     let index_shift = 63 - u32::from(file[60]) - u32::from(file[58]);
     let live: Vec<usize> =
         words.filter(|at| !(*at - entry(3)).is_multiple_of(64) && get(&file, *at) != 0).collect();
@@ -243,6 +244,31 @@ fn a_word_of_a_quota_that_is_not_in_the_file_is_refused() {
                     (offset, accepted),
                     (at as u64, "vacant, or counted in a quota of the file's")
                 );
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_word_of_the_spill_that_is_counted_in_another_tiers_quota_is_refused() {
+    let file = saved(&charged());
+    let shards = usize::try_from(get(&file, 48)).unwrap();
+    let marks = shards.div_ceil(64);
+    let cells = entry(3) + 64 * shards + 8 * marks;
+    // Three bits of an index, at the top: a third of the cells, one after the other, of each tier.
+    let words: Vec<usize> = (cells..file.len() - 8).step_by(8).collect();
+    let part = words.len() / 3;
+    for (nth, at) in words.iter().enumerate() {
+        assert_eq!(get(&file, *at) >> 61, (nth / part) as u64);
+    }
+    for at in [words[0], words[part], words[3 * part - 1]] {
+        let mut other = file.clone();
+        put(&mut other, at, get(&file, at) ^ 3 << 61);
+        seal(&mut other);
+        match restore(tiers(&TEXTS), &other).unwrap_err() {
+            RestoreError::Word { offset, accepted, .. } => {
+                assert_eq!((offset, accepted), (at as u64, "counted in its tier's quota"));
             }
             other => panic!("{other}"),
         }

@@ -10,5 +10,6 @@ mod flood;
 mod hand_over;
 mod kept;
 mod look;
+mod tiers;
 mod verbs;
 mod worlds;

@@ -1,11 +1,9 @@
 //! What a limit's table takes, before it is built: rules that would take too much are refused without it.
 //!
 //! A table has a seventh of a shard for each 0.65 keys of its capacity, and a shard is a line of memory. Beside
-//! it a table that cannot be changed has a spill, where the core has one for its policy (a plain one with a
-//! very large limit): an eighth of the table, 1 KiB at least, and a mark for each 64 shards. A table that can
-//! be changed has none. How many lines
-//! are padded to one unit is the machine's, and whether there is a spill is the core's to say: the smallest
-//! table tells both.
+//! it a table has a spill, where the core has one for its policy: an eighth of the table, 1 KiB at least, and a mark
+//! for each 64 shards. How many lines are padded to one unit is the machine's, and whether there is a spill is the
+//! core's to say: the smallest table tells both.
 
 use tollgate::{BuildError, ManualClock, Policy, Stats};
 

@@ -8,15 +8,24 @@
 //! estimate. One shard with one cell has all of it: a stranger holds the cell, and is idle for who comes later.
 //! A key that gets the cell and loses it again while a spiller looks on takes one more request. Two spillers
 //! of one key meet in the sketch, which has models of its own; here they meet where both were in each other's
-//! way.
+//! way. In a table of several quotas all of that is the same, but that the quota is read, too, by the spiller and
+//! by the installer; and a change of it brings the sketch's words over.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
 use loom_tests::race::{Ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, key_in, spilling_table};
+use loom_tests::table::{Key, Table, key_in, spilling_table, spilling_tiers};
 use loom_tests::verdict::{
-    ABOVE_BOUND, assert_admitted, assert_bound, assert_intervals, assert_no_claims,
+    ABOVE_BOUND, LOST_CHARGE, assert_admitted, assert_bound, assert_intervals, assert_no_claims,
 };
 use tollgate::control::{self, Fault};
+use tollgate::{Policy, Timestamp};
+
+/// What a model says of a word that the change has left.
+const LEFT_BEHIND: &str = "a word is counted in the old quota";
 
 fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
     Ask { key, cost, now_ms }
@@ -93,6 +102,49 @@ fn two_spillers() {
     beside_a_stranger(1, &[&[(true, 3, 10_500)], &[(true, 3, 10_500)]]);
 }
 
+/// One shard with one cell and two tiers of unequal ticks: a stranger of the second holds the cell.
+fn tiers_beside_a_stranger(slower: &str) -> (Arc<Table>, Key) {
+    control::count_apart(true);
+    control::mark_floors(false);
+    control::use_rounds(2);
+    let table = spilling_tiers(&["gcra 1/s burst 4", "gcra 20/m burst 2", slower], 1, 1);
+    let [stranger, key] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
+    let tier = table.tier(1).expect("a tier");
+    assert!(tier.check_at(&stranger, 1, Timestamp::from_secs(10)).is_allowed());
+    (table, key)
+}
+
+/// 2 threads ask for all that a key of the first tier can have: one when the cell is taken, one when it is idle.
+fn hand_over_in_a_tier() {
+    let (table, key) = tiers_beside_a_stranger("gcra 1/s burst 4");
+    let calls = race(&table, vec![vec![ask(key, 4, 10_500)], vec![ask(key, 4, 14_000)]]).concat();
+    assert_intervals(4, key, &[&calls]);
+    assert_no_claims(&table);
+}
+
+/// A key spills half of what it can have, before and while its quota becomes a slower one.
+fn a_spill_during_a_change() {
+    let slower = "gcra 1/m burst 4";
+    let (table, key) = tiers_beside_a_stranger(slower);
+    let now = Timestamp::from_millis(10_500);
+    let spilled = table.check_at(&key, 2, now);
+    assert!(spilled.is_spilled(), "{spilled:?}");
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || 2 * u64::from(other.check_at(&key, 2, now).is_allowed()));
+    table.set_quota_at(slower.parse::<Policy>().expect("a policy"), now).expect("a change");
+    let admitted = 2 + asking.join().expect("the other thread");
+    assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
+    control::plant(None);
+    let left = table.peek_at(&key, 0, now);
+    assert!(admitted + left.remaining() <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left:?}");
+    // One alone is never in another's way, but what was added to one cell before the change is left there.
+    assert!(admitted + left.remaining() >= 2, "{LOST_CHARGE}: {admitted} admitted, {left:?}");
+    // What was owed is owed in the cell that the key gets, which has ticks of its own.
+    let later = now + Duration::from_secs(4);
+    let left = table.take_up_to_at(&key, 4, later).into_result().map_or(0, |permit| permit.cost());
+    assert!(admitted + left <= 4, "{ABOVE_BOUND}: {admitted} admitted, and {left} later");
+}
+
 pub(crate) fn models() -> Vec<Model> {
     use Bound::{None as Whole, Preemptions};
     vec![
@@ -129,6 +181,22 @@ pub(crate) fn models() -> Vec<Model> {
             Fault::SpillUnscanned,
             ABOVE_BOUND,
         ),
+        Model::new("hand_over_in_a_tier", Preemptions(3), hand_over_in_a_tier)
+            .control(
+                "a_spiller_of_a_tier_that_does_not_look_is_caught",
+                Fault::SpillUnscanned,
+                ABOVE_BOUND,
+            )
+            .control("no_estimate_of_a_tier_is_caught", Fault::EstimateLeftOut, ABOVE_BOUND)
+            .control(
+                "an_early_estimate_of_a_tier_is_caught",
+                Fault::EstimateBeforeClaim,
+                ABOVE_BOUND,
+            )
+            .control("no_mark_of_a_tier_is_caught", Fault::SpillUnmarked, ABOVE_BOUND),
+        Model::new("a_spill_during_a_change", Preemptions(3), a_spill_during_a_change)
+            .control("a_spill_that_a_change_forgets_is_caught", Fault::RebaseForgets, ABOVE_BOUND)
+            .control("a_spill_left_in_old_ticks_is_caught", Fault::OldTicksLeft, LEFT_BEHIND),
         Model::new("two_spillers", Whole, two_spillers).control(
             "a_sketch_charged_late_is_caught",
             Fault::OthersChargedLate,

@@ -6,15 +6,18 @@ use crate::clock::Timestamp;
 use crate::decision::Verdict;
 use crate::error::BuildError;
 use crate::meter::Meter;
-use crate::policy::Policy;
-use crate::sketch::{GOLDEN, Places, Rows, SketchError, SketchSize, mix};
+use crate::policy::{Algorithm, AtLimit, Policy};
+use crate::sketch::{Cells, GOLDEN, Lens, Places, SketchSize, mix};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::word::{Fields, Word};
 
+use crate::keyed::book::{Book, Lane};
 use crate::keyed::hash::Identity;
 use crate::keyed::layout::Layout;
 use crate::keyed::table::Ask;
+
+use super::settle::reach_ns;
 
 /// A key's cells in the sketch. One would be enough for a flood of keys that come once; with two a few keys
 /// that spend all they have refuse hardly any others: see the measurements in `tests/spill/flood.rs`.
@@ -32,9 +35,21 @@ const SHARDS_PER_MARK: usize = 64;
 /// A sketch for keys that have no cell.
 #[derive(Debug)]
 pub(in crate::keyed) struct Spill {
-    pub(super) rows: Rows,
+    pub(super) cells: Cells,
+    /// Of the part of one tier.
     size: SketchSize,
-    marks: Box<[AtomicU64]>,
+    pub(super) marks: Box<[AtomicU64]>,
+    pub(super) quotas: Quotas,
+}
+
+/// Whose words the cells hold.
+#[derive(Debug)]
+pub(super) enum Quotas {
+    One(Lens),
+    /// Those of a book; and how far a mark reaches then.
+    Several {
+        reach_ns: u64,
+    },
 }
 
 /// How a request was decided in the sketch.
@@ -46,6 +61,20 @@ pub(super) struct Told {
     pub(super) held: Held,
 }
 
+/// A request as the sketch is asked to decide it.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) places: &'a Places,
+    pub(super) mark: &'a AtomicU64,
+    pub(super) at_ns: u64,
+    pub(super) ask: &'a Ask,
+}
+
+/// Whether a sketch can keep the bound of a policy.
+pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
+    policy.algorithm() != Algorithm::FixedWindowFromFirst && policy.at_limit() == AtLimit::default()
+}
+
 impl Spill {
     /// The spill of a table with so many shards, or `None` if no sketch can keep the bound of the policy.
     pub(in crate::keyed) fn new(
@@ -53,39 +82,67 @@ impl Spill {
         layout: &Layout,
         shards: usize,
     ) -> Result<Option<Self>, BuildError> {
-        let Some((size, marks)) = Self::plan(shards) else {
+        if !can_spill(&policy) {
+            return Ok(None);
+        }
+        let quotas = Quotas::One(sole(policy, layout));
+        Self::of(quotas, shards, 1).map(Some)
+    }
+
+    /// The spill of a table of these quotas, or `None` if no sketch can keep the bound of any, or if the words of
+    /// one do not fit beside an index.
+    pub(in crate::keyed) fn of_book(
+        book: &Book,
+        shards: usize,
+    ) -> Result<Option<Self>, BuildError> {
+        let tiers = book.tiers();
+        let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
+        let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
+            return Ok(None);
+        };
+        let mut spill = Self::of(Quotas::Several { reach_ns: reach_ns(book) }, shards, tiers)?;
+        let part = spill.part();
+        let unused = |place: usize| Ok(lenses[place / part].unused());
+        let filled: Result<(), BuildError> = spill.cells.fill(unused);
+        filled.map(|()| Some(spill))
+    }
+
+    fn of(quotas: Quotas, shards: usize, tiers: usize) -> Result<Self, BuildError> {
+        let Some((size, count)) = Self::plan(shards, tiers) else {
             return Err(BuildError::OutOfMemory { bytes: usize::MAX });
         };
-        let rows = match Rows::read_by(meter(policy, layout), policy, size) {
-            Ok(rows) => rows,
-            Err(SketchError::OutOfMemory { bytes }) => {
-                return Err(BuildError::OutOfMemory { bytes });
-            }
-            Err(_) => return Ok(None),
-        };
-        let (count, mut marks) = (marks, Vec::new());
+        let bytes = size.bytes() * tiers; // no more than was planned for one
+        let cells = Cells::new(size.rows() * size.cells_per_row() * tiers)
+            .ok_or(BuildError::OutOfMemory { bytes })?;
+        let mut marks = Vec::new();
         let bytes = count * size_of::<AtomicU64>();
         marks.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         marks.resize_with(count, || AtomicU64::new(0));
-        Ok(Some(Self { rows, size, marks: marks.into_boxed_slice() }))
+        Ok(Self { cells, size, marks: marks.into_boxed_slice(), quotas })
     }
 
-    /// The sketch of a table with so many shards, and the number of its marks; `None` if there is no such
-    /// sketch.
-    fn plan(shards: usize) -> Option<(SketchSize, usize)> {
+    /// The sketch of each tier in a table with so many shards, and the number of its marks; `None` if there is no
+    /// such sketch.
+    fn plan(shards: usize, tiers: usize) -> Option<(SketchSize, usize)> {
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
-        let size = SketchSize::new(ROWS_OF_SKETCH, cells_per_row).ok()?;
+        let size = SketchSize::new(ROWS_OF_SKETCH, (cells_per_row / tiers).max(1)).ok()?;
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
     }
 
-    /// The words that a snapshot has of the spill of a table with so many shards.
-    pub(in crate::keyed) fn words_of(shards: usize) -> u64 {
-        Self::plan(shards)
-            .map_or(0, |(size, marks)| (size.rows() * size.cells_per_row()) as u64 + marks as u64)
+    /// The words that a snapshot has of the spill of a table with so many shards and tiers.
+    pub(in crate::keyed) fn words_of(shards: usize, tiers: usize) -> u64 {
+        Self::plan(shards, tiers).map_or(0, |(size, marks)| {
+            (size.rows() * size.cells_per_row() * tiers) as u64 + marks as u64
+        })
     }
 
     pub(in crate::keyed) fn bytes(&self) -> usize {
-        self.rows.bytes() + size_of_val::<[AtomicU64]>(&self.marks)
+        self.cells.bytes() + size_of_val::<[AtomicU64]>(&self.marks)
+    }
+
+    /// The cells of one tier.
+    pub(super) fn part(&self) -> usize {
+        self.size.rows() * self.size.cells_per_row()
     }
 
     /// The marks, and then the sketch's words: as a snapshot has them.
@@ -95,78 +152,125 @@ impl Spill {
     pub(in crate::keyed) fn words(&self) -> impl Iterator<Item = u64> {
         // Acquire: the words' loads stay behind the marks'.
         let marks = self.marks.iter().map(|mark| mark.load(Ordering::Acquire));
-        marks.chain(self.rows.words().map(Word::to_bits))
+        marks.chain(self.cells.words().map(Word::to_bits))
     }
 
-    /// Takes over the words of a snapshot, in their order.
+    /// Takes over the words of a snapshot, in their order. `Ok` of a word and its place among them if it is counted
+    /// in no quota of its tier.
     pub(in crate::keyed) fn fill<E>(
         &mut self,
+        book: Option<&Book>,
         mut next: impl FnMut() -> Result<u64, E>,
-    ) -> Result<(), E> {
+    ) -> Result<Option<(usize, u64)>, E> {
         for mark in &mut self.marks {
             *mark = AtomicU64::new(next()?);
         }
-        self.rows.fill(|| next().map(Word::from_bits))
+        self.cells.fill(|_| next().map(Word::from_bits))?;
+        let Some(book) = book else { return Ok(None) };
+        let part = self.part();
+        let is_foreign = |(place, word): &(usize, Word)| {
+            book.lens_of(place / part).is_none_or(|lens| !lens.reads(*word))
+        };
+        let foreign = self.cells.words().enumerate().find(is_foreign);
+        Ok(foreign.map(|(place, word)| (self.marks.len() + place, word.to_bits())))
     }
 
     /// The cells of a key. Its two shards are one pair, whichever of them is looked at first.
-    pub(super) fn places(&self, identity: Identity, second: usize) -> Places {
+    pub(super) fn places(&self, identity: Identity, second: usize, tier: u8) -> Places {
         // The tag and the shard are parts of hashes that nobody can foresee. Multiplied by odd numbers that
         // look random, and folded, all bits of both are in every bit of these.
         let lower = lower(identity, second) as u64;
         let hashes = [mix(identity.tag ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
-        Places::of(hashes, self.size.rows(), self.size.cells_per_row())
+        let places = Places::of(hashes, self.size.rows(), self.size.cells_per_row());
+        places.starting_at(usize::from(tier) * self.part())
     }
 
     pub(super) fn mark(&self, identity: Identity, second: usize) -> &AtomicU64 {
         &self.marks[lower(identity, second) / SHARDS_PER_MARK]
     }
 
-    pub(super) fn held(&self, word: Word, at_ns: u64) -> Held {
-        let Meter { kernel, fields, .. } = self.rows.meter();
-        fields.unpack(word, kernel.moment(at_ns))
+    /// The quota that the key's cells are counted in, and how they are read: the one of this layout, or in a table of
+    /// several the one that they say themselves. `None` if they have no room for it: of no table with a spill.
+    pub(super) fn lens(
+        &self,
+        (book, layout): (Option<&Book>, &Layout),
+        places: &Places,
+    ) -> Option<(Lens, Layout, u64)> {
+        match (&self.quotas, book) {
+            (Quotas::One(lens), _) => Some((*lens, *layout, 0)),
+            (Quotas::Several { .. }, Some(book)) => {
+                let Lane { layout, mark } = self.settled(book, places);
+                Some((book.lens(&layout, mark)?, layout, mark))
+            }
+            (Quotas::Several { .. }, None) => None,
+        }
     }
 
-    /// Decides at `at`, and charges if the request is admitted and is to be charged.
-    pub(super) fn decide(&self, places: &Places, at_ns: u64, ask: &Ask) -> Told {
-        let (kernel, at) = (&self.rows.meter().kernel, Timestamp::from_nanos(at_ns));
+    /// What the key holds by what its cells say. `None` if one of them is counted in another quota.
+    pub(super) fn estimate(&self, lens: &Lens, places: &Places, at_ns: u64) -> Option<Held> {
+        lens.estimate(&self.cells, places, Timestamp::from_nanos(at_ns))
+    }
+
+    /// Decides, and charges if the request is admitted and is to be charged. `None` if one of the key's cells is
+    /// counted in another quota.
+    pub(super) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<Told> {
+        let Asked { places, at_ns, ask, .. } = asked;
+        let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
         let late = kernel.lateness(ask.now_ns, at_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
-        let held = self.held(self.rows.estimate(places, at), at_ns);
+        let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
             Verb::Reserve { .. } => Verb::Check,
             verb => verb,
         };
-        let wish = Wish { verb, cost: ask.cost, most: most(kernel) };
+        let wish = Wish { verb, cost: ask.cost, most: lens.longest_debt() };
         let denied = Told { verdict: Verdict::Denied, cost: wish.denied_cost(), held };
         let Some(Charged { cost, .. }) = kernel.apply(wish, held, kernel.moment(at_ns), late)
         else {
-            return denied;
+            return Some(denied);
         };
         let verdict = Verdict::Allowed;
         if !ask.charge || cost == 0 {
-            return Told { verdict, cost: 0, held };
+            return Some(Told { verdict, cost: 0, held });
         }
-        if verb == Verb::Charge {
-            self.rows.add(places, at, cost);
-            let held = self.held(self.rows.estimate(places, at), at_ns);
-            return Told { verdict, cost, held };
+        if let Quotas::Several { reach_ns } = self.quotas {
+            // Before the charge: see `settle`. One that is denied after all has marked in vain.
+            note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
         }
-        let step = self.rows.check_late(places, at, late, cost);
-        let held = self.held(step.word, at_ns);
-        // Denied: others were faster with what was left.
-        if step.verdict == verdict { Told { verdict, cost, held } } else { Told { held, ..denied } }
+        let told = if verb == Verb::Charge {
+            if !lens.add(&self.cells, places, at, cost) {
+                return None;
+            }
+            Told { verdict, cost, held: self.estimate(lens, places, at_ns)? }
+        } else {
+            match lens.check_late(&self.cells, places, (at, late), cost)? {
+                (Verdict::Allowed, held) => Told { verdict, cost, held },
+                // Others were faster with what was left.
+                (Verdict::Denied, held) => Told { held, ..denied },
+            }
+        };
+        if matches!(self.quotas, Quotas::One(_)) && told.verdict == verdict {
+            note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
+        }
+        Some(told)
     }
 
-    /// Notes that what a key was charged counts until then.
-    pub(super) fn note(&self, mark: &AtomicU64, now_ns: u64, until_ns: u64) {
-        // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
-        // the header. Who finds it high enough leans on him who wrote it, in the same order.
-        if mark.load(Ordering::Relaxed) < until_ns && !planted(Fault::SpillUnmarked) {
-            // A quarter more, so that it is not written by every charge: it costs only a look.
-            let more_ns = until_ns.saturating_sub(now_ns) / 4;
-            mark.fetch_max(until_ns.saturating_add(more_ns), Ordering::Relaxed);
-        }
+    /// All words, as no thread could read them. No step of a model.
+    #[cfg(loom)]
+    pub(in crate::keyed) fn newest(&self) -> impl Iterator<Item = Word> {
+        self.cells.newest()
+    }
+}
+
+/// Notes that what a key was charged counts until then.
+fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
+    // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
+    // the header of the module above. A thread that finds it high enough leans on the one that wrote it, in the
+    // same order.
+    if mark.load(Ordering::Relaxed) < until_ns && !planted(Fault::SpillUnmarked) {
+        // A quarter more, so that it is not written by every charge: it costs only a look.
+        let more_ns = until_ns.saturating_sub(now_ns) / 4;
+        mark.fetch_max(until_ns.saturating_add(more_ns), Ordering::Relaxed);
     }
 }
 
@@ -179,26 +283,19 @@ fn lower(identity: Identity, second: usize) -> usize {
     identity.first.min(second)
 }
 
-/// The longest debt that a cell of the sketch remembers: it stops there.
-fn most(kernel: &Kernel) -> u64 {
-    match kernel {
-        Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
-        _ => 0,                                       // windows have no debt
-    }
-}
-
-/// The arithmetic of the sketch: that of the table's own words where 64 bits have room for it until the
-/// latest time, so that what is carried over need not be rounded.
-fn meter(policy: Policy, layout: &Layout) -> Meter {
+/// How the words of a sketch for one quota are read: by the arithmetic of the table's own words where 64 bits have
+/// room for it until the latest time, so that what is carried over need not be rounded.
+fn sole(policy: Policy, layout: &Layout) -> Lens {
     let whole = Meter::new(policy);
     let has_room = match (&whole.kernel, &layout.kernel) {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,
     };
-    if !has_room {
-        return whole;
+    if has_room {
+        Lens::sole(layout.kernel, Fields { count_bits: layout.count_bits })
+    } else {
+        Lens::sole(whole.kernel, whole.fields)
     }
-    Meter { kernel: layout.kernel, fields: Fields { count_bits: layout.count_bits }, ..whole }
 }
 
 #[cfg(test)]
@@ -222,8 +319,8 @@ mod tests {
         for number in 1..10_000_u64 {
             let tag = number << layout.state_bits();
             for [one, other] in [[0, 1], [1, 2], [4_711, 99_999]] {
-                let places = spill.places(Identity { first: one, tag }, other);
-                assert_eq!(places, spill.places(Identity { first: other, tag }, one));
+                let places = spill.places(Identity { first: one, tag }, other, 0);
+                assert_eq!(places, spill.places(Identity { first: other, tag }, one, 0));
                 all.insert(format!("{places:?}"));
             }
         }
@@ -241,7 +338,7 @@ mod tests {
                 first: (number % 64) as usize,
                 tag: (number / 64 + 1) << layout.state_bits(),
             };
-            for &cell in spill.places(identity, 1_000).cells() {
+            for &cell in spill.places(identity, 1_000, 0).cells() {
                 counts[cell] += 1;
             }
         }
@@ -273,7 +370,8 @@ mod tests {
         ] {
             let (_, layout, spill) = plan(text, 2);
             let spill = spill.expect("a spill");
-            assert_eq!(spill.rows.meter().kernel == layout.kernel, is_same, "{text}");
+            let Quotas::One(lens) = spill.quotas else { panic!("one quota") };
+            assert_eq!(lens.kernel == layout.kernel, is_same, "{text}");
         }
         assert!(plan("fixed-window 5/m from-first", 2).2.is_none());
     }
@@ -287,13 +385,13 @@ mod tests {
         assert!(std::ptr::eq(mark, spill.mark(Identity { first: 70, ..identity }, 700)));
         assert!(!std::ptr::eq(mark, spill.mark(Identity { first: 700, ..identity }, 701)));
         let read = || mark.load(Ordering::Relaxed);
-        spill.note(mark, 1_000, 1_400);
+        note(mark, 1_000, 1_400);
         assert_eq!(read(), 1_500);
-        spill.note(mark, 1_100, 1_500);
+        note(mark, 1_100, 1_500);
         assert_eq!(read(), 1_500);
-        spill.note(mark, 1_101, 1_501);
+        note(mark, 1_101, 1_501);
         assert_eq!(read(), 1_601);
-        spill.note(mark, 0, u64::MAX);
+        note(mark, 0, u64::MAX);
         assert_eq!(read(), u64::MAX);
     }
 
@@ -302,8 +400,8 @@ mod tests {
         for shards in [1, 2, 63, 64, 65, 1_000, 100_001] {
             let (.., spill) = plan("gcra 1/s burst 10", shards);
             let spill = spill.expect("a spill");
-            assert_eq!(spill.words().count() as u64, Spill::words_of(shards));
-            assert_eq!(spill.bytes() as u64, 8 * Spill::words_of(shards));
+            assert_eq!(spill.words().count() as u64, Spill::words_of(shards, 1));
+            assert_eq!(spill.bytes() as u64, 8 * Spill::words_of(shards, 1));
         }
     }
 }

@@ -1,0 +1,91 @@
+//! The spill of a table of several quotas: how its words follow a change of one.
+//!
+//! In a table of several quotas each tier has a part of the cells to itself, as large as the others': so a flood in
+//! one tier takes nothing from another, and the cells of a key are all counted in quotas of its tier. A cell's word
+//! says by an index which of them that is, as the table's own words do, and numbers are found by it in the same
+//! [`Book`]. What holds there holds here: a request charges only words of the quota that it is decided by, each by a
+//! compare-and-swap from the exact word; a change brings every cell of its tier over before it returns, and whoever
+//! meets a cell that it has not come to yet does it first ([`Spill::settled`]). So of a key's admissions those under the
+//! old quota have charged all of its cells before any of these was brought over, those under the new one all of them
+//! after it, and across a change each cell holds no less than a word of the key's own would: the bound of
+//! `algorithm/rebase.rs` is that of the spill, too.
+//!
+//! A mark must outlast a change that makes what is owed drain more slowly. No quota of a table takes longer than
+//! eight epochs to give back all it can be owed (`layout/shared.rs`). So a mark reaches sixteen beyond its charge
+//! ([`REACH_EPOCHS`]), and is written before it; and a change first raises every mark that lies beyond it to as much
+//! beyond the change. What a change finds charged, its own or one of those before it has found marked, or it was
+//! charged so recently that the sixteen epochs cover the eight after the change.
+
+use crate::sketch::Places;
+use crate::sync::{Fault, Ordering, planted};
+
+use crate::keyed::book::{Book, Lane, Page};
+use crate::keyed::layout::GRANULE_BITS;
+
+use super::store::{Quotas, Spill};
+
+/// How far a mark reaches in a table of several quotas: twice the epochs that any of them fits in, see the header.
+const REACH_EPOCHS: u64 = 16;
+
+/// The same in nanoseconds.
+pub(super) fn reach_ns(book: &Book) -> u64 {
+    let epoch = book.shared().bare().epoch;
+    epoch.saturating_add(1).saturating_mul(REACH_EPOCHS).saturating_mul(1 << GRANULE_BITS)
+}
+
+impl Spill {
+    /// Brings the cells of a key over to the quota in force, and says which that is. Until a change has said at which
+    /// instant the quota of before was replaced, that is the one of before: the cells' words lead to their numbers, as
+    /// the table's words do. So no thread waits for one that changes a quota.
+    pub(super) fn settled(&self, book: &Book, places: &Places) -> Lane {
+        let mut lane = None;
+        for &place in places.cells() {
+            lane = Some(self.settle_cell(book, place));
+        }
+        // There is a row. Should the cells be of two quotas by now, who reads them finds out.
+        lane.unwrap_or_else(|| book.in_force(0))
+    }
+
+    /// What a change of a tier's quota at this instant does first.
+    pub(in crate::keyed) fn raise_marks(&self, changed_ns: u64) {
+        let Quotas::Several { reach_ns } = self.quotas else { return };
+        for mark in &self.marks {
+            // Relaxed: what this change need not see here its reach covers, see the header. What was marked
+            // before the last change brought its cell over is seen, by the right to change.
+            if mark.load(Ordering::Relaxed) > changed_ns {
+                mark.fetch_max(changed_ns.saturating_add(reach_ns), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Brings every cell of a tier over to the quota in force: so that none carries the index that a change has
+    /// retired. Waits for nobody.
+    pub(in crate::keyed) fn settle_tier(&self, book: &Book, tier: u8) {
+        let first = usize::from(tier) * self.part();
+        if !planted(Fault::OldTicksLeft) {
+            for place in first..first + self.part() {
+                self.settle_cell(book, place);
+            }
+        }
+    }
+
+    /// Lock-free: a turn that does not end it means that another thread has charged the cell or brought it over.
+    fn settle_cell(&self, book: &Book, place: usize) -> Lane {
+        loop {
+            let word = self.cells.word(place);
+            let index = book.index_of_spilled(word);
+            match book.page_of(index) {
+                Some(Page::InForce(lane)) => return lane,
+                Some(Page::Retired { old, at_ns, new }) => {
+                    let lenses =
+                        (book.lens(&old, book.mark_of(index)), book.lens(&new.layout, new.mark));
+                    // A quota whose words do not fit is refused by every change.
+                    let (Some(old), Some(lens)) = lenses else { return new };
+                    self.cells.replace(place, word, lens.rebased(word, &old, at_ns));
+                }
+                // Its numbers are being written: so the word is gone.
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! [`Lens`]: how the words of a sketch are read for one quota by a keyed table, whose cells they stand in for.
+//!
+//! Requests come with two times: the cells are read and charged at the later one, since a time floor may have
+//! passed the request, so that nothing is forgotten that was charged until then; but the test is with the
+//! request's own now, as it is where a table gives a late key a cell. The proof in [`super::rows`] stays as it
+//! is: a charge from a later instant is no smaller, an add stops no earlier than two bursts after the request's
+//! own now, and the test is stricter.
+//!
+//! In a table of several quotas a word says by an index which of them it is counted in, as the table's own words
+//! do. A lens reads only its own quota's words: where it meets another it says so, and the caller brings the cell
+//! over ([`Lens::rebased`]) or takes the newer lens. What was added to other cells by then can only deny.
+
+use crate::algorithm::{Adds, Change, Decides, Held, Kernel, Load, Moment};
+use crate::clock::{LATEST_NS, Timestamp};
+use crate::decision::Verdict;
+use crate::word::{Fields, Marked, Reads, Word};
+
+use super::cell::Ask;
+use super::place::Places;
+use super::rows::Cells;
+
+/// What a time may lie ahead of now besides a debt: a window, a quantum, and their rounding.
+const SLACK: u64 = 4;
+
+/// A quota, and how a word of a sketch is divided for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lens {
+    pub(crate) kernel: Kernel,
+    words: Marked,
+}
+
+/// An algorithm as a request meets it that is so late: see [`Kernel::lateness`].
+struct Late<'a> {
+    kernel: &'a Kernel,
+    late: u64,
+}
+
+impl Decides for Late<'_> {
+    const COUNTS: bool = true;
+
+    fn moment(&self, at_ns: u64) -> Moment {
+        self.kernel.moment(at_ns)
+    }
+
+    fn step(&self, held: Held, moment: Moment, _: u64, cost: u64) -> Option<Held> {
+        self.kernel.step(held, moment, self.late, cost)
+    }
+}
+
+impl Adds for Late<'_> {
+    fn load(&self, held: Held, moment: Moment) -> Load {
+        self.kernel.load(held, moment)
+    }
+
+    fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
+        self.kernel.add(held, moment, cost)
+    }
+}
+
+impl Lens {
+    /// Of the one quota of a sketch: words that have room for its times.
+    pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
+        Self { kernel, words: Marked::new(fields, 0, 0) }
+    }
+
+    /// Of one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
+    /// ones if only those can be told apart until the latest time. `None` if nothing fits.
+    pub(crate) fn fitting(
+        kernel: Kernel,
+        fields: Fields,
+        index: u64,
+        index_bits: u32,
+    ) -> Option<Self> {
+        let time_bits = u64::BITS.checked_sub(index_bits + u32::from(fields.count_bits))?;
+        let most = u64::MAX.checked_shr(u64::BITS - time_bits)?;
+        let fits = |kernel: &Kernel| {
+            let ahead = longest_debt(kernel).saturating_add(SLACK);
+            let passed = u128::from(kernel.passed(0, LATEST_NS));
+            passed + u128::from(ahead) <= u128::from(most)
+        };
+        let longer = |kernel: &Kernel| match kernel {
+            Kernel::Gcra(gcra) => gcra.halved().map(Kernel::Gcra),
+            _ => None,
+        };
+        let kernel = std::iter::successors(Some(kernel), longer).find(fits)?;
+        Some(Self { kernel, words: Marked::new(fields, index, index_bits) })
+    }
+
+    /// Whether keys may be decided by words of this quota that they share: not where each request opens a window of
+    /// its own, see [`super::rows`]. What a word holds of another quota, brought over, is held all the same.
+    pub(crate) fn is_shared(&self) -> bool {
+        !matches!(self.kernel, Kernel::FromFirst(_))
+    }
+
+    /// The longest debt that a word remembers: it stops there.
+    pub(crate) fn longest_debt(&self) -> u64 {
+        longest_debt(&self.kernel)
+    }
+
+    /// What a word of this quota holds, seen from `at`.
+    fn held(&self, word: Word, at: Timestamp) -> Held {
+        self.words.unpack(word, self.kernel.moment(at.as_nanos().min(LATEST_NS)))
+    }
+
+    /// The word of a cell that holds nothing.
+    pub(crate) fn unused(&self) -> Word {
+        self.words.pack(Held::IDLE, self.kernel.moment(0))
+    }
+
+    /// Whether a word is counted in this quota.
+    pub(crate) fn reads(&self, word: Word) -> bool {
+        self.words.reads(word)
+    }
+
+    /// What the key holds as far as the sketch knows it at this instant: the word with the least load.
+    ///
+    /// It holds no less than a word that only the key had charged, with every charge whose adds happened
+    /// before this call. So whoever goes on from it (a table that gives the key a cell) admits no more than
+    /// if it had followed the key from the start. It may hold more, by what others have left in *all* of
+    /// the key's cells.
+    pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
+        let (_, word) = cells.least(&Ask::new(&self.kernel, self.words, at, 0), places)?;
+        Some(self.held(word, at))
+    }
+
+    /// Adds a cost to every cell of the key without deciding: for a request that was admitted elsewhere.
+    ///
+    /// When it returns, every estimate that happens after it holds the charge, as it stands at `now`, until it
+    /// has drained. Never lowers a cell; a cell that holds two bursts (GCRA) or the limit (windows) already
+    /// stays as it is. The bound of the key then includes what is added here only if whoever adds has tested
+    /// it against an estimate.
+    pub(crate) fn add(&self, cells: &Cells, places: &Places, at: Timestamp, cost: u64) -> bool {
+        cells.add(&Ask::new(&self.kernel, self.words, at, cost), places)
+    }
+
+    /// Decides at `at`, and charges every row if the request is admitted that is `late` by then: the verdict, and
+    /// what the deciding cell holds.
+    pub(crate) fn check_late(
+        &self,
+        cells: &Cells,
+        places: &Places,
+        (at, late): (Timestamp, u64),
+        cost: u64,
+    ) -> Option<(Verdict, Held)> {
+        let algorithm = Late { kernel: &self.kernel, late };
+        let step = cells.decide(&Ask::new(&algorithm, self.words, at, cost), places)?;
+        Some((step.verdict, self.held(step.word, at)))
+    }
+
+    /// A word of `old`, which was replaced by this quota at that instant, in this one's numbers.
+    ///
+    /// A cell holds no less than a word of each of its keys' own would, so it is brought over as such a word is
+    /// ([`Change::rebased_shared`]): it holds no less afterwards, for any of them. Its time is that of the change, if
+    /// it holds nothing: so that it differs from what the cell held under this index before.
+    pub(crate) fn rebased(&self, word: Word, old: &Self, changed_ns: u64) -> Word {
+        let at_ns = changed_ns.min(LATEST_NS);
+        let change = Change { old: &old.kernel, new: &self.kernel, at_ns };
+        let held = change.rebased_shared(old.held(word, Timestamp::from_nanos(at_ns)));
+        self.words.pack(held, self.kernel.moment(at_ns))
+    }
+}
+
+fn longest_debt(kernel: &Kernel) -> u64 {
+    match kernel {
+        Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
+        _ => 0,                                       // windows have no debt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ahash::RandomState;
+
+    use super::super::place::Placer;
+    use super::*;
+    use crate::{Meter, Policy};
+
+    const POLICIES: [&str; 4] =
+        ["gcra 5/m", "fixed-window 5/m", "sliding-window 5/m", "segmented-window 5/m x6"];
+
+    fn meter(policy: &str) -> Meter {
+        Meter::new(policy.parse::<Policy>().expect("a policy"))
+    }
+
+    fn sole(policy: &str) -> (Lens, Cells, Placer<RandomState>) {
+        let Meter { kernel, fields, .. } = meter(policy);
+        let seeds = |n| RandomState::with_seeds(n, n + 1, n + 2, n + 3);
+        let placer = Placer::new([seeds(1), seeds(11)], 3, 100);
+        (Lens::sole(kernel, fields), Cells::new(300).expect("little memory"), placer)
+    }
+
+    impl Lens {
+        fn left(&self, cells: &Cells, key: &Places, now: Timestamp) -> u64 {
+            let held = self.estimate(cells, key, now).expect("its own words");
+            self.kernel.remaining(held, self.kernel.moment(now.as_nanos()), 0)
+        }
+    }
+
+    #[test]
+    fn a_late_request_is_charged_at_the_later_instant_and_tested_at_its_own() {
+        let (lens, cells, _) = sole("gcra 1/s burst 10");
+        let places = Places::of([3, 5], 2, 10);
+        let [now, at] = [100, 104].map(Timestamp::from_secs);
+        let late = lens.kernel.lateness(now.as_nanos(), at.as_nanos());
+        // Four seconds late: six of ten are left.
+        let check = |late, cost| {
+            lens.check_late(&cells, &places, (at, late), cost).map(|(verdict, _)| verdict)
+        };
+        assert_eq!(check(late, 7), Some(Verdict::Denied));
+        assert_eq!(check(late, 6), Some(Verdict::Allowed));
+        assert_eq!(check(late, 1), Some(Verdict::Denied));
+        // Charged from the later instant on.
+        assert_eq!(lens.left(&cells, &places, at), 4);
+        assert_eq!(check(0, 4), Some(Verdict::Allowed));
+    }
+
+    #[test]
+    fn an_estimate_is_the_keys_own_word_while_nobody_shares_all_of_its_cells() {
+        for policy in POLICIES {
+            let (lens, cells, placer) = sole(policy);
+            let key = placer.places("alice");
+            let (meter, mut word) = (meter(policy), Word::UNUSED);
+            for second in [100, 100, 107, 119, 160, 250] {
+                let now = Timestamp::from_secs(second);
+                let check = |places: &Places| lens.check_late(&cells, places, (now, 0), 1);
+                assert_eq!(
+                    lens.estimate(&cells, &key, now),
+                    Some(lens.held(word, now)),
+                    "{policy}"
+                );
+                assert_eq!(check(&key).map(|(verdict, _)| verdict), Some(Verdict::Allowed));
+                word = meter.check(word, now, 1).1;
+                // Others, who share a cell with the key in some row but not in all.
+                for other in 0..10_u64 {
+                    let places = placer.places(&other);
+                    let shared = key.cells().iter().zip(places.cells()).filter(|(a, b)| a == b);
+                    assert!(shared.count() < 3);
+                    check(&places);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_added_without_deciding_is_found_by_every_decision() {
+        for policy in POLICIES {
+            let (lens, cells, placer) = sole(policy);
+            let (key, now) = (placer.places("alice"), Timestamp::from_secs(300));
+            assert!(lens.add(&cells, &key, now, 3));
+            assert_eq!(lens.left(&cells, &key, now), 2, "{policy}");
+            let denied = lens.check_late(&cells, &key, (now, 0), 3);
+            assert_eq!(denied.map(|(verdict, _)| verdict), Some(Verdict::Denied));
+            // More than fits is added all the same, and never lowers what is there.
+            assert!(lens.add(&cells, &key, now, 100));
+            let full = lens.estimate(&cells, &key, now);
+            assert_eq!(lens.left(&cells, &key, now), 0, "{policy}");
+            assert!(lens.add(&cells, &key, Timestamp::from_secs(299), 1));
+            assert_eq!(lens.estimate(&cells, &key, now), full, "{policy}");
+        }
+    }
+
+    #[test]
+    fn an_add_beyond_two_bursts_has_drained_after_two() {
+        let (lens, cells, placer) = sole("gcra 5/m");
+        let (key, now) = (placer.places("alice"), Timestamp::from_secs(100));
+        assert!(lens.add(&cells, &key, now, u64::MAX));
+        let held = lens.estimate(&cells, &key, now).expect("its own words");
+        assert_eq!(lens.kernel.idle_ns(held, now.as_nanos()), 220_000_000_000);
+    }
+
+    fn fitting(policy: &str, index: u64) -> Option<Lens> {
+        let Meter { kernel, fields, .. } = meter(policy);
+        Lens::fitting(kernel, fields, index, 5)
+    }
+
+    #[test]
+    fn beside_an_index_ticks_are_as_long_as_they_must_be_and_what_does_not_fit_is_refused() {
+        // 59 bits, of which 1,000,000/s until 2100 takes 52: 7 bits of a unit.
+        let Some(Lens { kernel: Kernel::Gcra(gcra), .. }) = fitting("gcra 1000000/s burst 9", 0)
+        else {
+            panic!("it fits")
+        };
+        assert_eq!(gcra.unit_ticks(), 1 << 7);
+        assert!(fitting("sliding-window 8191/s", 0).is_some());
+        assert!(fitting("sliding-window 16384/s", 0).is_none());
+        let last = Timestamp::from_nanos(LATEST_NS);
+        for policy in ["gcra 1000000/s burst 9", "gcra 1/d burst 3", "sliding-window 8191/s"] {
+            let (lens, cells) = (fitting(policy, 0).expect("it fits"), Cells::new(1));
+            let (cells, place) = (cells.expect("a cell"), Places::of([0, 0], 1, 1));
+            let limit = lens.kernel.limit();
+            assert!(lens.add(&cells, &place, last, 5 * limit));
+            assert!(lens.reads(cells.word(0)), "{policy}");
+            assert_eq!(lens.left(&cells, &place, last), 0);
+        }
+    }
+
+    #[test]
+    fn a_word_of_another_quota_is_neither_read_nor_charged_until_it_is_brought_over() {
+        let [old, new] = [("gcra 1/s burst 10", 3), ("gcra 1/m burst 6", 4)]
+            .map(|(policy, index)| fitting(policy, index).expect("it fits"));
+        let (mut cells, place) = (Cells::new(1).expect("a cell"), Places::of([0, 0], 1, 1));
+        let filled: Result<(), ()> = cells.fill(|_| Ok(old.unused()));
+        filled.expect("a word");
+        let at = Timestamp::from_secs(100);
+        assert!(old.add(&cells, &place, at, 4));
+        let word = cells.word(0);
+        assert!(new.estimate(&cells, &place, at).is_none() && !new.add(&cells, &place, at, 1));
+        assert!(new.check_late(&cells, &place, (at, 0), 1).is_none());
+        assert_eq!(cells.word(0), word);
+        assert!(cells.replace(0, word, new.rebased(word, &old, 102_000_000_000)));
+        assert!(old.estimate(&cells, &place, at).is_none());
+        // Two of four units had drained by the change, and of the others one in a minute.
+        assert_eq!(
+            [102, 161, 162, 222].map(|s| new.left(&cells, &place, Timestamp::from_secs(s))),
+            [4, 4, 5, 6]
+        );
+        // An idle cell has the time of the change: it is no word that was there before.
+        let idle = new.rebased(old.unused(), &old, 102_000_000_000);
+        assert_ne!(idle, new.unused());
+        assert_ne!(idle, new.rebased(old.unused(), &old, 104_000_000_000));
+    }
+}

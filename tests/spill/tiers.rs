@@ -1,0 +1,385 @@
+//! Keys without a cell in a table of several quotas, or of one that changes.
+
+use std::time::Duration;
+
+use ahash::RandomState;
+use proptest::prelude::*;
+use tollgate::{
+    BuildError, ChangeError, Full, KeyedLimiter, LiveLimiter, ManualClock, RestoreError, Tiers,
+    Timestamp,
+};
+
+use crate::common::policy;
+use crate::crowd::{Table, seeds};
+
+/// 10 s after the start of a minute.
+const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
+
+/// Less than a floor trails behind the clock, and more than that.
+const SOON: Duration = Duration::from_micros(100);
+const LATER: Duration = Duration::from_millis(9);
+
+/// Each kind, and quotas whose ticks are unequal.
+const TEXTS: [&str; 8] = [
+    "gcra 10/m burst 5",
+    "gcra 100/s burst 20",
+    "gcra 7/h burst 11",
+    "fixed-window 5/m",
+    "sliding-window 10/m",
+    "sliding-window 10/m strict",
+    "segmented-window 10/m x4",
+    "segmented-window 31/m x6",
+];
+
+fn tiers(texts: &[&str]) -> Tiers {
+    let first = Tiers::of(policy(texts[0]));
+    texts[1..].iter().fold(first, |tiers, text| tiers.and(policy(text)))
+}
+
+fn built(tiers: Tiers, capacity: usize) -> Table {
+    tiers.build_with_hashers(capacity, ManualClock::new(), seeds()).unwrap()
+}
+
+fn table(texts: &[&str], capacity: usize) -> Table {
+    built(tiers(texts), capacity)
+}
+
+/// Gives every cell of a table of one or two shards to a stranger of this tier, who asks for one unit.
+fn fill(table: &Table, tier: usize, now: Timestamp) {
+    let tier = table.tier(tier).unwrap();
+    let mut strangers = 1_000..;
+    while table.stats_at(now).live < table.stats_at(now).cells {
+        let stranger = strangers.next().unwrap();
+        if !tier.peek_at(&stranger, 1, now).is_spilled() {
+            assert!(tier.check_at(&stranger, 1, now).is_allowed());
+        }
+    }
+    assert_eq!(table.stats_at(now).spilled, 0);
+}
+
+/// When a stranger's unit has drained.
+fn drained(table: &Table, tier: usize) -> Timestamp {
+    START + table.tier(tier).unwrap().check_at(&u64::MAX, 1, START).reset_after()
+}
+
+#[test]
+fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() {
+    let table = table(&["gcra 100/h", "fixed-window 100/h", "sliding-window 100/h"], 20_000);
+    for stranger in 0..60_000_u64 {
+        assert!(table.check_at(&stranger, 1, START).is_allowed());
+    }
+    let before = table.stats_at(START);
+    assert_eq!((before.live, before.spilled), (before.cells, 60_000 - before.cells as u64));
+    for tier in 0..3 {
+        let tier = table.tier(tier).unwrap();
+        let newcomers = 1_000_000..1_000_500_u64;
+        let served = newcomers.clone().filter(|key| tier.check_at(key, 1, START).is_allowed());
+        assert_eq!(served.count(), 500);
+        for key in newcomers.take(20) {
+            // With what it was charged above.
+            let admitted =
+                1 + (0..110).filter(|_| tier.check_at(&key, 1, START).is_allowed()).count();
+            assert!((50..=100).contains(&admitted), "{admitted}");
+        }
+    }
+    let after = table.stats_at(START);
+    assert_eq!((after.full, after.contended), (0, 0));
+    assert_eq!(after.spilled - before.spilled, 3 * (500 + 20 * 110));
+}
+
+#[test]
+fn a_flood_in_one_tier_takes_nothing_from_another() {
+    let table = table(&["gcra 5/h", "gcra 5/h burst 5"], 10_000);
+    for stranger in 0..60_000_u64 {
+        let _ = table.check_at(&stranger, 1, START);
+    }
+    let newcomers = 1_000_000..1_000_200_u64;
+    let served = |tier: usize| {
+        let tier = table.tier(tier).unwrap();
+        newcomers.clone().filter(|key| tier.check_at(key, 1, START).is_allowed()).count()
+    };
+    assert_eq!([served(0), served(1)], [0, 200]);
+}
+
+#[test]
+fn the_spill_of_tiers_takes_an_eighth_of_the_tables_memory() {
+    for count in [1, 2, 3, 16] {
+        let texts = &["gcra 5/h"; 16][..count];
+        for capacity in [1, 100, 10_000, 1_000_000] {
+            let spilling = table(texts, capacity).stats();
+            let denying = built(tiers(texts).when_full(Full::Deny), capacity).stats();
+            assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
+            assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
+            let shards = denying.bytes / 64;
+            let most = (8 * shards).max(1_024) + 8 * shards.div_ceil(64);
+            // Less only by what does not divide.
+            let rest = 16 * (count - 1);
+            assert!((most - rest - 8..=most).contains(&spilling.spill_bytes), "{count} {capacity}");
+        }
+    }
+}
+
+#[test]
+fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
+    for (first, text) in TEXTS.iter().enumerate() {
+        let other = TEXTS[(first + 3) % TEXTS.len()];
+        for (texts, tier) in [([*text, other], 0), ([other, *text], 1)] {
+            let (table, own) = (table(&texts, 1), table(&texts, 100));
+            let idle = drained(&own, 0);
+            fill(&table, 0, START);
+            let [here, there] = [&table, &own].map(|table| table.tier(tier).unwrap());
+            let cost = here.limit() * 3 / 5;
+            let spilled = here.check_at(&7, cost, idle + SOON);
+            assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
+            assert_eq!(spilled.limit(), here.limit());
+            assert!(there.check_at(&7, cost, idle + SOON).is_allowed());
+            // Now there are cells.
+            for now in [LATER, LATER, 2 * LATER, 3 * LATER].map(|on| idle + on) {
+                let [one, two] = [here, there].map(|tier| tier.peek_at(&7, 1, now));
+                assert_eq!(one.remaining(), two.remaining(), "{text} beside {other}");
+                assert_eq!(one.reset_after(), two.reset_after(), "{text} beside {other}");
+                let [one, two] = [here, there].map(|tier| tier.check_at(&7, 1, now));
+                assert_eq!(one.is_allowed(), two.is_allowed(), "{text} beside {other}");
+                assert!(!one.is_spilled());
+            }
+            // Of the other tier the key has used nothing.
+            let other = table.tier(1 - tier).unwrap();
+            assert_eq!(other.peek_at(&7, 1, idle + LATER).remaining(), other.limit());
+        }
+    }
+}
+
+#[test]
+fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
+    // A keyed word counts in finer ticks here than there is room for beside five bits of an index.
+    let texts = ["gcra 1000000/s burst 50000"; 16];
+    let (table, own) = (table(&texts, 1), table(&texts, 100));
+    let idle = drained(&own, 0);
+    fill(&table, 0, START);
+    let [here, there] = [&table, &own].map(|table| table.tier(15).unwrap());
+    assert!(here.check_at(&7, 50_000, idle + SOON).is_spilled());
+    assert!(there.check_at(&7, 50_000, idle + SOON).is_allowed());
+    let left = [here, there].map(|tier| tier.peek_at(&7, 1, idle + LATER));
+    assert!(!left[0].is_spilled());
+    let [here, there] = left.map(|decision| decision.remaining());
+    assert_eq!(there, 8_900); // back after 8.9 ms
+    assert!(here == there || here == there - 1, "{here}");
+}
+
+#[test]
+fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
+    let at = |seconds: u64| START + Duration::from_secs(seconds);
+    // To slower and faster rates, larger and smaller bursts, and to other algorithms and back.
+    let texts = [
+        "gcra 1/s burst 40",
+        "gcra 1/m burst 40",
+        "gcra 1/m burst 90",
+        "gcra 2/s burst 30",
+        "fixed-window 50/m",
+        "fixed-window 80/m",
+        "sliding-window 60/m",
+        "gcra 1/h burst 40",
+    ];
+    let headroom =
+        |tiers: Tiers| texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
+    let table = built(headroom(tiers(&[texts[0], "gcra 1/d burst 1"])), 1);
+    let own = LiveLimiter::with_clock(policy(texts[0]), ManualClock::new()).unwrap();
+    fill(&table, 1, START);
+    let tier = table.tier(0).unwrap();
+    assert!(tier.check_at(&7, 30, at(0)).is_spilled() && own.check_at(30, at(0)).is_allowed());
+    for (second, text) in (1..).zip(texts.iter().cycle().skip(1).take(40)) {
+        tier.set_quota_at(policy(text), at(second)).unwrap();
+        own.set_quota_at(policy(text), at(second)).unwrap();
+        let [here, there] = [tier.peek_at(&7, 0, at(second)), own.peek_at(0, at(second))];
+        assert!(here.is_spilled());
+        assert_eq!((here.limit(), here.remaining()), (there.limit(), there.remaining()), "{text}");
+        let here = tier.check_at(&7, 3, at(second));
+        assert_eq!(here.is_allowed(), own.check_at(3, at(second)).is_allowed(), "{text}");
+    }
+    // A key that has not come before the changes has the whole quota.
+    assert_eq!(tier.peek_at(&8, 0, at(41)).remaining(), tier.limit());
+    // What was owed is owed in the cell that the key gets at last, a day on and under the slowest quota.
+    tier.set_quota_at(policy("gcra 1/h burst 40"), at(50)).unwrap();
+    let taken = tier.take_up_to_at(&7, 40, at(50));
+    assert!(taken.is_spilled());
+    // 40 were owed, of which nearly 24 have come back.
+    let day = at(86_400);
+    assert!(!tier.check_at(&7, 24, day).is_allowed() && !tier.peek_at(&7, 0, day).is_spilled());
+    assert_eq!(tier.peek_at(&7, 0, day).remaining(), 23);
+}
+
+#[test]
+fn a_debt_outlasts_a_change_to_a_slower_rate_also_for_the_cell_that_the_key_gets() {
+    let texts = ["gcra 1/s burst 10", "gcra 1/m burst 1"];
+    let slow = policy("gcra 1/m burst 10");
+    let table = built(tiers(&texts).headroom(slow), 1);
+    fill(&table, 1, START);
+    let tier = table.tier(0).unwrap();
+    assert!(tier.check_at(&7, 10, START).is_spilled());
+    tier.set_quota_at(slow, START + Duration::from_secs(1)).unwrap();
+    // The strangers' minute is over; of nine units that were owed at the change one has come back.
+    let now = START + Duration::from_secs(61) + LATER;
+    let here = tier.check_at(&7, 1, now);
+    assert!(!here.is_spilled() && here.is_allowed());
+    assert_eq!(here.remaining(), 1);
+}
+
+#[test]
+fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spilled() {
+    let texts = ["fixed-window 5/h from-first", "gcra 5/h"];
+    let table = table(&texts, 1);
+    fill(&table, 1, START);
+    let [first, second] = [0, 1].map(|tier| table.tier(tier).unwrap());
+    assert!(first.check_at(&7, 1, START).into_result().unwrap_err().is_table_full());
+    assert!(second.check_at(&7, 1, START).is_spilled());
+    assert_eq!((table.stats_at(START).full, table.stats_at(START).spilled), (1, 1));
+    // What was spilled is owed under such a window, too, and back again.
+    for text in [texts[0], texts[1]] {
+        second.set_quota_at(policy(text), START).unwrap();
+    }
+    assert_eq!(second.peek_at(&7, 0, START).remaining(), 4);
+    // Who insists on a spill is told which tier has none.
+    let refused = built(tiers(&texts), 1).when_full(Full::Spill).map(|_| ()).unwrap_err();
+    assert_eq!(refused, BuildError::CannotSpill { policy: policy(texts[0]) });
+    let alone = built(tiers(&texts[..1]), 1);
+    assert_eq!(alone.stats().spill_bytes, 0);
+}
+
+#[test]
+fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
+    let wide = policy("sliding-window 40000/s");
+    let quotas = || tiers(&["sliding-window 10/s"]).headroom(wide);
+    let spilling = built(quotas(), 1);
+    assert!(matches!(spilling.set_quota(wide), Err(ChangeError::DoesNotFit { .. })));
+    let denying = built(quotas().when_full(Full::Deny), 1);
+    assert_eq!(denying.set_quota(wide), Ok(()));
+    // A table that begins with it has no spill.
+    assert_eq!(built(Tiers::of(wide), 1).stats().spill_bytes, 0);
+}
+
+#[test]
+fn a_key_that_moves_takes_along_what_it_owes_in_the_spill() {
+    let table = table(&["gcra 6/h", "gcra 60/h"], 1);
+    fill(&table, 0, START);
+    assert!(table.check_at(&7, 5, START).is_spilled());
+    assert_eq!(table.move_key_at(&7, 0, 1, START), Ok(5));
+    let paid = table.tier(1).unwrap().peek_at(&7, 0, START);
+    assert!(paid.is_spilled());
+    assert_eq!(paid.remaining(), 55);
+    assert_eq!(table.move_key_at(&8, 0, 1, START), Ok(0));
+}
+
+fn saved(table: &Table) -> Vec<u8> {
+    let mut file = Vec::new();
+    table.snapshot(&mut file).unwrap();
+    file
+}
+
+fn restored(texts: &[&str], file: &[u8]) -> Result<Table, RestoreError> {
+    tiers(texts).restore_with_hashers(ManualClock::new(), seeds(), file)
+}
+
+#[test]
+fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
+    let texts = ["gcra 10/m burst 5", "fixed-window 5/h", "sliding-window 5/h"];
+    let table = table(&texts, 1);
+    fill(&table, 1, START);
+    for tier in 0..3 {
+        assert!(table.tier(tier).unwrap().check_at(&7, 2 + tier as u64, START).is_spilled());
+    }
+    // Of a tier that was changed, too.
+    table.tier(2).unwrap().set_quota_at(policy("sliding-window 9/h"), START).unwrap();
+    let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h"], saved(&table));
+    let restored_table = restored(&texts, &file).unwrap();
+    let again = saved(&restored_table);
+    // The two readings of the wall clock, and so the checksums, may differ.
+    assert_eq!(again[376..again.len() - 8], file[376..file.len() - 8]);
+    for (tier, left) in [(0, 3), (1, 2), (2, 5)] {
+        let answer = restored_table.tier(tier).unwrap().peek_at(&7, 0, START);
+        assert!(answer.is_spilled());
+        assert_eq!(answer.remaining(), left, "tier {tier}");
+    }
+    // A table that denies is restored as one that denies.
+    let denying = saved(&table.when_full(Full::Deny).unwrap());
+    assert_eq!(restored(&texts, &denying).unwrap().stats().spill_bytes, 0);
+}
+
+/// What happens in a world of two tiers: time goes on by seconds, and then a key of a tier asks for fifths of the
+/// limit; or the quota of the tier is changed, for 8 and 9 fifths, to one or the other.
+type Event = (u64, usize, u64, u64);
+
+const CHOICES: [[&str; 2]; 2] =
+    [["gcra 60/m burst 10", "gcra 15/m burst 20"], ["fixed-window 10/m", "gcra 30/m burst 5"]];
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let on = prop_oneof![6 => Just(0), 4 => 0_u64..3, 1 => 0_u64..100];
+    prop::collection::vec((on, 0..2_usize, 0..30_u64, 0..10_u64), 1..300)
+}
+
+/// Nobody is admitted what a limit of its own would not admit whose quota is changed at the same times; `more` units
+/// of that limit are taken first.
+fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseError> {
+    let all = CHOICES.iter().flatten();
+    let tiers =
+        all.fold(tiers(&[CHOICES[0][0], CHOICES[1][0]]), |t, text| t.headroom(policy(text)));
+    let table: KeyedLimiter<u64, RandomState> = built(tiers, capacity);
+    let live = |text: &str| LiveLimiter::with_clock(policy(text), ManualClock::new()).unwrap();
+    let own = CHOICES.map(|[text, _]| (0..30).map(|_| live(text)).collect::<Vec<_>>());
+    let mut now = START;
+    own.iter().flatten().for_each(|own| assert!(more == 0 || own.check_at(more, now).is_allowed()));
+    for &(on, tier, key, fifths) in events {
+        // Whole seconds are whole ticks of every one of these quotas.
+        now = now + Duration::from_secs(on);
+        let (tier, own) = (table.tier(tier).unwrap(), (&own[tier], CHOICES[tier]));
+        if let Some(choice) = fifths.checked_sub(8) {
+            let quota = policy(own.1[usize::try_from(choice).unwrap()]);
+            tier.set_quota_at(quota, now).unwrap();
+            own.0.iter().for_each(|own| own.set_quota_at(quota, now).unwrap());
+            continue;
+        }
+        let own = &own.0[usize::try_from(key).unwrap()];
+        let cost = (tier.limit() * fifths / 5).max(1);
+        let decision = tier.check_at(&key, cost, now);
+        if decision.is_allowed() {
+            prop_assert!(own.check_at(cost, now).is_allowed(), "{key} {cost} {decision:?}");
+        }
+        prop_assert!(decision.remaining() <= own.peek_at(0, now).remaining(), "{key} {decision:?}");
+    }
+    Ok(table.stats_at(now).spilled)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_key_of_any_tier_gets_more_than_a_limit_of_its_own_across_changes(
+        capacity in 1_usize..12,
+        events in events(),
+    ) {
+        world(capacity, &events, 0)?;
+    }
+}
+
+/// Thirty keys of both tiers, again and again, and a change now and then.
+fn greedy() -> Vec<Event> {
+    let event = |n: u64| {
+        (
+            n % 3,
+            usize::from(n.is_multiple_of(2)),
+            n * 7 % 30,
+            if n % 97 == 5 { 8 + n % 2 } else { n % 6 },
+        )
+    };
+    (0..4_000).map(event).collect()
+}
+
+#[test]
+fn keys_of_tiers_come_and_go_between_the_table_and_the_spill() {
+    let spilled = world(1, &greedy(), 0).unwrap();
+    assert!((100..3_900).contains(&spilled), "{spilled}");
+}
+
+#[test]
+fn a_table_of_tiers_that_grants_one_unit_more_is_caught() {
+    assert!(world(1, &greedy(), 1).is_err());
+}
