@@ -154,7 +154,8 @@ impl Timer for TokioTimer {
     }
 }
 
-/// A place that is given back if whoever waits for it gives up.
+/// A place that is given back if whoever waits for it gives up: whole before its turn, and after it (a jitter
+/// goes on) less what has drained. So it forgives nobody, whatever has restored the bits that it left.
 struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,

@@ -7,7 +7,9 @@
 //!
 //! # Undo
 //! * If a word is still the one that the charge left, the word that was found before is put back: as if
-//!   nothing had been.
+//!   nothing had been. Another's refund and equal charge may have restored those bits meanwhile; so under
+//!   GCRA what has drained since the charge stays, as in a cancellation (`refund.rs`). A window has a
+//!   count, which says the same in whatever order it came about.
 //! * If others have been charged on top, what was found before says nothing any more. Under GCRA the
 //!   units are then given back less what has drained since the charge, by a clock that is read after
 //!   the word, and less [`SKEW_NS`]. Why that forgives nobody: compare with a run in which the undone
@@ -16,7 +18,8 @@
 //!   given back is no more than what is left of it.
 //! * That argument needs a time no earlier than that of any charge in the word. The caller's own time is
 //!   no such thing, and windows cannot tell what they were charged for. There the charge stays, until it
-//!   drains.
+//!   drains. For a word with the bits that the charge left the caller's time is taken, or its shard's floor:
+//!   see [`check_all_at`].
 //!
 //! So no limit ever admits above its bound, and a request that is denied costs at most itself.
 //!
@@ -232,19 +235,23 @@ impl Toll<'_> {
 }
 
 fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
-    let charge = undo.permit.charge();
+    let Some(charge) = undo.permit.charge() else { return };
+    let meter = &limiter.meter;
     loop {
         let word = limiter.cell.load();
-        let next = if word == left || planted(Fault::UndoOverAnother) {
+        // Only now: every thread that has charged this word read its clock before.
+        let now = undo.fresh(&limiter.clock);
+        let next = if planted(Fault::UndoOverAnother) {
             found
+        } else if word == left {
+            meter.rolled_back([left, found], charge, now.unwrap_or_else(|| undo.permit.asked_at()))
         } else {
-            // Only now: whoever charged this word read his clock before.
-            let (Some(now), Some(charge)) = (undo.fresh(&limiter.clock), charge) else { return };
+            let Some(now) = now else { return };
             if !charge.kernel.is_gcra() {
                 return;
             }
             let now = Timestamp::from_nanos(now.as_nanos().saturating_add(SKEW_NS));
-            limiter.meter.given_back(word, charge, now).0
+            meter.given_back(word, charge, now).0
         };
         if next == word || limiter.cell.replace(word, next) {
             return;
@@ -392,6 +399,9 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
 /// [`check_all`] at a time of the caller's, one for all limits.
 ///
 /// What cannot be undone exactly stays charged here: a time of the caller's does not say what has drained.
+/// One thing is assumed where a charge is undone: that no other thread, at a *later* time, has meanwhile given
+/// back and charged so that the limit's word has the same bits again. Of its charge, what drained between the
+/// two times would be forgiven.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota, Timestamp, check_all_at};

@@ -101,7 +101,7 @@ impl Cell {
         step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
-    /// Gives back what was charged and has not drained, and says how many whole units that was.
+    /// Gives back what was charged and has not drained, and says how many units that was, rounded up.
     ///
     /// `now` is read only after the word: so it is no earlier than the clock of anybody who has charged it.
     /// An earlier one would take for undrained what drained before they came.
@@ -118,13 +118,10 @@ impl Cell {
         self.update(|word| meter.given_back(word, &charge, now()))
     }
 
-    /// Undoes a charge if the word is still the one that it left; says how many whole units that gave
-    /// back, or `None` if somebody has built on it.
-    pub(crate) fn undo(&self, meter: &Meter, charge: &View, now: Timestamp) -> Option<u64> {
-        self.update(|word| match meter.undone(word, charge, now) {
-            Some((next, units)) => (next, Some(units)),
-            None => (word, None),
-        })
+    /// Undoes a charge if the word is still the one that it left, as far as it has not drained; says how
+    /// many units that gave back, rounded up. `now` as in [`give_back`](Self::give_back).
+    pub(crate) fn undo(&self, meter: &Meter, charge: &View, now: impl Fn() -> Timestamp) -> u64 {
+        self.update(|word| meter.undone(word, charge, now()))
     }
 
     /// Forgets everything that was charged.

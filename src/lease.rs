@@ -217,7 +217,8 @@ impl Lease<'_> {
         self.limiter.refund_at(unspent, now);
     }
 
-    /// Most often nothing is left, and a refund would read the clock for it.
+    /// A refund, bounded by the time since the units were taken: it looks for no bits of its own. Most often
+    /// nothing is left, and it would read the clock for that.
     fn give_back(&mut self) {
         if self.own_clock && self.left > 0 {
             let unspent = self.unspent();

@@ -1,13 +1,51 @@
 //! Giving back: what was charged and is not used after all.
 //!
-//! What has drained since it was charged cannot be given back: it is no longer owed, and whoever was
-//! admitted in its place would be forgiven instead. So GCRA gives back `cost - rate * (now - then)`, and
-//! a window gives back only while it is the window (the segment) that was charged.
+//! What has drained since it was charged cannot be given back: it is no longer owed, and what was admitted
+//! in its place would be forgiven instead. A window gives back only while it is the window (the segment)
+//! that was charged: its count is what was charged less what was given back, in any order. GCRA has no
+//! count, so there it is a matter of times, in ticks:
 //!
-//! A *cancellation* is stricter and gives back more: if the word is still exactly the one that the charge
-//! left, nobody has built on it, and the charge can be undone as if it had never been.
+//! ```text
+//! refund        cost - (max(now, TAT - burst) - time of the charge)
+//! cancellation  cost - (now - turn), if the word has the very bits that the charge left
+//!               turn = max(time of the charge, TAT left - max(burst, cost))
+//! ```
+//!
+//! A *turn* is the instant from which a charge may be used. That of a check is its own time; that of a
+//! reservation may lie in the future, and until then nothing of it drains.
+//!
+//! Equal bits do not say that nobody has built on the charge: a refund and an equal charge restore them. So
+//! a cancellation may not take what the word holds for its own, and is bounded as a refund is.
+//!
+//! # Why what is admitted less what is given back keeps the bound
+//! The bound holds if, for every instant x, what counts at x or later (each charge at its turn, less what
+//! of it was given back) sums to at most `TAT - x`: the last charge to count has its turn no earlier than
+//! `TAT - burst`. A charge adds its cost to both sides, or starts anew with an empty sum. What is given
+//! back lowers the TAT for every x, but the sum only for those up to the turn r of its charge. For the
+//! others there is the slack that at r the charge itself was in the sum: at x the TAT is above the sum by
+//! `cost - (x - r)`. So it may be lowered by what that is at the *last* x with something in its sum: the
+//! latest turn of all charges in the word, L.
+//!
+//! * No check has a turn after `now`, and while the word is as high as a reservation has made it, no
+//!   reservation has one after `TAT - burst`. So `L <= max(now, TAT - burst)`: the refund.
+//! * A refund that lowers the word below a reservation whose turn is still to come has paid for that: it
+//!   gives back `TAT - burst - now` less than is owed now. From then on the TAT lies above that turn by
+//!   everything that is owed by charges in the word, and charges and refunds leave it there: any of them
+//!   may be given back as if no turn were to come.
+//! * A cancellation before its turn finds the word that it left. If the word was never lower meanwhile, all
+//!   that is left below it has its turn earlier, and L is no later than its own. If it was lower, that
+//!   was paid for. After its turn no charge in a word as high as this has a turn still to come, so `L <=
+//!   now`.
+//!
+//! All this as long as `now` is no earlier than the time of any charge in the word. A time of the
+//! caller's own may be, and a [reset](crate::Limiter::reset) forgives what permits still stand for:
+//! both is said where they are offered.
+//!
+//! # Numbers
+//! What is told is rounded up: of the last unit some may have drained. So admitted less told keeps the
+//! bound, too; and something is told exactly if the word was changed.
 
-use crate::algorithm::{Decides, Held, Kernel, Ruled};
+use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::View;
 use crate::meter::Meter;
@@ -25,8 +63,8 @@ pub(crate) struct Found {
 }
 
 impl Kernel {
-    /// What a word holds after as much of a charge is given back as has not drained, and how many whole
-    /// units that is. The charge of a limiter with another policy is not this word's.
+    /// What a word holds after as much of a charge is given back as has not drained, and how many units
+    /// that is, rounded up. The charge of a limiter with another policy is not this word's.
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
         match self {
@@ -41,11 +79,24 @@ impl Kernel {
         }
     }
 
-    /// What a word holds after a charge is undone that nobody has built on.
-    pub(crate) fn undone(&self, held: Held, charge: &View) -> (Held, u64) {
+    /// The same for a word with the bits that the charge left: what is reserved drains from its turn on.
+    pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.undone(held, charge.cost),
-            _ => self.uncounted(held, charge.cost),
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) if *self == charge.kernel => {
+                let turn = gcra.turn((charge.held, charge.at_ns), charge.now_ns, charge.cost);
+                gcra.undone(found.held, charge.cost, gcra.passed_since(turn, found.now_ns))
+            }
+            _ => self.given_back(found, charge),
+        }
+    }
+
+    /// Whether all of a charge was still owed: whether `next` is `held` without the whole of it.
+    fn is_whole(&self, held: Held, (next, units): (Held, u64), charge: &View) -> bool {
+        match self {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+                gcra.cost_ticks(charge.cost) == held.ahead.checked_sub(next.ahead)
+            }
+            _ => units == charge.cost,
         }
     }
 
@@ -82,10 +133,27 @@ impl Ruled<'_> {
         if units == 0 && next == own { (found.held, 0) } else { (self.join(next, denials), units) }
     }
 
-    pub(crate) fn undone(&self, held: Held, at_ns: u64, charge: &View) -> (Held, u64) {
+    /// As [`Kernel::undone`].
+    pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
+        let Found { held, at_ns, .. } = found;
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
-        let (next, units) = self.kernel.undone(own, charge);
-        (self.join(next, denials), units)
+        let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
+        if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
+    }
+
+    /// What a word with the bits that a charge left holds after the charge is rolled back: what it held
+    /// `before`, seen from the same instant, if all of the charge is still owed; else no less than is. In
+    /// any case with the denials in a row of before.
+    pub(crate) fn rolled_back(&self, found: Found, before: Held, charge: &View) -> Held {
+        let Found { held, at_ns, .. } = found;
+        let moment = self.moment(at_ns);
+        let Some((own, _)) = self.free(held, moment) else { return held };
+        let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
+        if self.kernel.is_whole(own, (next, units), charge) {
+            return before;
+        }
+        let denials = self.free(before, moment).map_or(0, |(_, denials)| denials);
+        self.join(next, denials)
     }
 
     /// What a word holds that a charge has left: an admission ends the denials in a row.
@@ -95,29 +163,43 @@ impl Ruled<'_> {
 }
 
 impl Meter {
-    /// The word after as much of a charge is given back as has not drained by `now`, and how many whole
-    /// units that is.
+    /// The word after as much of a charge is given back as has not drained by `now`, and how many units
+    /// that is, rounded up.
     pub(crate) fn given_back(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
-        let now_ns = now.as_nanos().min(LATEST_NS);
-        let ruled = self.ruled();
-        let moment = ruled.moment(now_ns);
-        let found = Found { held: self.fields.unpack(word, moment), at_ns: now_ns, now_ns };
-        let (held, units) = ruled.given_back(found, charge);
+        let (found, moment) = self.found(word, now);
+        let (held, units) = self.ruled().given_back(found, charge);
         if held == found.held { (word, 0) } else { (self.fields.pack(held, moment), units) }
     }
 
-    /// The word after a charge is undone, if it is still the one that the charge left.
-    pub(crate) fn undone(&self, word: Word, charge: &View, now: Timestamp) -> Option<(Word, u64)> {
+    /// The same for a cancellation: nothing, if the word is not the one that the charge left.
+    pub(crate) fn undone(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
         let ruled = self.ruled();
         let left = self.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
-        let same = word == left || planted(Fault::UndoWhatChanged);
-        if !same || self.kernel != charge.kernel {
-            return None;
+        if word != left && !planted(Fault::UndoWhatChanged) {
+            return (word, 0);
         }
+        let (found, moment) = self.found(word, now);
+        let (held, units) = ruled.undone(found, charge);
+        if units == 0 { (word, 0) } else { (self.fields.pack(held, moment), units) }
+    }
+
+    /// A word that a charge has left after the charge is rolled back, and the word that it found.
+    pub(crate) fn rolled_back(
+        &self,
+        [left, before]: [Word; 2],
+        charge: &View,
+        now: Timestamp,
+    ) -> Word {
+        let (found, moment) = self.found(left, now);
+        let held_before = self.fields.unpack(before, moment);
+        let held = self.ruled().rolled_back(found, held_before, charge);
+        if held == held_before { before } else { self.fields.pack(held, moment) }
+    }
+
+    fn found(&self, word: Word, now: Timestamp) -> (Found, Moment) {
         let now_ns = now.as_nanos().min(LATEST_NS);
-        let moment = ruled.moment(now_ns);
-        let (held, units) = ruled.undone(self.fields.unpack(word, moment), now_ns, charge);
-        Some((self.fields.pack(held, moment), units))
+        let moment = self.ruled().moment(now_ns);
+        (Found { held: self.fields.unpack(word, moment), at_ns: now_ns, now_ns }, moment)
     }
 
     /// The word of a limit that is as never used from `now` on.

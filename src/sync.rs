@@ -91,6 +91,8 @@ pub enum Fault {
     ReturnTwice,
     /// A refund gives back what has drained meanwhile.
     ReturnWhatDrained,
+    /// A cancellation gives back what has drained meanwhile, if the word has the bits that it left.
+    UndoWhatDrained,
     /// A charge into debt is admitted and leaves no trace.
     ChargeForgotten,
     /// A charge is undone although somebody has built on it.

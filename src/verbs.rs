@@ -76,8 +76,8 @@ impl Limiter {
         }
     }
 
-    /// Gives back what a permit of this limiter has charged, and returns how many whole units that was.
-    /// [`Permit::portion`] makes a permit for some of its units.
+    /// Gives back what a permit of this limiter has charged, and returns how many units that was, rounded up:
+    /// of the last one some may have drained. [`Permit::portion`] makes a permit for some of its units.
     ///
     /// What has drained meanwhile cannot be given back: under GCRA that is `rate * (now - then)` units; a
     /// window gives back only while it is the one that was charged (the segment, if it has those). A
@@ -162,9 +162,10 @@ impl Limiter {
         self.wish(Wait::at_most(max_wait).verb(), cost, now).into_result().map(Reservation::new)
     }
 
-    /// Gives a reservation's place back if nobody has queued up behind it, and says whether it did: then
-    /// the limit is as if it had not been made. Otherwise it stays charged, since the places behind it
-    /// are promised.
+    /// Gives a reservation's place back if nobody has queued up behind it, and says whether it did: before
+    /// its turn ([`Reservation::ready_at`]) all of it, so that the limit is as if it had not been made, and
+    /// afterwards what has not drained since. Otherwise it stays charged, since the places behind it are
+    /// promised.
     ///
     /// ```
     /// use std::time::Duration;
@@ -178,10 +179,11 @@ impl Limiter {
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn cancel(&self, reservation: Reservation) -> bool {
-        self.cancel_at(reservation, self.now())
+        self.undo(reservation, || self.now())
     }
 
-    /// [`cancel`](Limiter::cancel) at a time of the caller's.
+    /// [`cancel`](Limiter::cancel) at a time of the caller's. As with [`refund_at`](Limiter::refund_at), it must
+    /// not lie before that of any other charge.
     ///
     /// ```
     /// use std::time::Duration;
@@ -193,12 +195,12 @@ impl Limiter {
     /// assert_eq!(limiter.peek_at(1, at).remaining(), 1);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
     pub fn cancel_at(&self, reservation: Reservation, now: Timestamp) -> bool {
-        self.undo(reservation.permit(), now)
+        self.undo(reservation, || now)
     }
 
-    /// Forgets what was charged: from now on the limit is as never used.
+    /// Forgets what was charged: from now on the limit is as never used. Permits and reservations of before
+    /// it stand for nothing any more: to give them back is to forgive somebody else's.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -227,10 +229,11 @@ impl Limiter {
         cell.reset(meter, now);
     }
 
-    /// Undoes a charge that nobody has built on.
-    pub(crate) fn undo(&self, permit: &Permit, now: Timestamp) -> bool {
+    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
+    fn undo(&self, reservation: Reservation, now: impl Fn() -> Timestamp) -> bool {
         let (cell, meter) = self.parts();
-        permit.charge().is_some_and(|charge| cell.undo(meter, charge, now).is_some())
+        let charge = reservation.permit().charge();
+        charge.is_some_and(|charge| cell.undo(meter, charge, now) > 0)
     }
 
     /// A check whose denial is not counted yet, where the policy counts them: [`refuse_at`] does so.

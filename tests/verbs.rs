@@ -295,6 +295,12 @@ impl Model {
         fits
     }
 
+    /// Of a reservation of `cost` that was made at one instant and left a TAT.
+    fn owed_since_turn(&self, now: i128, cost: i128, (left, made): (i128, i128)) -> i128 {
+        let turn = made.max(left - self.burst.max(cost));
+        (cost - (now - turn).max(0)).clamp(0, self.debt(now))
+    }
+
     fn refund(&mut self, now: i128, cost: i128, charged_at: i128) -> i128 {
         let debt = self.debt(now);
         let drained = (now - charged_at) + (debt - self.burst).max(0);
@@ -336,7 +342,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn agree(subject: &Subject, clock: &ManualClock, mut model: Model, ops: &[Op]) {
     let mut now = 0_i128;
     let mut permits: Vec<(Permit, i128)> = Vec::new();
-    let mut places: Vec<(Reservation, i128)> = Vec::new();
+    let mut places: Vec<(Reservation, i128, i128)> = Vec::new();
     for &op in ops {
         match op {
             Op::Check(cost) => {
@@ -368,7 +374,7 @@ fn agree(subject: &Subject, clock: &ManualClock, mut model: Model, ops: &[Op]) {
                 if let Ok(place) = place {
                     let wait = (model.debt(now) - model.burst).max(0);
                     assert_eq!(place.wait(), unit() * u32::try_from(wait).unwrap(), "{op:?}");
-                    places.push((place, model.tat));
+                    places.push((place, model.tat, now));
                 }
             }
             Op::Refund(nth, units) if nth < permits.len() => {
@@ -378,14 +384,12 @@ fn agree(subject: &Subject, clock: &ManualClock, mut model: Model, ops: &[Op]) {
                 assert_eq!(i128::from(subject.refund(part)), owed, "{op:?}");
             }
             Op::Cancel(nth) if nth < places.len() => {
-                let (place, left) = places.remove(places.len() - 1 - nth);
-                let (cost, peeked) =
-                    (i128::from(place.permit().cost()), place.permit().cost() == 0);
-                let same = model.tat == left && !peeked;
-                assert_eq!(subject.cancel(place), same, "{op:?}");
-                if same {
-                    model.tat = (model.tat - cost).max(now.min(model.tat));
-                }
+                let (place, left, made) = places.remove(places.len() - 1 - nth);
+                let cost = i128::from(place.permit().cost());
+                let same = model.tat == left;
+                let owed = if same { model.owed_since_turn(now, cost, (left, made)) } else { 0 };
+                assert_eq!(subject.cancel(place), owed > 0, "{op:?}");
+                model.tat -= owed;
             }
             Op::Reset => {
                 subject.reset();

@@ -78,8 +78,7 @@ impl Gcra {
     }
 
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let passed = self.scale.ticks(to_ns).saturating_sub(self.scale.ticks(from_ns));
-        u64::try_from(passed).unwrap_or(u64::MAX)
+        self.passed_since(self.scale.ticks(from_ns), to_ns)
     }
 
     pub(crate) fn remaining(&self, held: Held, late: u64) -> u64 {
@@ -99,22 +98,39 @@ impl Gcra {
     }
 
     /// The debt after `units` are given back for which `passed` ticks have gone by since they were
-    /// charged; and how many whole units that is. What has drained cannot be given back.
+    /// charged; and how many units that is, rounded up. What has drained cannot be given back.
     ///
-    /// Somebody was admitted no more than a burst before the TAT, so time has come at least so far, also
-    /// if whoever gives back read the clock long before it came to this word. (Unless it was a charge or
-    /// a reservation; then less is given back than might be.)
+    /// The latest instant from which a charge in the word may be used is `now`, or, if places are reserved,
+    /// a burst before the TAT: see `refund.rs`. That also is where time has come to at least, should the
+    /// clock have been read long before it came to this word.
     pub(crate) fn given_back(&self, held: Held, units: u64, passed: u64) -> (Held, u64) {
         let drained = passed.saturating_add(held.ahead.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
-        let owed = units.saturating_mul(self.unit_ticks).saturating_sub(drained).min(held.ahead);
-        (Held { ahead: held.ahead - owed, ..held }, owed / self.unit_ticks)
+        self.less_owed(held, units, drained)
     }
 
-    /// The debt after a charge of `units` is undone, and how many whole units of it had not drained.
-    pub(crate) fn undone(&self, held: Held, units: u64) -> (Held, u64) {
-        let owed = units.saturating_mul(self.unit_ticks).min(held.ahead);
-        (Held { ahead: held.ahead - owed, ..held }, owed / self.unit_ticks)
+    /// The same for a word with the bits that the charge left, and ticks since its [turn](Self::turn).
+    pub(crate) fn undone(&self, held: Held, units: u64, passed: u64) -> (Held, u64) {
+        let drained = if planted(Fault::UndoWhatDrained) { 0 } else { passed };
+        self.less_owed(held, units, drained)
+    }
+
+    fn less_owed(&self, held: Held, units: u64, drained: u64) -> (Held, u64) {
+        let owed = units.saturating_mul(self.unit_ticks).saturating_sub(drained).min(held.ahead);
+        (Held { ahead: held.ahead - owed, ..held }, owed.div_ceil(self.unit_ticks))
+    }
+
+    /// From when on `units` may be used, in ticks: from when they were charged, but not before what they
+    /// left, `held` seen from `at`, is no more than the burst. More than a burst drain from their place on.
+    pub(crate) fn turn(&self, (held, at_ns): (Held, u64), charged_ns: u64, units: u64) -> u128 {
+        let size = u128::from(units) * u128::from(self.unit_ticks);
+        let place = self.tat(held, at_ns).saturating_sub(size.max(u128::from(self.burst_ticks)));
+        place.max(self.scale.ticks(charged_ns))
+    }
+
+    pub(crate) fn passed_since(&self, ticks: u128, now_ns: u64) -> u64 {
+        let passed = self.scale.ticks(now_ns).saturating_sub(ticks);
+        u64::try_from(passed).unwrap_or(u64::MAX)
     }
 
     /// By how many ticks the debt is too high for `cost`.
@@ -204,11 +220,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undone_is_what_is_still_owed_told_in_whole_units() {
+    fn what_is_undone_is_what_is_still_owed_told_in_units_rounded_up() {
         let gcra = Gcra::new(1, 1, 10, 8);
-        assert_eq!(gcra.undone(owed(5 << 8), 2), (owed(3 << 8), 2));
-        assert_eq!(gcra.undone(owed((1 << 8) + 7), 2), (owed(0), 1));
-        assert_eq!(gcra.undone(Held { counts: 3, ..owed(5 << 8) }, 5).0.counts, 3);
+        assert_eq!(gcra.undone(owed(5 << 8), 2, 0), (owed(3 << 8), 2));
+        assert_eq!(gcra.undone(owed(5 << 8), 2, 1 << 8), (owed(4 << 8), 1));
+        assert_eq!(gcra.undone(owed(5 << 8), 2, (1 << 8) - 1), (owed((4 << 8) - 1), 2));
+        assert_eq!(gcra.undone(owed(5 << 8), 2, 2 << 8), (owed(5 << 8), 0));
+        assert_eq!(gcra.undone(owed((1 << 8) + 7), 2, 0), (owed(0), 2));
+        assert_eq!(gcra.undone(Held { counts: 3, ..owed(5 << 8) }, 5, 0).0.counts, 3);
+    }
+
+    #[test]
+    fn what_is_charged_may_be_used_from_its_turn_on() {
+        // A unit drains in each nanosecond, 10 at once.
+        let gcra = Gcra::new(1, 1, 10, 8);
+        let turn = |debt: u64, units| gcra.turn((owed(debt << 8), 100), 100, units) >> 8;
+        // What fits in the burst at once, what does not from when it does.
+        assert_eq!([10, 11, 14].map(|debt| turn(debt, 3)), [100, 101, 104]);
+        // More than the burst from where its place begins.
+        assert_eq!([14, 20, 31].map(|debt| turn(debt, 14)), [100, 106, 117]);
+        assert_eq!(gcra.turn((owed(4 << 8), 100), 70, 3) >> 8, 94, "seen from a floor");
+        assert_eq!(gcra.passed_since(104 << 8, 110), 6 << 8);
+        assert_eq!(gcra.passed_since(104 << 8, 103), 0);
     }
 
     #[test]

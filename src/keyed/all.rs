@@ -2,8 +2,9 @@
 //!
 //! # Undo
 //! If the key's word is still the one that the charge left, what was found before is put back, raised to
-//! the shard's floor: below it nothing may stand that a later floor could not read. A key that was new
-//! keeps its cell, idle from the time of the charge on, until somebody needs the cell.
+//! the shard's floor: below it nothing may stand that a later floor could not read. Not what has drained
+//! since by then: the bits may be another's, see [`crate::all`]. A key that was new keeps its cell, idle from
+//! the time of the charge on, until somebody needs the cell.
 //!
 //! If the word is another by now, others have been charged on top, and only what has not drained since
 //! can be given back: see [`crate::all`].
@@ -153,7 +154,7 @@ impl Place<'_> {
                     continue;
                 }
                 let next = if word == trace.left || planted(Fault::UndoOverAnother) {
-                    self.restored(trace, header)
+                    self.restored(trace, word, header, undo)
                 } else {
                     // Only now: whoever charged this word read his clock before.
                     self.less_undrained(word, header, undo)
@@ -165,16 +166,24 @@ impl Place<'_> {
         }
     }
 
-    /// The word that was found before the charge; if that is idle at the floor by now, an idle one of
-    /// the floor's own time.
-    fn restored(&self, trace: KeyTrace, header: Header) -> u64 {
+    /// The word that was found before the charge, or a higher one if some of the charge has drained; if that
+    /// is idle at the floor by now, an idle one of the floor's own time.
+    fn restored(&self, trace: KeyTrace, word: u64, header: Header, undo: Undo) -> u64 {
         let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
         let ruled = self.table.ruled();
         let at_floor = ruled.moment(floor_ns);
-        let held = trace
+        let before = trace
             .before
             .seen_later(kernel.passed(trace.at_ns, floor_ns))
             .seen_earlier(kernel.passed(floor_ns, trace.at_ns));
+        let charge = undo.permit.charge().filter(|_| !planted(Fault::UndoOverAnother));
+        let held = charge.map_or(before, |charge| {
+            // Only now: every thread that has charged this word read its clock before.
+            let now = undo.fresh(self.clock).unwrap_or_else(|| undo.permit.asked_at());
+            let held = self.table.layout.unpack(word, &ruled, at_floor);
+            let found = Found { held, at_ns: floor_ns, now_ns: now.as_nanos().max(floor_ns) };
+            ruled.rolled_back(found, before, charge)
+        });
         let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
         self.table.layout.live(self.identity.tag, held, &ruled, at_floor)
     }
@@ -242,6 +251,21 @@ mod tests {
             Undo { permit: decision.into_result().expect("allowed"), own_clock: false },
         );
         assert_eq!(limiter.peek_at(&7, 0, at(1_000 + 3 * epoch)).remaining(), 10);
+    }
+
+    /// At a time of the caller's, too: others may have given back and charged the same bits since.
+    #[test]
+    fn what_has_drained_by_the_floor_is_not_put_back() {
+        let limiter = limiter(&ManualClock::new());
+        assert!(limiter.check_at(&7, 5, at(1_000)).is_allowed());
+        let place = limiter.place(&7);
+        let (decision, trace) = place.check(5, at(1_000));
+        let later = at(1_000) + Duration::from_secs(3);
+        advance(&limiter, later.as_nanos() >> GRANULE_BITS);
+        let permit = decision.into_result().expect("allowed");
+        place.undo(trace.expect("a charge"), Undo { permit, own_clock: false });
+        // Ten less three are owed, and two of the five come back.
+        assert_eq!(limiter.peek_at(&7, 0, later).remaining(), 5);
     }
 
     #[test]

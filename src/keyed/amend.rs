@@ -25,14 +25,14 @@ use super::table::Table;
 pub(super) enum Amendment<'a> {
     /// Give back as much of a charge as has not drained.
     Refund(&'a View),
-    /// Undo a charge, if the word is still the one that it left.
+    /// Undo a charge as far as it has not drained, if the word is still the one that it left.
     Undo(&'a View),
     /// Forget everything that was charged.
     Reset,
 }
 
 impl Table {
-    /// Amends the key's word, and says how many whole units that gave back: `None` if the key has no
+    /// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
     /// word, or a charge cannot be undone any more.
     pub(super) fn amend(
         &self,
@@ -40,25 +40,23 @@ impl Table {
         second: usize,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
-    ) -> Option<u64> {
-        if let Some(book) = &self.book {
-            return pair(identity.first, second)
-                .find_map(|index| self.amend_priced(book, index, identity.tag, now, amendment))
-                .flatten();
-        }
-        pair(identity.first, second)
-            .find_map(|index| self.amend_in(index, identity.tag, now, amendment))
-            .flatten()
+    ) -> u64 {
+        let Identity { first, tag } = identity;
+        let amended = pair(first, second).find_map(|index| match &self.book {
+            Some(book) => self.amend_priced(book, index, tag, now, amendment),
+            None => self.amend_in(index, tag, now, amendment),
+        });
+        amended.unwrap_or(0)
     }
 
-    /// In one shard: the outer `None` if the key is not there. Lock-free as `hit` is.
+    /// In one shard: `None` if the key is not there. Lock-free as `hit` is.
     fn amend_in(
         &self,
         index: usize,
         tag: u64,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
-    ) -> Option<Option<u64>> {
+    ) -> Option<u64> {
         let shard = self.shard(index);
         loop {
             let before = shard.header();
@@ -77,36 +75,63 @@ impl Table {
             let held = self.layout.unpack(word, &ruled, moment);
             // Time has come as far as the floor, whatever the caller's now: see `Gcra::given_back`.
             let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
-            let Some((next, units)) = self.amended(found, word, tag, amendment) else {
-                return Some(None);
-            };
+            let (next, units) = self.amended(found, word, tag, amendment);
             if next == held {
-                return Some(Some(0));
+                return Some(0);
             }
             if shard.charge(cell, word, self.layout.live(tag, next, &ruled, moment)) {
-                return Some(Some(units));
+                return Some(units);
             }
         }
     }
 
-    fn amended(
-        &self,
-        found: Found,
-        word: u64,
-        tag: u64,
-        amendment: Amendment<'_>,
-    ) -> Option<(Held, u64)> {
+    fn amended(&self, found: Found, word: u64, tag: u64, amendment: Amendment<'_>) -> (Held, u64) {
         match amendment {
-            Amendment::Refund(charge) => Some(self.ruled().given_back(found, charge)),
+            Amendment::Refund(charge) => self.ruled().given_back(found, charge),
             Amendment::Undo(charge) => {
                 let ruled = self.ruled();
                 let moment = ruled.moment(charge.at_ns);
                 let left = self.layout.live(tag, ruled.left(charge), &ruled, moment);
+                // Equal bits may also be another's: of a charge after a refund, or a whole wrap later. So
+                // nothing of what is given back rests on them: see `refund.rs`.
                 let same = word == left || planted(Fault::UndoWhatChanged);
-                (same && *self.kernel() == charge.kernel)
-                    .then(|| ruled.undone(found.held, found.at_ns, charge))
+                if same { ruled.undone(found, charge) } else { (found.held, 0) }
             }
-            Amendment::Reset => Some((Held::IDLE, 0)),
+            Amendment::Reset => (Held::IDLE, 0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::KeyedLimiter;
+    use super::super::floor::LAG_NS;
+    use super::*;
+    use crate::{ManualClock, Quota, Tiers};
+
+    /// The time of a shard is the floor, if the caller's clock is behind it.
+    #[test]
+    fn the_floor_tells_a_refund_what_has_drained_where_the_clock_is_behind() {
+        let start = Timestamp::from_nanos(1_000 << GRANULE_BITS);
+        let quota = Quota::per_second(1).burst(10);
+        let one = KeyedLimiter::with_clock(quota, 1, ManualClock::new()).expect("it fits");
+        let tiers = Tiers::of(quota).build_with_clock(1, ManualClock::new()).expect("it fits");
+        let of_tier = tiers.tier(0).expect("the first");
+        let first = [one.check_at(&7_u64, 5, start), of_tier.check_at(&7_u64, 5, start)];
+        // Others are eight seconds ahead: five units have drained, and one is owed to them.
+        let later = start + Duration::from_secs(8);
+        assert!(one.check_at(&7, 1, later).is_allowed());
+        assert!(of_tier.check_at(&7, 1, later).is_allowed());
+        for limiter in [&one, &tiers] {
+            let now_ns = later.as_nanos() + LAG_NS;
+            (0..limiter.table.shards()).for_each(|index| limiter.table.advance(index, now_ns));
+        }
+        let [permit, tiers_permit] = first.map(|decision| decision.into_result().expect("fits"));
+        assert_eq!(one.refund_at(&7, permit, start), 0);
+        assert_eq!(of_tier.refund_at(&7, tiers_permit, start), 0);
+        let left = [one.peek_at(&7, 0, later), of_tier.peek_at(&7, 0, later)];
+        assert_eq!(left.map(|decision| decision.remaining()), [9, 9]);
     }
 }

@@ -263,7 +263,8 @@ impl Table {
         [self.shard(mine.shard).enter(), self.shard(other).header()]
     }
 
-    /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine.
+    /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine. Its
+    /// nonce says so; and if that came round, somebody's install starts again.
     fn give_back(&self, mine: Seen) {
         if !planted(Fault::GiveBackForgotten) {
             self.shard(mine.shard).replace(mine.cell, mine.word, 0);

@@ -192,8 +192,7 @@ impl Table {
         }
     }
 
-    /// [`amend`](Self::amend) for one shard of a table of several quotas: the outer `None` if the key is
-    /// not there.
+    /// [`amend`](Self::amend) for one shard of a table of several quotas: `None` if the key is not there.
     #[cold]
     #[inline(never)]
     pub(super) fn amend_priced(
@@ -203,7 +202,7 @@ impl Table {
         tag: u64,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
-    ) -> Option<Option<u64>> {
+    ) -> Option<u64> {
         loop {
             let (Standing { cell, word, header }, priced) = self.find_priced(book, index, tag)?;
             let layout = priced.lane.layout;
@@ -218,28 +217,23 @@ impl Table {
             let at_ns = now_ns.clamp(floor_ns, latest_ns.max(floor_ns));
             let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
             let own = tag | priced.lane.mark;
+            let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
             let (next, units) = match amendment {
-                Amendment::Refund(charge) => {
-                    let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
-                    kernel.given_back(found, charge)
-                }
+                Amendment::Refund(charge) => kernel.given_back(found, charge),
                 Amendment::Undo(charge) => {
                     let moment = kernel.moment(charge.at_ns);
-                    if kernel != charge.kernel
-                        || word != layout.live(own, charge.held, &kernel, moment)
-                    {
-                        return Some(None);
-                    }
-                    kernel.undone(held, charge)
+                    // As in `amended`.
+                    let same = word == layout.live(own, charge.held, &kernel, moment);
+                    if same { kernel.undone(found, charge) } else { (held, 0) }
                 }
                 Amendment::Reset => (Held::IDLE, 0),
             };
             if next == held {
-                return Some(Some(0));
+                return Some(0);
             }
             let next = layout.live(own, next, &kernel, kernel.moment(at_ns));
             if self.shard(index).charge(cell, word, next) {
-                return Some(Some(units));
+                return Some(units);
             }
         }
     }
@@ -379,7 +373,8 @@ impl Table {
         })
     }
 
-    /// Forgets what a key has spent, if its word still says exactly that.
+    /// Forgets what a key has spent, if its word still says exactly that. Whoever has restored the bits: they
+    /// say what is owed now, and just that has been moved.
     pub(super) fn clear(&self, spent: &Spent) -> bool {
         let Standing { cell, word, .. } = spent.standing;
         self.shard(spent.index).replace(cell, word, spent.cleared)

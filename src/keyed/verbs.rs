@@ -76,7 +76,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         uncharged(cost, self.wish(key, Verb::Charge, cost, Some(now)))
     }
 
-    /// Gives back what a permit of this key has charged, and returns how many whole units that was. As
+    /// Gives back what a permit of this key has charged, and returns how many units that was, rounded up. As
     /// [`Limiter::refund`](crate::Limiter::refund): what has drained meanwhile does not come back. Nor does
     /// what was charged in the spill ([`Permit::is_spilled`]).
     ///
@@ -94,8 +94,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     pub fn refund(&self, key: &K, permit: Permit) -> u64 {
         let refund = permit.charge().map(Amendment::Refund);
-        let now = || self.clock.now();
-        refund.and_then(|refund| self.amend(key, now, refund)).unwrap_or(0)
+        refund.map_or(0, |refund| self.amend(key, || self.clock.now(), refund))
     }
 
     /// [`refund`](KeyedLimiter::refund) at a time of the caller's. It must not lie before that of any other
@@ -111,7 +110,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     pub fn refund_at(&self, key: &K, permit: Permit, now: Timestamp) -> u64 {
         let refund = permit.charge().map(Amendment::Refund);
-        refund.and_then(|refund| self.amend(key, || now, refund)).unwrap_or(0)
+        refund.map_or(0, |refund| self.amend(key, || now, refund))
     }
 
     /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`. As
@@ -164,7 +163,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     /// Gives a reservation's place back if nobody has queued up behind it, and says whether it did. As
-    /// [`Limiter::cancel`](crate::Limiter::cancel).
+    /// [`Limiter::cancel`](crate::Limiter::cancel): not what has drained since its turn.
     ///
     /// ```
     /// use std::time::Duration;
@@ -176,10 +175,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn cancel(&self, key: &K, reservation: Reservation) -> bool {
-        self.cancel_at(key, reservation, self.clock.now())
+        self.undo(key, reservation, || self.clock.now())
     }
 
-    /// [`cancel`](KeyedLimiter::cancel) at a time of the caller's.
+    /// [`cancel`](KeyedLimiter::cancel) at a time of the caller's. It must not lie before that of any other
+    /// charge of the key.
     ///
     /// ```
     /// use std::time::Duration;
@@ -192,12 +192,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// assert!(!limiter.cancel_at("alice", place, now));
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
     pub fn cancel_at(&self, key: &K, reservation: Reservation, now: Timestamp) -> bool {
-        self.undo(key, reservation.permit(), now)
+        self.undo(key, reservation, || now)
     }
 
     /// Forgets what the key was charged in its cell. What it was charged without one, in the spill, drains.
+    /// As with [`Limiter::reset`](crate::Limiter::reset), permits and reservations of before stand for nothing.
     ///
     /// Keys whose tags are equal and who share their shards share one word (see
     /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too.
@@ -230,13 +230,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.amend(key, || now, Amendment::Reset);
     }
 
-    /// Undoes a charge that nobody has built on.
-    pub(crate) fn undo(&self, key: &K, permit: &Permit, now: Timestamp) -> bool {
-        let undo = permit.charge().map(Amendment::Undo);
-        undo.is_some_and(|undo| self.amend(key, || now, undo).is_some())
+    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
+    fn undo(&self, key: &K, reservation: Reservation, now: impl Fn() -> Timestamp) -> bool {
+        let undo = reservation.permit().charge().map(Amendment::Undo);
+        undo.is_some_and(|undo| self.amend(key, now, undo) > 0)
     }
 
-    fn amend(&self, key: &K, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> Option<u64> {
+    fn amend(&self, key: &K, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         self.amend_in((key, 0), now, amendment)
     }
 
@@ -246,7 +246,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         (key, tier): (&K, u8),
         now: impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
-    ) -> Option<u64> {
+    ) -> u64 {
         let identity = self.find_in(key, tier);
         let second = self.hashers.second(identity, self.table.shards());
         self.table.amend(identity, second, &now, amendment)

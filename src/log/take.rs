@@ -136,6 +136,10 @@ fn take_in_row(
 
 /// Puts back what a slot held before it was taken by the caller, unless its time has come meanwhile and
 /// somebody else has taken it: then nothing of the caller's is left in it.
+///
+/// Equal bits are the caller's own here. Who takes the slot after it finds it free, so no earlier than at
+/// `mine`, and writes a later time; so the slot holds `mine` until it is put back or taken, and never
+/// again before it is put back.
 fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {

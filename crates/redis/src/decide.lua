@@ -234,7 +234,8 @@ local function others()
     limit.held[at] = min(limit.held[at] + units * (limit.kind == GCRA and limit.b or 1), MOST)
   end
 
-  -- Gives back what has not drained since it was charged; returns how many whole units.
+  -- Gives back what has not drained since it was charged; returns how many units, rounded up: what is told
+  -- is no less than what is given back.
   local function give_back(limit, units, stamp)
     local held = limit.held
     if limit.kind == GCRA then
@@ -243,7 +244,7 @@ local function others()
       local drained = max(limit.now - stamp, 0) * limit.a + max(held[1] - limit.c, 0)
       local owed = min(max(units * limit.b - drained, 0), held[1])
       held[1] = held[1] - owed
-      return div(owed, limit.b)
+      return div(owed, limit.b) + (fmod(owed, limit.b) > 0 and 1 or 0)
     end
     if held[1] ~= stamp then return 0 end
     local at = newest(limit)

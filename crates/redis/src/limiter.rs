@@ -192,8 +192,8 @@ impl RedisLimiter {
         self.inner.ask_store(Verb::Peek, key.as_ref(), cost).await
     }
 
-    /// Gives back what a permit of this limiter and key has charged, and returns how many whole units that
-    /// was. As [`Limiter::refund`](tollgate::Limiter::refund): what has drained meanwhile, since the
+    /// Gives back what a permit of this limiter and key has charged, and returns how many units that was,
+    /// rounded up. As [`Limiter::refund`](tollgate::Limiter::refund): what has drained meanwhile, since the
     /// store charged it, cannot be given back, and a window gives back only while it is the one that
     /// was charged.
     ///

@@ -321,7 +321,8 @@ fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
     }
 }
 
-/// A place in the queue of a gate. Whoever is dropped before his turn gives it back.
+/// A place in the queue of a gate. A request that is dropped before its turn gives it back: whole, and nothing
+/// that has drained since ([`tollgate::Limiter::cancel`]), whatever others have charged and given back.
 pub(crate) struct Turn {
     limit: Arc<dyn Limit>,
     key: Key,

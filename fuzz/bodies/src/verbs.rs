@@ -5,11 +5,10 @@
 //!
 //! * *take, up to, charge, reserve*: the same as at any time. A look at this instant, whenever that is, tells
 //!   what is left at it, and a charge leaves as much less.
-//! * *refund*: no more comes back than the permit charged. It comes back in ticks, of which the whole units are
-//!   told: so one unit more may be there afterwards.
+//! * *refund*: no more comes back than the permit charged, and no more than is told.
 //! * *cancel*: the place is as if it had never been, from the time on at which it was made; in a table, whose
-//!   floor may have passed that, from the latest time on that was asked at. A key of a table whose place has
-//!   drained may be forgotten by then; there is nothing to be given back.
+//!   floor may have passed that, from the latest time on that was asked at. What has drained since its turn
+//!   is not given back; if that is all of it, or if a table has forgotten the key by then, nothing is.
 //! * *reset*: at the latest time that was ever asked at, the limit is whole; before, whoever resets it at an
 //!   earlier time does not profit, if the key is in a table whose floor has passed that time.
 
@@ -125,8 +124,6 @@ struct Books {
     last_place: Option<(u64, u64)>,
     /// What was charged and not given back, since the first of it.
     net: u128,
-    /// Refunds since then: of each, less than a unit came back that was not told.
-    refunds: u64,
     /// The latest time that anything was asked at.
     latest_ns: u64,
     since_ns: Option<u64>,
@@ -147,7 +144,6 @@ impl Books {
             places: Vec::new(),
             last_place: None,
             net: 0,
-            refunds: 0,
             latest_ns: 0,
             since_ns: None,
             told: String::new(),
@@ -263,12 +259,9 @@ impl Books {
         let back = either!(&self.subject, refund_at(part, self.now()));
         assert!(back <= cost, "{}: {back} of {cost}", self.told);
         let now = self.left();
-        let most = left + back + u64::from(self.is_gcra() && cost > back);
-        assert!(left <= now && now <= most, "{}: {left}, then {now}", self.told);
+        assert!(left <= now && now <= left + back, "{}: {left}, then {now}", self.told);
         self.net -= u128::from(back);
-        self.refunds += 1;
-        // Also less than a unit, which is not told, changes the word.
-        if back > 0 || self.is_gcra() {
+        if back > 0 {
             self.last_place = None;
         }
     }
@@ -276,14 +269,15 @@ impl Books {
     fn cancel(&mut self, left: u64, nth: usize) {
         let Some(last) = self.places.len().checked_sub(1 + nth) else { return };
         let place = self.places.remove(last);
-        let cost = place.permit().cost();
+        let (cost, ready) = (place.permit().cost(), place.ready_at());
         let is_cancelled = either!(&self.subject, cancel_at(place, self.now()));
         if let Some((before, made_ns)) = self.last_place.take().filter(|_| nth == 0) {
             let is_keyed = matches!(self.subject, Subject::Keyed(_));
             let is_forgotten = is_keyed && !is_cancelled && self.is_whole_at_last();
+            let has_drained = !is_cancelled && self.has_drained(cost, ready);
             let expected = self.plant != Plant::Answer;
             assert!(
-                is_cancelled == expected || is_forgotten,
+                is_cancelled == expected || is_forgotten || has_drained,
                 "{}: nobody was behind it",
                 self.told
             );
@@ -300,19 +294,30 @@ impl Books {
         }
     }
 
+    /// GCRA: whether a cost has drained by now, or by the latest time that anything was asked at, which a table
+    /// may know of; but for the tick to which an instant is rounded, the 256th of a unit at most.
+    fn has_drained(&self, cost: u64, since: Timestamp) -> bool {
+        let is_keyed = matches!(self.subject, Subject::Keyed(_));
+        let at_ns = if is_keyed { self.latest_ns } else { self.pace.now_ns };
+        let passed_ns = at_ns.saturating_sub(since.as_nanos()) + 1;
+        let (count, period) = (self.policy.quota().count(), BigUint::from(period_ns(self.policy)));
+        let drained = BigUint::from(count) * passed_ns * 256_u64 + period.clone();
+        self.is_gcra() && BigUint::from(cost) * 256_u64 * period <= drained
+    }
+
     fn reset(&mut self) {
         either!(&self.subject, reset_at(self.now()));
         assert!(self.is_whole_at_last(), "{}: not whole", self.told);
         let is_keyed = matches!(self.subject, Subject::Keyed(_));
         let is_whole = self.left() == self.limit;
         assert!(is_whole || is_keyed && self.pace.now_ns < self.latest_ns, "{}", self.told);
-        (self.net, self.refunds, self.since_ns, self.last_place) = (0, 0, None, None);
+        (self.net, self.since_ns, self.last_place) = (0, None, None);
         self.permits.clear();
         self.places.clear();
     }
 
-    /// GCRA: what is left is at most the burst and what has drained, less what was charged; one unit for
-    /// the tick to which an instant is rounded; and what came back of refunds and was not told.
+    /// GCRA: what is left is at most the burst and what has drained, less what was charged and not given back;
+    /// and one unit for the tick to which an instant is rounded.
     fn nothing_is_minted(&self) {
         let Some(since_ns) = self.since_ns else { return };
         let left = self.left();
@@ -323,7 +328,7 @@ impl Books {
         let (count, period) = (self.policy.quota().count(), BigUint::from(period_ns(self.policy)));
         let drained = BigUint::from(count) * self.pace.now_ns.saturating_sub(since_ns);
         let less = if self.plant == Plant::Bound { 2_u64 } else { 0 };
-        let room = (BigUint::from(self.limit) + 1_u64 + self.refunds - less) * &period + drained;
+        let room = (BigUint::from(self.limit) + 1_u64 - less) * &period + drained;
         let used = (BigUint::from(left) + self.net) * period;
         assert!(used <= room, "{}: units out of nothing", self.told);
     }

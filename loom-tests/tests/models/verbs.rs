@@ -1,7 +1,8 @@
 //! Charges into debt, refunds, reservations and resets against each other, on one word and on a key's.
 //!
 //! Properties: places that are promised differ and follow each other, whoever cancels; units that were charged and not given
-//! back are owed, to the unit; a reset forgives what was there and nothing that comes later.
+//! back are owed, to the unit; a reset forgives what was there and nothing that comes later; what has drained
+//! is not given back, whatever has restored the bits of a word.
 //!
 //! Enough, because each of them is one compare-and-swap loop on the word that a check charges. On a
 //! keyed word they also read the floor: so a refund races an advance, too.
@@ -14,7 +15,7 @@ use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{Key, Table, table};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE};
 use tollgate::control::Fault;
-use tollgate::{Limiter, ManualClock, Quota, Reservation, Timestamp};
+use tollgate::{Limiter, ManualClock, Permit, Quota, Reservation, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -144,6 +145,54 @@ fn refund_across_a_floor() {
     assert!(left >= 2, "{LOST_CHARGE}: {left} left");
 }
 
+/// The verbs of a limit of two units at once, one a second, at times of the caller's.
+struct Asked<L> {
+    check: fn(&L, Timestamp) -> Option<Permit>,
+    reserve: fn(&L, Timestamp) -> Reservation,
+    refund: fn(&L, Permit, Timestamp) -> u64,
+    cancel: fn(&L, Reservation, Timestamp) -> bool,
+    left: fn(&L, Timestamp) -> u64,
+}
+
+/// A unit is refunded and another charged a second later: then the word has the bits that a place between the
+/// two had left. Another thread cancels that place then, of which nothing is owed any more.
+fn restored_bits<L: Send + Sync + 'static>(limit: &Arc<L>, asked: &Asked<L>) {
+    let later = NOW + Duration::from_secs(1);
+    let permit = (asked.check)(limit, NOW).expect("the first");
+    let place = (asked.reserve)(limit, NOW);
+    let (other, refund, check) = (Arc::clone(limit), asked.refund, asked.check);
+    let restoring = thread::spawn(move || {
+        refund(&other, permit, NOW);
+        check(&other, later).is_some()
+    });
+    (asked.cancel)(limit, place, later);
+    let admitted = u64::from(restoring.join().expect("the other thread"));
+    let left = (asked.left)(limit, later);
+    assert!(admitted + left <= 2, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
+}
+
+fn restored_bits_of_one() {
+    let asked = Asked::<Limiter> {
+        check: |limit, now| limit.check_at(1, now).into_result().ok(),
+        reserve: |limit, now| limit.reserve_at(1, MINUTE, now).expect("a place"),
+        refund: |limit, permit, now| limit.refund_at(permit, now),
+        cancel: |limit, place, now| limit.cancel_at(place, now),
+        left: |limit, now| limit.peek_at(1, now).remaining(),
+    };
+    restored_bits(&limiter(2), &asked);
+}
+
+fn restored_bits_of_a_key() {
+    let asked = Asked::<Table> {
+        check: |limit, now| limit.check_at(&KEY, 1, now).into_result().ok(),
+        reserve: |limit, now| limit.reserve_at(&KEY, 1, MINUTE, now).expect("a place"),
+        refund: |limit, permit, now| limit.refund_at(&KEY, permit, now),
+        cancel: |limit, place, now| limit.cancel_at(&KEY, place, now),
+        left: |limit, now| limit.peek_at(&KEY, 1, now).remaining(),
+    };
+    restored_bits(&table("gcra 1/s burst 2", 1, 2), &asked);
+}
+
 const FORGAVE_NOTHING: &str = "a reset forgave nothing";
 
 /// A key that was charged one of two units is reset while another thread asks for one: what was charged
@@ -197,6 +246,16 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("refund_across_a_floor", Bound::Preemptions(3), refund_across_a_floor).control(
             "a_keys_refund_of_what_drained_is_caught",
             Fault::ReturnWhatDrained,
+            ABOVE_BOUND,
+        ),
+        Model::new("restored_bits_of_one", Bound::None, restored_bits_of_one).control(
+            "a_cancellation_of_what_drained_is_caught",
+            Fault::UndoWhatDrained,
+            ABOVE_BOUND,
+        ),
+        Model::new("restored_bits_of_a_key", Bound::None, restored_bits_of_a_key).control(
+            "a_keys_cancellation_of_what_drained_is_caught",
+            Fault::UndoWhatDrained,
             ABOVE_BOUND,
         ),
         Model::new("reset_of_a_key", Bound::None, reset_of_a_key).control(

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use crate::acquire::Wait;
 use crate::clock::Timestamp;
-use crate::decision::{Decision, Denial, Permit, View};
+use crate::decision::{Decision, Denial, Permit};
 use crate::keyed::verbs::uncharged;
 use crate::refund::Found;
 use crate::reservation::Reservation;
 use crate::verb::Verb;
 
+use super::super::amend::Amendment;
 use super::{Held, LiveLimiter, Read};
 
 impl LiveLimiter {
@@ -75,7 +76,7 @@ impl LiveLimiter {
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn refund(&self, permit: Permit) -> u64 {
-        permit.charge().map_or(0, |charge| self.give_back(charge, || self.now()))
+        permit.charge().map_or(0, |charge| self.amend(|| self.now(), Amendment::Refund(charge)))
     }
 
     /// As [`Limiter::refund_at`](crate::Limiter::refund_at).
@@ -89,7 +90,7 @@ impl LiveLimiter {
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn refund_at(&self, permit: Permit, now: Timestamp) -> u64 {
-        permit.charge().map_or(0, |charge| self.give_back(charge, || now))
+        permit.charge().map_or(0, |charge| self.amend(|| now, Amendment::Refund(charge)))
     }
 
     /// As [`Limiter::reserve`](crate::Limiter::reserve). A change of quota that cuts the debt lets places that
@@ -144,7 +145,7 @@ impl LiveLimiter {
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn cancel(&self, reservation: Reservation) -> bool {
-        self.cancel_at(reservation, self.now())
+        self.undo(reservation, || self.now())
     }
 
     /// As [`Limiter::cancel_at`](crate::Limiter::cancel_at).
@@ -158,19 +159,14 @@ impl LiveLimiter {
     /// assert!(limiter.cancel_at(place, now));
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
     pub fn cancel_at(&self, reservation: Reservation, now: Timestamp) -> bool {
-        let Some(charge) = reservation.permit().charge() else { return false };
-        loop {
-            let read = self.read(now);
-            let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
-            if *read.kernel() != charge.kernel || read.word != left {
-                return false;
-            }
-            if self.replace(&read, read.with(read.kernel().undone(read.held, charge).0)) {
-                return true;
-            }
-        }
+        self.undo(reservation, || now)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
+    fn undo(&self, reservation: Reservation, now: impl Fn() -> Timestamp) -> bool {
+        let charge = reservation.permit().charge();
+        charge.is_some_and(|charge| self.amend(now, Amendment::Undo(charge)) > 0)
     }
 
     /// As [`Limiter::reset`](crate::Limiter::reset).
@@ -199,15 +195,11 @@ impl LiveLimiter {
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn reset_at(&self, now: Timestamp) {
-        loop {
-            let read = self.read(now);
-            if self.replace(&read, read.with(Held::IDLE)) {
-                return;
-            }
-        }
+        self.amend(|| now, Amendment::Reset);
     }
 
-    fn give_back(&self, charge: &View, now: impl Fn() -> Timestamp) -> u64 {
+    /// As [`Table::amend`](super::super::table::Table::amend).
+    fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         loop {
             let first = self.read(Timestamp::default());
             // Only now, after the word: see `Cell::give_back`.
@@ -217,7 +209,16 @@ impl LiveLimiter {
             }
             let Read { held, at_ns, .. } = read;
             let found = Found { held, at_ns, now_ns: at_ns };
-            let (next, units) = read.kernel().given_back(found, charge);
+            let (next, units) = match amendment {
+                Amendment::Refund(charge) => read.kernel().given_back(found, charge),
+                Amendment::Undo(charge) => {
+                    let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
+                    // As in `Table::amended`.
+                    let same = read.word == left;
+                    if same { read.kernel().undone(found, charge) } else { (held, 0) }
+                }
+                Amendment::Reset => (Held::IDLE, 0),
+            };
             if next == held {
                 return 0;
             }

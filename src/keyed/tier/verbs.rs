@@ -137,8 +137,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
     /// ```
     pub fn refund(&self, key: &K, permit: Permit) -> u64 {
         let refund = permit.charge().map(Amendment::Refund);
-        let now = || self.limiter.now();
-        refund.and_then(|refund| self.amend(key, now, refund)).unwrap_or(0)
+        refund.map_or(0, |refund| self.amend(key, || self.limiter.now(), refund))
     }
 
     /// As [`KeyedLimiter::refund_at`](crate::KeyedLimiter::refund_at).
@@ -153,7 +152,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
     /// ```
     pub fn refund_at(&self, key: &K, permit: Permit, now: Timestamp) -> u64 {
         let refund = permit.charge().map(Amendment::Refund);
-        refund.and_then(|refund| self.amend(key, || now, refund)).unwrap_or(0)
+        refund.map_or(0, |refund| self.amend(key, || now, refund))
     }
 
     /// As [`KeyedLimiter::reserve`](crate::KeyedLimiter::reserve).
@@ -223,7 +222,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(&self, key: &K, reservation: Reservation) -> bool {
-        self.cancel_at(key, reservation, self.limiter.now())
+        self.undo(key, reservation, || self.limiter.now())
     }
 
     /// As [`KeyedLimiter::cancel_at`](crate::KeyedLimiter::cancel_at).
@@ -237,10 +236,14 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
     /// assert!(tier.cancel_at("alice", place, now));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
     pub fn cancel_at(&self, key: &K, reservation: Reservation, now: Timestamp) -> bool {
+        self.undo(key, reservation, || now)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
+    fn undo(&self, key: &K, reservation: Reservation, now: impl Fn() -> Timestamp) -> bool {
         let undo = reservation.permit().charge().map(Amendment::Undo);
-        undo.is_some_and(|undo| self.amend(key, || now, undo).is_some())
+        undo.is_some_and(|undo| self.amend(key, now, undo) > 0)
     }
 
     /// As [`KeyedLimiter::reset`](crate::KeyedLimiter::reset): of this tier's quota alone.
@@ -291,7 +294,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         Toll::of_place(self.limiter.place_in(key, self.tier), cost)
     }
 
-    fn amend(&self, key: &K, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> Option<u64> {
+    fn amend(&self, key: &K, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         self.limiter.amend_in((key, self.tier), now, amendment)
     }
 }

@@ -1,0 +1,292 @@
+//! Giving back: whatever comes between a charge and its refund or cancellation, what is admitted less what is
+//! given back keeps the bound. Also if another's refund and equal charge have restored the very bits that
+//! a reservation left.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::policy;
+use tollgate::{
+    Decision, Denial, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Permit, Reservation,
+    TieredLimiter, Tiers, Timestamp,
+};
+
+const KEY: u64 = 7;
+const START: Timestamp = Timestamp::from_secs(1_000);
+
+/// A limit of each kind that can be given back to.
+enum Subject {
+    One(Box<Limiter>),
+    Keyed(Box<KeyedLimiter<u64>>),
+    Tier(Box<KeyedLimiter<u64>>),
+    Tiered(Box<TieredLimiter<u64>>),
+    Live(Box<LiveLimiter>),
+}
+
+/// Asks whichever limit it is.
+macro_rules! ask {
+    ($subject:expr, $verb:ident($($argument:expr),*)) => {
+        match $subject {
+            Subject::One(limiter) => limiter.$verb($($argument),*),
+            Subject::Keyed(limiter) => limiter.$verb(&KEY, $($argument),*),
+            Subject::Tier(limiter) => limiter.tier(0).unwrap().$verb(&KEY, $($argument),*),
+            Subject::Tiered(limiter) => limiter.$verb(&KEY, $($argument),*),
+            Subject::Live(limiter) => limiter.$verb($($argument),*),
+        }
+    };
+}
+
+impl Subject {
+    fn check(&self, cost: u64) -> Decision {
+        ask!(self, check(cost))
+    }
+
+    fn left(&self) -> u64 {
+        ask!(self, peek(1)).remaining()
+    }
+
+    fn owed(&self) -> Duration {
+        ask!(self, peek(0)).reset_after()
+    }
+
+    fn charge(&self, cost: u64) -> u64 {
+        ask!(self, charge(cost))
+    }
+
+    fn refund(&self, permit: Permit) -> u64 {
+        ask!(self, refund(permit))
+    }
+
+    fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        ask!(self, reserve(cost, max_wait))
+    }
+
+    fn cancel(&self, place: Reservation) -> bool {
+        ask!(self, cancel(place))
+    }
+}
+
+/// One of each kind, on a clock of its own.
+fn subjects(text: &str) -> [(Subject, ManualClock, &'static str); 5] {
+    let clocks: [ManualClock; 5] = std::array::from_fn(|_| ManualClock::new());
+    clocks.iter().for_each(|clock| clock.set(START));
+    let (policy, of) = (policy(text), |nth: usize| clocks[nth].clone());
+    let tiers = || Tiers::of(policy);
+    let lowest: fn(&u64) -> usize = |_| 0;
+    let subjects = [
+        Subject::One(Box::new(Limiter::with_clock(policy, of(0)))),
+        Subject::Keyed(Box::new(KeyedLimiter::with_clock(policy, 10, of(1)).unwrap())),
+        Subject::Tier(Box::new(tiers().build_with_clock(10, of(2)).unwrap())),
+        Subject::Tiered(Box::new(tiers().build_by_with_clock(10, lowest, of(3)).unwrap())),
+        Subject::Live(Box::new(LiveLimiter::with_clock(policy, of(4)).unwrap())),
+    ];
+    let names = ["one", "keyed", "tier", "tiered", "live"];
+    let mut nth = 0;
+    subjects.map(|subject| {
+        nth += 1;
+        (subject, of(nth - 1), names[nth - 1])
+    })
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn a_cancellation_forgives_nothing_of_a_charge_that_restored_its_bits() {
+    for (subject, clock, name) in subjects("gcra 1/s burst 10") {
+        let permit = subject.check(5).into_result().unwrap();
+        let place = subject.reserve(5, Duration::ZERO).unwrap();
+        assert_eq!(subject.refund(permit), 5);
+        clock.advance(millis(4_990));
+        // The word that the reservation has left, but of its five units nearly all have drained.
+        assert!(subject.check(5).is_allowed());
+        assert!(subject.cancel(place), "{name}: a hundredth is still owed");
+        let more = (0..20).filter(|_| subject.check(1).is_allowed()).count();
+        assert_eq!(more, 5, "{name}: a burst of 10 at one instant");
+    }
+}
+
+#[test]
+fn what_has_drained_altogether_is_not_cancelled() {
+    for (subject, clock, name) in subjects("gcra 1/s burst 10") {
+        let permit = subject.check(5).into_result().unwrap();
+        let place = subject.reserve(5, Duration::ZERO).unwrap();
+        assert_eq!(subject.refund(permit), 5);
+        clock.advance(millis(5_000));
+        assert!(subject.check(5).is_allowed());
+        assert!(!subject.cancel(place), "{name}");
+        assert_eq!(subject.left(), 5, "{name}");
+    }
+}
+
+#[test]
+fn a_lease_that_is_returned_lets_no_cancellation_forgive_another_charge() {
+    let clock = ManualClock::new();
+    clock.set(START);
+    let limiter = Limiter::with_clock(policy("gcra 1/s burst 10"), clock.clone());
+    let lease = limiter.lease(5).unwrap();
+    let place = limiter.reserve(5, Duration::ZERO).unwrap();
+    drop(lease);
+    clock.advance(millis(4_990));
+    assert!(limiter.check(5).is_allowed());
+    assert!(limiter.cancel(place));
+    assert_eq!((0..20).filter(|_| limiter.check(1).is_allowed()).count(), 5);
+}
+
+#[test]
+fn a_place_whose_turn_is_still_to_come_is_given_back_whole() {
+    for (subject, clock, name) in subjects("gcra 1/s burst 10") {
+        assert!(subject.check(10).is_allowed());
+        let first = subject.reserve(4, millis(10_000)).unwrap();
+        assert_eq!(first.wait(), millis(4_000), "{name}");
+        clock.advance(millis(3_999));
+        let owed = subject.owed();
+        assert!(subject.cancel(first), "{name}");
+        assert_eq!(owed - subject.owed(), millis(4_000), "{name}");
+        // From its turn on it drains, as a check does.
+        let second = subject.reserve(4, millis(10_000)).unwrap();
+        clock.set(second.ready_at() + millis(1_500));
+        let owed = subject.owed();
+        assert!(subject.cancel(second), "{name}");
+        assert_eq!(owed - subject.owed(), millis(2_500), "{name}");
+    }
+}
+
+/// The word after a whole turn of its time field has the same bits: 128 windows of a minute in this table.
+#[test]
+fn a_window_whose_number_has_the_same_bits_is_another_window() {
+    for minutes in 1..=1_024 {
+        let clock = ManualClock::new();
+        clock.set(START);
+        let policy = policy("fixed-window 100/m");
+        let limiter = KeyedLimiter::<u64>::with_clock(policy, 10, clock.clone()).unwrap();
+        let place = limiter.reserve(&KEY, 60, Duration::ZERO).unwrap();
+        clock.advance(Duration::from_secs(60 * minutes));
+        assert!(limiter.check(&KEY, 60).is_allowed());
+        assert!(!limiter.cancel(&KEY, place), "{minutes} windows later");
+        assert_eq!(limiter.peek(&KEY, 1).remaining(), 40, "{minutes} windows later");
+    }
+}
+
+#[test]
+fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
+    for (subject, clock, name) in subjects("gcra 10/s burst 10") {
+        let permits: Vec<_> = (0..10).map(|_| subject.check(1).into_result().unwrap()).collect();
+        clock.advance(millis(1));
+        let told: u64 = permits.into_iter().map(|permit| subject.refund(permit)).sum();
+        let admitted = 10 + (0..20).filter(|_| subject.check(1).is_allowed()).count() as u64;
+        assert!(admitted <= 10 + told, "{name}: {admitted} admitted, {told} given back");
+        assert_eq!((admitted, told), (19, 10), "{name}");
+    }
+}
+
+/// A charge that counts at its turn, and what of it was given back.
+#[derive(Debug)]
+struct Counts {
+    turn_us: u64,
+    cost_us: u64,
+    back_us: u64,
+}
+
+fn us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap()
+}
+
+/// Numbers that look random, from a seed (Knuth's multiplier).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// A unit drains in 8 ms, and time goes on in steps of 1 ms: nothing is rounded.
+const UNIT_US: u64 = 8_000;
+
+/// Some random verbs on one limit; then every interval between two turns is added up.
+fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &mut Random) {
+    let (mut all, mut permits, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let mut largest = burst;
+    let since = |now: Timestamp| us(now - START);
+    let mut told = String::new();
+    for _ in 0..random.below(14) + 3 {
+        let now_us = since(clock.now());
+        let count = |turn_us, cost: u64| Counts { turn_us, cost_us: cost * UNIT_US, back_us: 0 };
+        match random.below(12) {
+            0..3 => {
+                let cost = random.below(burst) + 1;
+                if let Ok(permit) = subject.check(cost).into_result() {
+                    told += &format!("check {cost} at {now_us}; ");
+                    permits.push((permit, all.len()));
+                    all.push(count(now_us, cost));
+                }
+            }
+            3..6 => {
+                let (cost, wait) = (random.below(burst + 2) + 1, random.below(2 * burst));
+                let wait = Duration::from_micros(wait * UNIT_US / 2);
+                if let Ok(place) = subject.reserve(cost, wait) {
+                    let turn_us = since(place.ready_at());
+                    told += &format!("reserve {cost} at {now_us} for {turn_us}; ");
+                    largest = largest.max(cost);
+                    places.push((place, all.len()));
+                    all.push(count(turn_us, cost));
+                }
+            }
+            6..8 if !permits.is_empty() => {
+                let nth = random.below(permits.len() as u64);
+                let (permit, at) = permits.swap_remove(usize::try_from(nth).unwrap());
+                let permit = permit.portion(random.below(permit.cost()) + 1);
+                let before = subject.owed();
+                let back = subject.refund(permit);
+                let given_us = us(before - subject.owed());
+                told += &format!("refund {} of {at} at {now_us}: {given_us}; ", permit.cost());
+                assert_eq!(back, given_us.div_ceil(UNIT_US), "{told}");
+                assert!(back <= permit.cost(), "{told}");
+                all[at].back_us += given_us;
+            }
+            8..10 if !places.is_empty() => {
+                let nth = random.below(places.len() as u64);
+                let (place, at) = places.swap_remove(usize::try_from(nth).unwrap());
+                let before = subject.owed();
+                let is_back = subject.cancel(place);
+                let given_us = us(before - subject.owed());
+                told += &format!("cancel {at} at {now_us}: {given_us}; ");
+                assert_eq!(is_back, given_us > 0, "{told}");
+                all[at].back_us += given_us;
+            }
+            10 if random.below(4) == 0 => {
+                let cost = random.below(2 * burst);
+                told += &format!("charge {cost} at {now_us}; ");
+                subject.charge(cost);
+            }
+            _ => clock.advance(millis(random.below(8 * burst))),
+        }
+    }
+    for from in &all {
+        for to in all.iter().filter(|to| to.turn_us >= from.turn_us) {
+            let within =
+                all.iter().filter(|one| (from.turn_us..=to.turn_us).contains(&one.turn_us));
+            let net_us: u64 = within.map(|one| one.cost_us - one.back_us).sum();
+            let most_us = largest * UNIT_US + to.turn_us - from.turn_us;
+            assert!(net_us <= most_us, "from {} to {}: {told}", from.turn_us, to.turn_us);
+        }
+    }
+}
+
+#[test]
+fn whatever_is_given_back_in_whatever_order_the_bound_holds() {
+    let mut random = Random(42);
+    for round in 0..40_000_u64 {
+        let burst = round % 5 + 1;
+        for (subject, clock, _) in subjects(&format!("gcra 125/s burst {burst}")) {
+            keeps_its_bound(&subject, &clock, burst, &mut random);
+        }
+    }
+}
