@@ -60,7 +60,7 @@ impl RedisToll<'_> {
 /// # use tollgate_redis::{RedisLimiter, Settings, Store, check_all};
 /// # let store = Store::open("redis://127.0.0.1:1/")?;
 /// let [wide, tight] = ["9/h", "5/h"].map(|policy| {
-///     RedisLimiter::new(&store, Settings::new(policy.parse().unwrap())).unwrap()
+///     RedisLimiter::new(&store, Settings::new(policy.parse().unwrap()).name(policy)).unwrap()
 /// });
 /// let joint = check_all(&[wide.toll("key", 1), tight.toll("key", 6)]).await;
 /// assert_eq!((joint.is_allowed(), joint.index()), (false, Some(1)));
@@ -220,7 +220,7 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
         (true, true) => {
             let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
             let ask = Ask { verb: Verb::Check, parts: sums.iter().map(part).collect() };
-            link.call(ask, link.due()).await.map(Verdict::from)
+            slots::ask_one(&sums, ask, link.due()).await
         }
         (true, false) => slots::check(&sums, link.due()).await,
         (false, _) => {
@@ -243,10 +243,13 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
 
 /// What the store says of one limit. If another denied, this one was charged nothing.
 pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told {
-    let Sight { seen, now_us } = sight;
+    let Sight { seen, now_us, held } = sight;
     let view = View { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
     let charged = if admitted || !seen.admits { toll.cost } else { 0 };
-    view.told(seen.admits, charged)
+    let told = view.told(seen.admits, charged);
+    // To a request under several limits the store says no, whatever lies here.
+    let held = if seen.admits { *held } else { 0 };
+    Told { remaining: told.remaining.saturating_add(held).min(told.limit), ..told }
 }
 
 /// All within their shares, or none.

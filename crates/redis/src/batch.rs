@@ -11,6 +11,7 @@ use ahash::RandomState;
 use tokio::sync::oneshot;
 
 use crate::error::Fault;
+use crate::plan::Plan;
 use crate::script::{Ask, Reply, Say, Units, Verb};
 
 /// Limits in one call of the script: at about 3 us each it keeps the server for no more than 50 us. A
@@ -40,7 +41,8 @@ pub(crate) struct Batch(Vec<Asked>);
 
 impl Batch {
     pub(crate) fn of(jobs: Vec<Job>) -> Self {
-        let mut places: HashMap<Vec<u8>, usize, RandomState> = HashMap::default();
+        // By the policy, too: while it changes, some ask under the old one.
+        let mut places: HashMap<(Vec<u8>, Plan), usize, RandomState> = HashMap::default();
         let mut batch = Vec::with_capacity(jobs.len());
         let is_alone = jobs.len() == 1;
         for Job { ask, answer } in jobs {
@@ -49,7 +51,8 @@ impl Batch {
                 continue;
             }
             if !is_alone && is_one_unit(&ask) {
-                match places.entry(ask.parts[0].key.clone()) {
+                let only = &ask.parts[0];
+                match places.entry((only.key.clone(), only.plan)) {
                     Entry::Occupied(place) => {
                         let asked: &mut Asked = &mut batch[*place.get()];
                         asked.others.push(answer);
@@ -138,7 +141,6 @@ mod tests {
     use tokio::sync::oneshot::Receiver;
 
     use super::*;
-    use crate::plan::Plan;
     use crate::script::{Part, Seen};
     use crate::state::State;
 

@@ -42,6 +42,8 @@ pub(crate) struct Cell {
     sent: Option<u64>,
     /// Whether anybody asked since the last report.
     touched: bool,
+    /// Which of the limit's policies `state` is of: while it changes, limiters of both count here.
+    era: u64,
 }
 
 /// What becomes of a request.
@@ -59,7 +61,7 @@ pub(crate) enum Counted {
 
 impl Cell {
     /// Of a key that the store was asked about at `asked_ns`.
-    pub(crate) fn new(reply: &Reply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
+    pub(crate) fn new(era: u64, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
         Some(Self {
             state: reply.parts.first()?.state.clone(),
             at_us: reply.now_us,
@@ -69,7 +71,13 @@ impl Cell {
             since_ns: 0,
             sent: None,
             touched: false,
+            era,
         })
+    }
+
+    /// Whether what is known is of this policy.
+    pub(crate) fn is_of(&self, era: u64) -> bool {
+        self.era == era
     }
 
     /// Decides a request by what is known here.
@@ -112,12 +120,17 @@ impl Cell {
     }
 
     /// The report was answered.
-    pub(crate) fn reported(&mut self, plan: &Plan, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) {
+    pub(crate) fn reported(
+        &mut self,
+        era: (&Plan, u64),
+        reply: &Reply,
+        [asked_ns, now_ns]: [u64; 2],
+    ) {
         let sent = self.sent.take().unwrap_or_default();
         self.pending -= sent.min(self.pending);
         // What is left came after the report was asked for.
         self.since_ns = asked_ns;
-        self.learn(plan, reply, [asked_ns, now_ns]);
+        self.learn(era, reply, [asked_ns, now_ns]);
     }
 
     /// The report was not answered: nobody knows whether it was heard.
@@ -131,14 +144,19 @@ impl Cell {
     }
 
     /// Admitted here, and not known to be reported.
-    #[cfg(test)]
     pub(crate) fn unreported(&self) -> u64 {
         self.pending
     }
 
     /// The store has said what it holds.
-    pub(crate) fn learn(&mut self, plan: &Plan, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) {
+    pub(crate) fn learn(
+        &mut self,
+        (plan, era): (&Plan, u64),
+        reply: &Reply,
+        [asked_ns, now_ns]: [u64; 2],
+    ) {
         let Some(seen) = reply.parts.first().filter(|_| asked_ns >= self.asked_ns) else { return };
+        self.era = era;
         self.state.clone_from(&seen.state);
         self.at_us = reply.now_us;
         (self.told, self.asked_ns) = ((reply.now_us, now_ns), asked_ns);
@@ -190,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_cell_decides_while_it_is_fresh_and_no_longer() {
-        let mut cell = Cell::new(&reply(8, 0), [0, 0]).unwrap();
+        let mut cell = Cell::new(0, &reply(8, 0), [0, 0]).unwrap();
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
         assert_eq!(admits(&mut cell, 0), Some(false));
         // A tenth of a second, and a thousandth for clocks that drift.
@@ -198,18 +216,38 @@ mod tests {
         assert_eq!(admits(&mut cell, 101 * MS), Some(true));
         assert_eq!(admits(&mut cell, 200 * MS), None);
         // What is not reported makes it stale, too, whatever it has learnt.
-        cell.learn(&plan(), &reply(0, 200_000), [200 * MS, 201 * MS]);
+        cell.learn((&plan(), 0), &reply(0, 200_000), [200 * MS, 201 * MS]);
         assert_eq!(admits(&mut cell, 201 * MS), None);
+    }
+
+    /// What others admitted after the store answered is not in the answer, however late that comes.
+    #[test]
+    fn a_cell_is_fresh_from_when_the_store_was_asked_and_not_from_when_it_answered() {
+        let late =
+            |cell: &mut Cell| [admits(cell, 199 * MS).is_some(), admits(cell, 200 * MS).is_some()];
+        let mut cell = Cell::new(0, &reply(0, 0), [0, 150 * MS]).unwrap();
+        assert_eq!(late(&mut cell), [true, false], "of a check");
+        // The same of what was learnt later, by a check or a report: asked for at 0, answered at 150.
+        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        cell.learn((&plan(), 0), &reply(0, 0), [0, 150 * MS]);
+        assert_eq!(late(&mut cell), [true, false], "of another check");
+        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        assert_eq!(admits(&mut cell, 0), Some(true));
+        assert_eq!(cell.report(), Some(1));
+        // Two during the report: what they wait for to be heard is counted from the request, too.
+        assert_eq!(admits(&mut cell, 20 * MS), Some(true));
+        cell.reported((&plan(), 0), &reply(1, 10_000), [10 * MS, 150 * MS]);
+        assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
     }
 
     #[test]
     fn what_is_admitted_during_a_report_is_reported_next() {
-        let mut cell = Cell::new(&reply(0, 0), [0, 0]).unwrap();
+        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
         // The others have admitted five meanwhile: three, five and one of ten.
-        cell.reported(&plan(), &reply(8, 10_000), [0, 11 * MS]);
+        cell.reported((&plan(), 0), &reply(8, 10_000), [0, 11 * MS]);
         assert_eq!(admits(&mut cell, 11 * MS), Some(true));
         assert_eq!(admits(&mut cell, 11 * MS), Some(false));
         assert_eq!(cell.report(), Some(2));
@@ -217,13 +255,13 @@ mod tests {
 
     #[test]
     fn bad_input_113_a_report_whose_outcome_is_unknown_is_repeated() {
-        let mut cell = Cell::new(&reply(0, 0), [0, 0]).unwrap();
+        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
         cell.failed();
         assert!(!cell.is_idle(INTERVAL, 900 * MS));
         assert_eq!(cell.report(), Some(1));
-        cell.reported(&plan(), &reply(2, 0), [0, MS]);
+        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
         assert_eq!(cell.report(), None);
         assert!(cell.is_idle(INTERVAL, 900 * MS));
     }

@@ -27,6 +27,9 @@ pub(crate) struct Counts {
     due: Mutex<Vec<usize>>,
 }
 
+/// A policy, and which of those that the limit has had.
+type Era<'a> = (&'a Plan, u64);
+
 impl Counts {
     /// Room for `keys` that are used at the same time, and half as many again.
     pub(crate) fn new(keys: usize, interval_ns: u64) -> Self {
@@ -40,11 +43,14 @@ impl Counts {
     }
 
     /// Decides by what is known here, if anything is.
-    pub(crate) fn decide(&self, plan: &Plan, key: &[u8], cost: u64, now_ns: u64) -> Counted {
+    pub(crate) fn decide(&self, era: Era<'_>, key: &[u8], cost: u64, now_ns: u64) -> Counted {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
         let Some((_, cell)) = found(&mut set, key) else { return Counted::Stale };
-        let counted = cell.decide(plan, cost, self.interval_ns, now_ns);
+        if !cell.is_of(era.1) {
+            return Counted::Stale;
+        }
+        let counted = cell.decide(era.0, cost, self.interval_ns, now_ns);
         drop(set);
         if matches!(counted, Counted::Decided { is_due: true, .. }) {
             locked(&self.due).push(index);
@@ -53,15 +59,15 @@ impl Counts {
     }
 
     /// Enters what the store has said of a key.
-    pub(crate) fn learn(&self, plan: &Plan, key: &[u8], reply: &Reply, times: [u64; 2]) {
+    pub(crate) fn learn(&self, era: Era<'_>, key: &[u8], reply: &Reply, times: [u64; 2]) {
         let mut set = locked(&self.sets[self.index(key)]);
         if let Some((_, cell)) = found(&mut set, key) {
-            return cell.learn(plan, reply, times);
+            return cell.learn(era, reply, times);
         }
         let vacant = set.iter_mut().find(|place| {
             place.as_ref().is_none_or(|place| place.1.is_idle(self.interval_ns, times[1]))
         });
-        if let (Some(vacant), Some(cell)) = (vacant, Cell::new(reply, times)) {
+        if let (Some(vacant), Some(cell)) = (vacant, Cell::new(era.1, reply, times)) {
             *vacant = Some(Box::new((key.into(), cell)));
         }
     }
@@ -82,12 +88,12 @@ impl Counts {
     }
 
     /// What came of the report of a key: the reply, with the times when it was asked for and came.
-    pub(crate) fn reported(&self, plan: &Plan, key: &[u8], outcome: Option<(&Reply, [u64; 2])>) {
+    pub(crate) fn reported(&self, era: Era<'_>, key: &[u8], outcome: Option<(&Reply, [u64; 2])>) {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
         let Some((_, cell)) = found(&mut set, key) else { return };
         match outcome {
-            Some((reply, times)) => cell.reported(plan, reply, times),
+            Some((reply, times)) => cell.reported(era, reply, times),
             None => cell.failed(),
         }
         let is_due = cell.is_due();
@@ -95,6 +101,20 @@ impl Counts {
         if is_due {
             locked(&self.due).push(index);
         }
+    }
+
+    /// What of a key is to be reported before the store is asked, for it to know of it: what was admitted under
+    /// another policy.
+    pub(crate) fn report_first(&self, era: u64, key: &[u8]) -> Option<u64> {
+        let mut set = locked(&self.sets[self.index(key)]);
+        let (_, cell) = found(&mut set, key)?;
+        if cell.is_of(era) { None } else { cell.report().filter(|units| *units > 0) }
+    }
+
+    /// What of a key was admitted here and is not known to be reported.
+    pub(crate) fn unreported(&self, key: &[u8]) -> u64 {
+        let mut set = locked(&self.sets[self.index(key)]);
+        found(&mut set, key).map_or(0, |(_, cell)| cell.unreported())
     }
 
     fn index(&self, key: &[u8]) -> usize {

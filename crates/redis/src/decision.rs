@@ -141,7 +141,7 @@ impl RedisDecision {
     }
 
     /// The decision, for whatever takes one. Its figures are of the moment at which it was made; of a
-    /// lease's, `remaining` and `reset_after` are of when the store was last asked.
+    /// lease's, what is left and comes back besides this node's units is of when the store was last asked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

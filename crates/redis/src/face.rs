@@ -6,10 +6,11 @@
 //! before anything else is done with the lease, and filled anew with what was left in them.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::counters::{LANES, lane};
-use crate::lease::{Beyond, Lent};
-use crate::purse::{Purse, Spent};
+use crate::lease::Lent;
+use crate::purse::{Filling, Purse, Spent};
 
 /// From so many units on they are divided: then each lane has as many as make up for the turn that divided them.
 const MANY: u64 = 64 * (LANES as u64 + 1);
@@ -34,34 +35,54 @@ impl Face {
 
     /// Takes units from this thread's purse, or from the one that all have; not from both.
     #[inline]
-    pub(crate) fn spend(&self, cost: u64, now_ns: u64) -> Option<Spent> {
+    pub(crate) fn spend(&self, cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
+        let filling = self.purse.look();
         // `lane` is below LANES.
-        let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, now_ns));
-        own.or_else(|| self.purse.spend(cost, now_ns))
+        let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, at));
+        let spent = own.or_else(|| self.purse.spend(cost, at))?;
+        Some((spent, self.total(&spent, filling)))
+    }
+
+    /// What the limit has left: in all purses, and beyond them. Of a filling that has ended meanwhile only what
+    /// the purse had: units that are counted here may be in others now, and be counted twice.
+    ///
+    /// The common purse is closed before the others are and filled after them, so while it is in one filling all
+    /// are. The figures are read between two looks at it.
+    fn total(&self, spent: &Spent, filling: Option<(Filling, u64)>) -> u64 {
+        let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
+        let others = lanes.filter_map(|Lane(purse)| purse.look()).map(|(_, units)| units);
+        let in_lanes = others.fold(0, u64::saturating_add);
+        // Acquire: whatever was read above of a later filling was written behind the closing of this one, which
+        // the look below then sees (the fence here, Release where it was written).
+        fence(Ordering::Acquire);
+        match (filling, self.purse.look()) {
+            (Some((before, _)), Some((after, common))) if before == after => {
+                in_lanes.saturating_add(common).saturating_add(spent.beyond_remaining)
+            }
+            _ => spent.left,
+        }
     }
 
     /// Takes back what is left. From here on nobody spends. For the holder of the lock.
     pub(crate) fn close(&self) -> u64 {
+        // First, see `total`.
+        let common = self.purse.close();
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
-        self.purse.close() + lanes.map(|lane| lane.0.close()).sum::<u64>()
+        common + lanes.map(|lane| lane.0.close()).sum::<u64>()
     }
 
     /// Puts units in, after [`close`](Face::close). For the holder of the lock.
-    pub(crate) fn fill(&self, lent: Lent, beyond: Beyond) {
+    pub(crate) fn fill(&self, lent: Lent) {
         let part = if lent.units < MANY { 0 } else { lent.units / (LANES as u64 + 1) };
         if part > 0 {
             for Lane(purse) in self.lanes.get_or_init(Box::default).iter() {
-                put(purse, Lent { units: part, ..lent }, lent.units - part, beyond);
+                purse.fill(Lent { units: part, ..lent });
             }
         }
-        let rest = LANES as u64 * part;
-        put(&self.purse, Lent { units: lent.units - rest, ..lent }, rest, beyond);
+        // Last, see `total`.
+        let units = lent.units - LANES as u64 * part;
+        self.purse.fill(Lent { units, ..lent });
     }
-}
-
-/// Fills one of several purses: who is answered out of it hears what is left in the others, too.
-fn put(purse: &Purse, lent: Lent, elsewhere: u64, beyond: Beyond) {
-    purse.fill(lent, Beyond { remaining: beyond.remaining.saturating_add(elsewhere), ..beyond });
 }
 
 #[cfg(test)]
@@ -70,9 +91,11 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::*;
+    use crate::lease::Beyond;
 
     fn lent(units: u64) -> Lent {
-        Lent { units, until_ns: 10, stamp: 3 }
+        let beyond = Beyond { remaining: 100, reset_ns: 0 };
+        Lent { units, until_ns: 10, stamp: 3, era: 0, beyond }
     }
 
     /// As `Settings::keys` and docs/scale.md tell.
@@ -84,19 +107,23 @@ mod tests {
     #[test]
     fn few_units_are_in_one_purse_and_many_in_one_of_each_lane() {
         let face = Face::new(b"key");
-        face.fill(lent(MANY - 1), Beyond::default());
+        face.fill(lent(MANY - 1));
         assert!(face.lanes.get().is_none());
         assert_eq!(face.close(), MANY - 1);
-        face.fill(lent(MANY + 5), Beyond { remaining: 100, reset_ns: 0 });
-        let spent = face.spend(1, 0).map(|spent| (spent.left, spent.beyond_remaining));
-        assert_eq!(spent, Some((63, MANY + 5 - 64 + 100)), "of this thread's lane");
+        face.fill(lent(MANY + 5));
+        let spent = face.spend(1, [0, 0]).map(|(spent, total)| (spent.left, total));
+        assert_eq!(
+            spent,
+            Some((63, MANY + 4 + 100)),
+            "of this thread's lane, and all that is left"
+        );
         // 63 more of the lane and all 69 of the common purse.
-        assert_eq!((0..1_000).filter(|_| face.spend(1, 0).is_some()).count(), 63 + 69);
+        assert_eq!((0..1_000).filter(|_| face.spend(1, [0, 0]).is_some()).count(), 63 + 69);
         assert_eq!(face.close(), 7 * 64);
-        assert_eq!(face.spend(1, 0), None);
+        assert_eq!(face.spend(1, [0, 0]), None);
         // Few again: the lanes stay empty, and their threads find the common purse.
-        face.fill(lent(10), Beyond::default());
-        assert_eq!((0..1_000).filter(|_| face.spend(1, 0).is_some()).count(), 10);
+        face.fill(lent(10));
+        assert_eq!((0..1_000).filter(|_| face.spend(1, [0, 0]).is_some()).count(), 10);
         assert_eq!(face.close(), 0);
     }
 
@@ -110,13 +137,16 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
-                        spent.fetch_add(u64::from(face.spend(1, 0).is_some()), Ordering::Relaxed);
+                        spent.fetch_add(
+                            u64::from(face.spend(1, [0, 0]).is_some()),
+                            Ordering::Relaxed,
+                        );
                     }
                 });
             }
             let mut held = UNITS;
             while held > UNITS / 2 {
-                face.fill(lent(held), Beyond::default());
+                face.fill(lent(held));
                 for _ in 0..200 {
                     std::hint::spin_loop();
                 }

@@ -18,6 +18,10 @@
 
 use crate::error::Fault;
 use crate::purse::MOST_UNITS;
+use crate::terms::Denied;
+pub(crate) use crate::terms::{
+    Beyond, Expired, Glance, Grant, Lease, Lent, Spend, Stamp, Terms, Want,
+};
 
 /// Leases that are spent faster grow.
 const QUICK_NS: u64 = 50_000_000;
@@ -25,111 +29,10 @@ const QUICK_NS: u64 = 50_000_000;
 const SLOW_NS: u64 = 500_000_000;
 /// Units that are not spent by then are no longer.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
-/// After a denial the store is not asked again for so long, or for an eighth of the time in which an
-/// empty limit fills up if that is shorter.
-const POLL_NS: u64 = 10_000_000;
 /// Fewer are not lent: it is not worth it.
 const LEAST_LENT: u64 = 4;
 /// What is left of a limit after a lease is not asked for at once if it is less than this part of one.
 const DREGS: u64 = 16;
-
-/// What holds for every key of a limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// The most units that a node holds of a key; at least 1.
-    pub(crate) most: u64,
-    /// How long the store is left alone after a denial.
-    pub(crate) poll_ns: u64,
-}
-
-impl Terms {
-    /// For a limit that is full again `fill_ns` after it was empty.
-    pub(crate) fn new(most: u64, fill_ns: u64) -> Self {
-        Self { most: most.max(1), poll_ns: POLL_NS.min(fill_ns / 8) }
-    }
-
-    /// Half of it, so that the next lease is there before the last is spent.
-    fn largest(&self) -> u64 {
-        (self.most / 2).max(1)
-    }
-}
-
-/// Units charged together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lease {
-    left: u64,
-    taken: u64,
-    since_ns: u64,
-    until_ns: u64,
-    stamp: u64,
-}
-
-/// Units of one lease that are spent elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lent {
-    pub(crate) units: u64,
-    pub(crate) until_ns: u64,
-    pub(crate) stamp: u64,
-}
-
-/// What came of a lease that was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grant {
-    pub(crate) units: u64,
-    /// When it was asked for.
-    pub(crate) asked_ns: u64,
-    /// Until its window ends, by the store's clock when it charged; `None` without windows.
-    pub(crate) turns_ns: Option<u64>,
-    pub(crate) stamp: u64,
-    pub(crate) beyond: Beyond,
-}
-
-/// What the store said last of the rest: units left, and when all would be there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Beyond {
-    pub(crate) remaining: u64,
-    pub(crate) reset_ns: u64,
-}
-
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spend {
-    /// It may go. `more` if it is time to ask for the next lease: then the holding waits for its outcome.
-    Spent { stamp: u64, more: Option<Want> },
-    /// The store has denied as much, and is not to be asked again for so long.
-    Denied { retry_ns: u64 },
-    /// The store is to be asked, by whoever gets this; the holding waits for the outcome.
-    Ask(Want),
-    /// Somebody has asked: look again when it is answered.
-    Wait,
-    /// The store failed since the request came.
-    Failed(Fault),
-}
-
-/// Units to ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Want {
-    pub(crate) want: u64,
-    pub(crate) least: u64,
-}
-
-/// What the store has denied.
-#[derive(Clone, Copy, Debug)]
-struct Denied {
-    /// So much, and more.
-    least: u64,
-    /// Until then, as far as the store knew.
-    until_ns: u64,
-    /// From then on it is asked again, for it may have learnt better: refunds, or a restart.
-    again_ns: u64,
-}
-
-impl Denied {
-    fn new(least: u64, retry_ns: u64, now_ns: u64) -> Self {
-        let until_ns = now_ns.saturating_add(retry_ns);
-        Self { least, until_ns, again_ns: until_ns.min(now_ns.saturating_add(LIFE_NS)) }
-    }
-}
 
 /// The units of one key.
 #[derive(Clone, Debug, Default)]
@@ -138,11 +41,17 @@ pub(crate) struct Holding {
     leases: [Lease; 2],
     want: u64,
     asking: bool,
+    /// How often the store was asked for units: whether it was between two looks.
+    asks: u64,
     denied: Option<Denied>,
     failed: Option<(u64, Fault)>,
-    pub(crate) beyond: Beyond,
-    /// Units that expired unspent and are not counted yet.
-    expired: u64,
+    beyond: Beyond,
+    /// Under which policy, once the store has said it.
+    seen: Option<u64>,
+    /// Units that expired unspent and are not given back yet.
+    expired: Expired,
+    /// Charged there without a lease, while units were under way: their answer may not count these.
+    beside: u64,
 }
 
 impl Holding {
@@ -150,26 +59,55 @@ impl Holding {
     pub(crate) fn spend(&mut self, terms: Terms, cost: u64, [came_ns, now_ns]: [u64; 2]) -> Spend {
         self.expire(now_ns);
         let held = self.left();
-        if held >= cost {
+        let failed = self.failed.filter(|(at_ns, _)| *at_ns >= came_ns);
+        // Under another policy the store is looked at before units of before are spent: what it has left is told
+        // with them.
+        if held >= cost && (self.seen == Some(terms.era) || failed.is_some()) {
             let stamp = self.take(cost, terms, now_ns);
             return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
         }
-        let least = cost - held;
+        if held >= cost && !self.asking {
+            return self.ask(Want { want: 0, least: 0 });
+        }
+        let least = cost.saturating_sub(held);
         if let Some(denied) = self.denied
-            && (now_ns < denied.again_ns && least >= denied.least)
+            && (denied.era == terms.era && now_ns < denied.again_ns && least >= denied.least)
         {
             return Spend::Denied { retry_ns: denied.until_ns - now_ns };
         }
-        if let Some((at_ns, fault)) = self.failed
-            && at_ns >= came_ns
-        {
+        if let Some((_, fault)) = failed {
             return Spend::Failed(fault);
         }
         if self.asking {
             return Spend::Wait;
         }
+        self.ask(Want { want: self.want.clamp(1, terms.largest()).max(least), least })
+    }
+
+    fn ask(&mut self, want: Want) -> Spend {
         self.asking = true;
-        Spend::Ask(Want { want: self.want.clamp(1, terms.largest()).max(least), least })
+        self.asks += 1;
+        Spend::Ask(want)
+    }
+
+    /// What the store has left, as it said when no units were under way to here.
+    pub(crate) fn see(&mut self, terms: Terms, beyond: Beyond) {
+        let remaining = beyond.remaining.saturating_sub(std::mem::take(&mut self.beside));
+        (self.beyond, self.seen) = (Beyond { remaining, ..beyond }, Some(terms.era));
+    }
+
+    /// Units were charged there for this node, by a request under several limits. Counts as asking for units: an
+    /// answer that is older does not know of them.
+    pub(crate) fn charged_beside(&mut self, units: u64) {
+        self.asks += 1;
+        self.beside += if self.asking { units } else { 0 };
+        self.beyond.remaining = self.beyond.remaining.saturating_sub(units);
+    }
+
+    /// The answer to a look before units of another policy are spent.
+    pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
+        self.asking = false;
+        self.see(terms, beyond);
     }
 
     /// The store has granted a lease.
@@ -177,8 +115,8 @@ impl Holding {
         self.asking = false;
         // Next to nothing is left there: it is not worth a call for each unit.
         let is_drained = grant.beyond.remaining < self.want / DREGS;
-        self.denied = is_drained.then(|| Denied::new(1, terms.poll_ns, now_ns));
-        self.beyond = grant.beyond;
+        self.denied = is_drained.then(|| Denied::new(terms, 1, 0, now_ns));
+        self.see(terms, grant.beyond);
         let life_ns = grant.turns_ns.map_or(LIFE_NS, |turns_ns| turns_ns.min(LIFE_NS));
         let until_ns = grant.asked_ns.saturating_add(life_ns - life_ns / 1_000);
         self.expire(now_ns);
@@ -187,7 +125,7 @@ impl Holding {
             taken: grant.units,
             since_ns: now_ns,
             until_ns,
-            stamp: grant.stamp,
+            stamp: Stamp { at: grant.stamp, era: terms.era },
         };
         let [first, second] = &mut self.leases;
         if first.left == 0 {
@@ -207,9 +145,10 @@ impl Holding {
     }
 
     /// The store has denied `least` units, and has said when it would have them.
-    pub(crate) fn denied(&mut self, terms: Terms, least: u64, [retry_ns, now_ns]: [u64; 2]) {
-        self.asking = false;
-        self.denied = Some(Denied::new(least, retry_ns.max(terms.poll_ns), now_ns));
+    pub(crate) fn denied(&mut self, terms: Terms, least: (u64, Beyond), times: [u64; 2]) {
+        self.seen(terms, least.1);
+        let [retry_ns, now_ns] = times;
+        self.denied = Some(Denied::new(terms, least.0, retry_ns, now_ns));
     }
 
     /// The store did not answer, or the request for a lease was dropped.
@@ -223,10 +162,24 @@ impl Holding {
         self.leases[0].left.saturating_add(self.leases[1].left)
     }
 
+    /// What the limit has left as far as is known here: units in these leases, and what the store said last.
+    pub(crate) fn known(&self, terms: Terms) -> Beyond {
+        let beyond = if self.seen == Some(terms.era) { self.beyond } else { Beyond::default() };
+        Beyond { remaining: beyond.remaining.saturating_add(self.left()), ..beyond }
+    }
+
+    /// What there is, after what has expired is gone.
+    pub(crate) fn glance(&mut self, now_ns: u64) -> Glance {
+        self.expire(now_ns);
+        let has_expired = self.expired[0].0 > 0;
+        Glance { left: self.left(), asking: self.asking, asks: self.asks, has_expired }
+    }
+
     /// Lends units of the first lease, to be spent where nothing else is seen of it: as many as leave enough
     /// here to notice in time that the next lease is due, and that this one is spent. What is not spent is
     /// [put back](Holding::put_back) before anything else is done here.
     pub(crate) fn lend(&mut self) -> Option<Lent> {
+        let era = self.seen?;
         let is_last = self.leases[1].left == 0 && !self.asking;
         let stay = if is_last { (self.want / 4).max(1) } else { 1 };
         let [first, _] = &mut self.leases;
@@ -235,7 +188,10 @@ impl Holding {
             return None;
         }
         first.left -= units;
-        Some(Lent { units, until_ns: first.until_ns, stamp: first.stamp })
+        let (until_ns, stamp) = (first.until_ns, first.stamp.of(era));
+        // Units that stay here are left, too.
+        let remaining = self.beyond.remaining.saturating_add(self.left());
+        Some(Lent { units, until_ns, stamp, era, beyond: Beyond { remaining, ..self.beyond } })
     }
 
     /// Takes back what is left of units that were lent.
@@ -250,13 +206,13 @@ impl Holding {
         self.left() == 0 && !self.asking && !is_denied
     }
 
-    /// Units that expired since this was asked last.
-    pub(crate) fn take_expired(&mut self) -> u64 {
+    /// Units that expired since this was asked last: to be given back.
+    pub(crate) fn take_expired(&mut self) -> Expired {
         std::mem::take(&mut self.expired)
     }
 
     /// Ends all leases; what was left in each, and its stamp, to be given back.
-    pub(crate) fn end(&mut self, now_ns: u64) -> [(u64, u64); 2] {
+    pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
         self.expire(now_ns);
         std::mem::take(&mut self.leases).map(|lease| (lease.left, lease.stamp))
     }
@@ -265,7 +221,10 @@ impl Holding {
         for n in 0..2 {
             let lease = &mut self.leases[n];
             if lease.left > 0 && now_ns >= lease.until_ns {
-                self.expired += lease.left;
+                let [first, second] = &mut self.expired;
+                let (units, stamp) = if first.0 == 0 { first } else { second };
+                *stamp = if *units == 0 { lease.stamp } else { lease.stamp.min(*stamp) };
+                *units += lease.left;
                 lease.left = 0;
                 self.want = (self.want / 2).max(1);
             }
@@ -278,7 +237,7 @@ impl Holding {
     /// Takes units that are there; the stamp of the oldest of them.
     fn take(&mut self, cost: u64, terms: Terms, now_ns: u64) -> u64 {
         let [first, second] = &mut self.leases;
-        let stamp = first.stamp;
+        let stamp = first.stamp.of(terms.era);
         let here = cost.min(first.left);
         first.left -= here;
         second.left -= cost - here;
@@ -304,6 +263,7 @@ impl Holding {
             return None;
         }
         self.asking = true;
+        self.asks += 1;
         let want = self.want.min(terms.largest());
         Some(Want { want, least: 1 })
     }
@@ -313,7 +273,7 @@ impl Holding {
 mod tests {
     use super::*;
 
-    const TERMS: Terms = Terms { most: 64, poll_ns: 10_000_000 };
+    const TERMS: Terms = Terms { most: 64, poll_ns: 10_000_000, era: 0 };
     const MS: u64 = 1_000_000;
 
     fn grant(units: u64, asked_ns: u64) -> Grant {
@@ -374,7 +334,11 @@ mod tests {
         // A thousandth short of a second after it was asked for.
         assert!(is_spent(spend(&mut holding, 1, 998 * MS)));
         assert!(matches!(spend(&mut holding, 1, 999 * MS), Spend::Ask(_)));
-        assert_eq!((holding.left(), holding.take_expired()), (0, 9));
+        assert_eq!(holding.left(), 0);
+        assert_eq!(
+            holding.take_expired().map(|(units, stamp)| (units, stamp.of(0))),
+            [(9, 7), (0, 0)]
+        );
         // With its window, if that ends before.
         holding.granted(
             TERMS,
@@ -389,14 +353,14 @@ mod tests {
     fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
         let mut holding = Holding::default();
         assert!(matches!(spend(&mut holding, 2, 0), Spend::Ask(_)));
-        holding.denied(TERMS, 2, [30 * MS, 0]);
+        holding.denied(TERMS, (2, Beyond::default()), [30 * MS, 0]);
         assert_eq!(spend(&mut holding, 2, 29 * MS), Spend::Denied { retry_ns: MS });
         assert_eq!(spend(&mut holding, 5, 20 * MS), Spend::Denied { retry_ns: 10 * MS });
         assert!(!holding.is_idle(29 * MS));
         // A smaller cost may fit.
         assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(Want { want: 1, least: 1 }));
         // Not more often than the poll, whatever the store says.
-        holding.denied(TERMS, 1, [0, MS]);
+        holding.denied(TERMS, (1, Beyond::default()), [0, MS]);
         assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
         assert!(matches!(spend(&mut holding, 1, 11 * MS), Spend::Ask(_)));
     }
@@ -406,7 +370,7 @@ mod tests {
         let mut holding = Holding::default();
         assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
         let hour = 3_600_000 * MS;
-        holding.denied(TERMS, 1, [hour, 0]);
+        holding.denied(TERMS, (1, Beyond::default()), [hour, 0]);
         assert_eq!(spend(&mut holding, 1, 999 * MS), Spend::Denied { retry_ns: hour - 999 * MS });
         assert!(matches!(spend(&mut holding, 1, 1_000 * MS), Spend::Ask(_)));
     }

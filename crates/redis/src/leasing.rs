@@ -1,4 +1,10 @@
 //! Mode `leased`: requests spend what this node holds, wait for a lease, and take one ahead of time.
+//!
+//! # What is left
+//! An answer tells what the store had left when it was asked last and no units were under way from there, and
+//! the units that are held here. Units of this node that have expired are given back, and no others are in
+//! flight unseen, so a lone node tells what the limit has left, to the unit. What other nodes have taken since
+//! it does not know: that is for a second at most, for as long a lease lives.
 
 use std::time::Duration;
 
@@ -8,7 +14,7 @@ use tollgate::Told;
 use crate::counters::Count;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
-use crate::lease::{Beyond, Grant, Holding, Spend, Terms, Want};
+use crate::lease::{Beyond, Expired, Grant, Holding, Spend, Want};
 use crate::ledger::Ledger;
 use crate::limiter::{Inner, RedisLimiter};
 use crate::script::{Reply, Units, Verb};
@@ -31,54 +37,54 @@ impl RedisLimiter {
     pub(crate) fn spend(
         &self,
         ledger: &Ledger,
-        terms: Terms,
         key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, Waiting> {
         let came_ns = self.inner.now_ns();
-        self.spend_since(came_ns, (ledger, terms), key, cost)
+        self.spend_since(came_ns, ledger, key, cost)
     }
 
     fn spend_since(
         &self,
         came_ns: u64,
-        (ledger, terms): (&Ledger, Terms),
+        ledger: &Ledger,
         key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, Waiting> {
         let inner = &self.inner;
         let now_ns = inner.now_ns().max(came_ns);
         let spent = ledger.set(key).with(key, now_ns, |holding| {
-            let spend = holding.spend(terms, cost, [came_ns, now_ns]);
-            (spend, holding.left(), holding.beyond, holding.take_expired())
+            let spend = holding.spend(inner.terms, cost, [came_ns, now_ns]);
+            (spend, holding.known(inner.terms), holding.take_expired())
         });
-        let Some((spend, left, beyond, expired)) = spent else { return Err(Waiting::NoPlace) };
-        if expired > 0 {
-            inner.link.counters.add(Count::Expired, expired);
-        }
+        let Some((spend, known, expired)) = spent else { return Err(Waiting::NoPlace) };
         let told = |allowed, retry_ns| Told {
             allowed,
             cost,
             limit: inner.plan.limit,
-            remaining: left.saturating_add(beyond.remaining).min(inner.plan.limit),
+            remaining: known.remaining.min(inner.plan.limit),
             retry_after: Duration::from_nanos(retry_ns),
-            reset_after: Duration::from_nanos(beyond.reset_ns.saturating_sub(now_ns)),
+            reset_after: Duration::from_nanos(known.reset_ns.saturating_sub(now_ns)),
         };
+        let want = match &spend {
+            Spend::Spent { more, .. } => *more,
+            Spend::Ask(want) => Some(*want),
+            _ => None,
+        };
+        if want.is_some() || expired[0].0 > 0 {
+            self.fetch(key, want, expired);
+        }
         match spend {
-            Spend::Spent { stamp, more } => {
-                if let Some(want) = more {
-                    self.fetch(terms, key, want);
-                }
+            Spend::Spent { stamp, .. } => {
                 Ok(RedisDecision::new(told(true, 0), Source::Lease, stamp))
             }
             Spend::Denied { retry_ns } => {
-                let told = Told { remaining: left, ..told(false, retry_ns) };
+                // As much as is asked for is not to be had now, whatever the store has learnt since it denied.
+                let told = told(false, retry_ns);
+                let told = Told { remaining: told.remaining.min(cost - 1), ..told };
                 Ok(RedisDecision::new(told, Source::Lease, 0))
             }
-            Spend::Ask(want) => {
-                self.fetch(terms, key, want);
-                Err(Waiting::Lease { came_ns })
-            }
+            Spend::Ask(_) => Err(Waiting::Lease { came_ns }),
             Spend::Wait => Err(Waiting::Lease { came_ns }),
             Spend::Failed(fault) => Ok(inner.fall_back(key, cost, fault)),
         }
@@ -87,7 +93,7 @@ impl RedisLimiter {
     pub(crate) async fn wait_for_lease(
         &self,
         first: Waiting,
-        (ledger, terms): (&Ledger, Terms),
+        ledger: &Ledger,
         key: &[u8],
         cost: u64,
     ) -> RedisDecision {
@@ -101,7 +107,7 @@ impl RedisLimiter {
             tokio::pin!(answered);
             // From here on no answer is missed, and only now the holding is looked at again.
             answered.as_mut().enable();
-            match self.spend_since(came_ns, (ledger, terms), key, cost) {
+            match self.spend_since(came_ns, ledger, key, cost) {
                 Ok(decision) => return decision,
                 Err(Waiting::NoPlace) => return self.inner.ask_store(Verb::Check, key, cost).await,
                 Err(Waiting::Lease { .. }) => {}
@@ -112,26 +118,32 @@ impl RedisLimiter {
         }
     }
 
-    /// Asks the store for a lease, apart from whoever wants it: so it arrives, and is counted, also if they
-    /// no longer wait.
-    fn fetch(&self, terms: Terms, key: &[u8], want: Want) {
+    /// Gives back what has expired, and asks the store for a lease, apart from the callers that want it: so it
+    /// arrives, and is counted, also if they no longer wait.
+    fn fetch(&self, key: &[u8], want: Option<Want>, expired: Expired) {
         let (this, key) = (self.clone(), key.to_vec());
         tokio::spawn(async move {
-            let inner = &this.inner;
-            let Some((ledger, _)) = &inner.ledger else { return };
-            let units =
-                Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
-            let asked_ns = inner.now_ns();
-            let link = &inner.link;
-            let result = link.call(inner.request(Verb::Check, &key, units), link.due()).await;
-            let set = ledger.set(&key);
-            let now_ns = inner.now_ns();
-            set.with(&key, now_ns, |holding| match &result {
-                Err(fault) => holding.failed(*fault, now_ns),
-                Ok(reply) => inner.settle(reply, holding, (terms, want), [asked_ns, now_ns]),
-            });
-            set.answered.notify_waiters();
+            let Some(want) = want else { return this.inner.give_back(&key, expired).await };
+            // In this order on the way, so that what is given back counts as left. Nobody waits for it.
+            let given = this.inner.give_back(&key, expired);
+            tokio::join!(biased; given, this.lease(&key, want));
         });
+    }
+
+    async fn lease(&self, key: &[u8], want: Want) {
+        let inner = &self.inner;
+        let Some(ledger) = &inner.local.ledger else { return };
+        let units = Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
+        let asked_ns = inner.now_ns();
+        let link = &inner.link;
+        let result = link.call(inner.request(Verb::Check, key, units), link.due()).await;
+        let set = ledger.set(key);
+        let now_ns = inner.now_ns();
+        set.with(key, now_ns, |holding| match &result {
+            Err(fault) => holding.failed(*fault, now_ns),
+            Ok(reply) => inner.settle(reply, holding, want, [asked_ns, now_ns]),
+        });
+        set.answered.notify_waiters();
     }
 }
 
@@ -145,7 +157,7 @@ impl Inner {
         cost: u64,
     ) -> Option<RedisDecision> {
         let now_ns = self.now_ns();
-        let spent = ledger.set(key).spend(key, cost, now_ns)?;
+        let (spent, total) = ledger.set(key).spend(key, cost, [now_ns, self.terms.era])?;
         self.link.counters.decision(Source::Lease, true);
         let limit = self.plan.limit;
         let reset_ns = spent.reset_ns.saturating_sub(now_ns);
@@ -153,7 +165,7 @@ impl Inner {
             allowed: true,
             cost,
             limit,
-            remaining: spent.left.saturating_add(spent.beyond_remaining).min(limit),
+            remaining: total.min(limit),
             retry_after: Duration::ZERO,
             reset_after: Duration::from_nanos(reset_ns),
         };
@@ -165,20 +177,23 @@ impl Inner {
         &self,
         reply: &Reply,
         holding: &mut Holding,
-        (terms, want): (Terms, Want),
+        want: Want,
         [asked_ns, now_ns]: [u64; 2],
     ) {
         let Some(seen) = reply.parts.first() else {
             return holding.failed(Fault::Unexpected, now_ns);
         };
+        let terms = self.terms;
         let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
         let until_ns = |at_us: u64| at_us.saturating_sub(reply.now_us).saturating_mul(1_000);
-        let reset_ns = now_ns.saturating_add(until_ns(view.ready_us(self.plan.limit)));
-        let beyond = Beyond { remaining: view.remaining(), reset_ns };
+        let beyond = self.beyond(&view, now_ns);
+        if want.want == 0 {
+            return holding.seen(terms, beyond);
+        }
         if !reply.admitted {
-            holding.beyond = beyond;
             let fitting = want.least.min(self.plan.limit);
-            return holding.denied(terms, want.least, [until_ns(view.ready_us(fitting)), now_ns]);
+            let times = [until_ns(view.ready_us(fitting)), now_ns];
+            return holding.denied(terms, (want.least, beyond), times);
         }
         let counters = &self.link.counters;
         counters.add(Count::Leases, 1);
@@ -188,5 +203,12 @@ impl Inner {
         let turns_ns = view.turns_us().map(until_ns);
         let grant = Grant { units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
         holding.granted(terms, grant, now_ns);
+    }
+
+    /// What the store has left, by a reply that came now.
+    pub(crate) fn beyond(&self, view: &View<'_>, now_ns: u64) -> Beyond {
+        let reset_us = view.ready_us(self.plan.limit).saturating_sub(view.now_us);
+        let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
+        Beyond { remaining: view.remaining(), reset_ns }
     }
 }

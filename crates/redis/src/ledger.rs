@@ -39,7 +39,7 @@ impl Place {
         holding.put_back(face.close());
         let result = turn(holding);
         if let Some(lent) = holding.lend() {
-            face.fill(lent, holding.beyond);
+            face.fill(lent);
         }
         result
     }
@@ -77,17 +77,32 @@ impl Ledger {
     pub(crate) fn sets(&self) -> impl Iterator<Item = &Set> {
         self.sets.iter()
     }
+
+    /// Whether nothing would be missed if it were dropped.
+    pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
+        self.sets().all(|set| {
+            let mut places = set.places();
+            places.iter_mut().flatten().all(|place| place.turn(|holding| holding.is_idle(now_ns)))
+        })
+    }
 }
 
 impl Set {
-    /// Spends units of the key that can be had without a lock.
+    /// Spends units of the key that can be had without a lock, at a time and under a policy.
     #[inline]
-    pub(crate) fn spend(&self, key: &[u8], cost: u64, now_ns: u64) -> Option<Spent> {
+    pub(crate) fn spend(&self, key: &[u8], cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
         self.faces.iter().find_map(|face| {
             let face = face.load();
             let face = face.as_deref().filter(|face| *face.key == *key)?;
-            face.spend(cost, now_ns)
+            face.spend(cost, at)
         })
+    }
+
+    /// Does something with the key's holding, if it has one.
+    pub(crate) fn look<T>(&self, key: &[u8], turn: impl FnOnce(&mut Holding) -> T) -> Option<T> {
+        let mut places = self.places();
+        let place = places.iter_mut().flatten().find(|place| *place.face.key == *key)?;
+        Some(place.turn(turn))
     }
 
     /// Does something with the key's holding; `None` if there is no place for the key.
@@ -139,7 +154,7 @@ mod tests {
     use crate::error::Fault;
     use crate::lease::{Beyond, Grant, Spend, Terms};
 
-    const TERMS: Terms = Terms { most: 8, poll_ns: 0 };
+    const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
 
     /// Gives the key units that last until a second.
     fn take(ledger: &Ledger, key: &[u8]) -> Option<()> {
@@ -168,7 +183,7 @@ mod tests {
 
     #[test]
     fn units_that_are_spent_without_a_lock_are_those_of_the_lease() {
-        let (ledger, terms) = (Ledger::new(1), Terms { most: 1_000, poll_ns: 0 });
+        let (ledger, terms) = (Ledger::new(1), Terms { most: 1_000, poll_ns: 0, era: 0 });
         let set = ledger.set(b"key");
         set.with(b"key", 0, |holding| {
             assert!(matches!(holding.spend(terms, 100, [0, 0]), Spend::Ask(_)));
@@ -176,9 +191,9 @@ mod tests {
             let grant = Grant { units: 100, asked_ns: 0, turns_ns, stamp: 7, beyond };
             holding.granted(terms, grant, 0);
         });
-        let spent = (0..200).filter(|_| set.spend(b"key", 1, 0).is_some()).count();
+        let spent = (0..200).filter(|_| set.spend(b"key", 1, [0, 0]).is_some()).count();
         assert_eq!(spent, 99);
-        assert!(set.spend(b"another", 1, 0).is_none());
+        assert!(set.spend(b"another", 1, [0, 0]).is_none());
         // The last is spent where it is seen that the lease is.
         assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(1));
         let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, [0, 0]));
@@ -188,7 +203,7 @@ mod tests {
 
     #[test]
     fn units_in_a_purse_end_with_their_lease_and_are_drained_with_it() {
-        let (ledger, terms) = (Ledger::new(1), Terms { most: 1_000, poll_ns: 0 });
+        let (ledger, terms) = (Ledger::new(1), Terms { most: 1_000, poll_ns: 0, era: 0 });
         let set = ledger.set(b"key");
         let fill = |asked_ns| {
             set.with(b"key", asked_ns, |holding| {
@@ -199,14 +214,14 @@ mod tests {
         };
         fill(0);
         let life_ns = crate::lease::LIFE_NS;
-        assert!(set.spend(b"key", 1, life_ns - life_ns / 1_000 - 1).is_some());
-        assert!(set.spend(b"key", 1, life_ns).is_none());
+        assert!(set.spend(b"key", 1, [life_ns - life_ns / 1_000 - 1, 0]).is_some());
+        assert!(set.spend(b"key", 1, [life_ns, 0]).is_none());
         assert_eq!(set.with(b"key", life_ns, |holding| holding.is_idle(life_ns)), Some(true));
         fill(life_ns);
-        assert!(set.spend(b"key", 3, life_ns).is_some());
+        assert!(set.spend(b"key", 3, [life_ns, 0]).is_some());
         let drained = set.drain();
         assert_eq!(drained.iter().map(|(_, holding)| holding.left()).collect::<Vec<_>>(), [47]);
-        assert!(set.spend(b"key", 1, life_ns).is_none());
+        assert!(set.spend(b"key", 1, [life_ns, 0]).is_none());
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod ledger;
 mod limiter;
 mod link;
 mod links;
+mod local;
+mod looking;
 mod newcomers;
 mod options;
 mod place;
@@ -33,6 +35,7 @@ mod share;
 mod slots;
 mod state;
 mod store;
+mod terms;
 mod wire;
 
 #[cfg(all(test, feature = "redis-tests"))]

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tollgate::Policy;
 
 use crate::counters::Count;
-use crate::counts::Counts;
 use crate::decision::{RedisDecision, RedisPermit, Source};
 use crate::error::{BuildError, Fault};
 use crate::lease::Terms;
-use crate::ledger::Ledger;
 use crate::link::Link;
+use crate::local::{Form, Local};
 use crate::plan::Plan;
 use crate::reporting::report_regularly;
 use crate::script::{Ask, Part, Reply, Units, Verb};
@@ -19,7 +19,10 @@ use crate::share::Share;
 use crate::state::View;
 use crate::store::Store;
 
-/// One limit for each key, over all nodes that use the same store, name and policy.
+/// One limit for each key, over all nodes that use the same store and name.
+///
+/// To change its policy, build another of the same name and drop this one: what was spent stays spent, and what
+/// this one holds in leases or counts the other takes over. See *When a limit changes* on the crate's page.
 ///
 /// A decision never fails and never takes longer than the store's deadline: if the store does not make it,
 /// [`OnError`] does, and [`RedisDecision::fault`] says why. What the store did not answer counts as charged.
@@ -42,6 +45,8 @@ use crate::store::Store;
 #[derive(Clone, Debug)]
 pub struct RedisLimiter {
     pub(crate) inner: Arc<Inner>,
+    /// In mode `async`: when the last clone drops it, the task reports once more and ends.
+    _alive: Option<Arc<oneshot::Sender<()>>>,
 }
 
 #[derive(Debug)]
@@ -51,10 +56,8 @@ pub(crate) struct Inner {
     pub(crate) plan: Plan,
     pub(crate) on_error: OnError,
     pub(crate) share: Share,
-    /// Of mode `leased`.
-    pub(crate) ledger: Option<(Ledger, Terms)>,
-    /// Of mode `async`.
-    pub(crate) counts: Option<Counts>,
+    pub(crate) local: Arc<Local>,
+    pub(crate) terms: Terms,
     /// What all keys of this limit begin with.
     head: Vec<u8>,
 }
@@ -79,23 +82,23 @@ impl RedisLimiter {
         let plan = settings.plan()?;
         let share = Share::new(settings.policy, settings.nodes, settings.keys)?;
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
-        let ledger = (settings.mode == Mode::Leased)
-            .then(|| (Ledger::new(settings.keys), Terms::new(settings.held(), fill_ns)));
-        let interval_ns = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
-        let counts =
-            (settings.mode == Mode::Async).then(|| Counts::new(settings.keys, interval_ns));
-        let Settings { policy, name, part, on_error, interval, .. } = settings;
+        let (held, form) = (settings.held(), Form::of(&settings));
+        let Settings { name, part, on_error, interval, mode, .. } = settings;
         // A part stands where without one there is a colon: so no two limits make one key.
-        let part = if part.is_empty() { part } else { format!("/{part}") };
-        let head = format!("{}:{{{name}}}{part}:{policy}:", store.prefix).into_bytes();
+        let part = if part.is_empty() { String::new() } else { format!("/{part}") };
+        let head = format!("{}:{{{name}}}{part}:", store.prefix).into_bytes();
         let link = store.links.of(&name)?;
-        let inner =
-            Inner { store: store.clone(), link, plan, on_error, share, ledger, counts, head };
+        let (local, era) = store.links.locals.of(&head, form, plan, store.now_ns());
+        let terms = Terms { era, ..Terms::new(held, fill_ns) };
+        let store = store.clone();
+        let inner = Inner { store, link, plan, on_error, share, local, terms, head };
         let inner = Arc::new(inner);
-        if inner.counts.is_some() {
-            store.links.spawn(report_regularly(Arc::downgrade(&inner), interval));
-        }
-        Ok(Self { inner })
+        let alive = (mode == Mode::Async).then(|| {
+            let (alive, gone) = oneshot::channel();
+            inner.store.links.spawn(report_regularly(Arc::clone(&inner), gone, interval));
+            Arc::new(alive)
+        });
+        Ok(Self { inner, _alive: alive })
     }
 
     /// The policy.
@@ -130,20 +133,22 @@ impl RedisLimiter {
     /// ```
     pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
         let (inner, key) = (&self.inner, key.as_ref());
-        let decision = match &inner.ledger {
-            _ if cost == 0 || cost > inner.plan.limit => {
-                inner.ask_store(Verb::Peek, key, cost).await
-            }
-            Some((ledger, _)) if let Some(decision) = inner.spend_held(ledger, key, cost) => {
+        let local = &inner.local;
+        let decision = match &local.ledger {
+            _ if cost == 0 || cost > inner.plan.limit => inner.look_at(key, cost).await,
+            Some(ledger) if let Some(decision) = inner.spend_held(ledger, key, cost) => {
                 return decision;
             }
-            Some((ledger, terms)) => match self.spend(ledger, *terms, key, cost) {
+            Some(ledger) => match self.spend(ledger, key, cost) {
                 Ok(decision) => decision,
-                Err(first) => self.wait_for_lease(first, (ledger, *terms), key, cost).await,
+                Err(first) => self.wait_for_lease(first, ledger, key, cost).await,
             },
-            None => match inner.counts.as_ref().and_then(|counts| inner.count(counts, key, cost)) {
+            None => match local.counts.as_ref().and_then(|counts| inner.count(counts, key, cost)) {
                 Some(decision) => decision,
-                None => inner.ask_store(Verb::Check, key, cost).await,
+                None => {
+                    inner.report_before_asking(key).await;
+                    inner.ask_store(Verb::Check, key, cost).await
+                }
             },
         };
         inner.link.counters.decision(decision.source(), decision.is_allowed());
@@ -166,17 +171,17 @@ impl RedisLimiter {
     #[must_use = "a decision that nobody looks at limits nothing"]
     pub fn check_held(&self, key: impl AsRef<[u8]>, cost: u64) -> Option<RedisDecision> {
         let inner = &self.inner;
-        if let Some(counts) = inner.counts.as_ref().filter(|_| cost > 0) {
+        if let Some(counts) = inner.local.counts.as_ref().filter(|_| cost > 0) {
             let decision = inner.count(counts, key.as_ref(), cost)?;
             inner.link.counters.decision(decision.source(), decision.is_allowed());
             return Some(decision);
         }
-        let (ledger, _) = inner.ledger.as_ref().filter(|_| cost > 0)?;
+        let ledger = inner.local.ledger.as_ref().filter(|_| cost > 0)?;
         inner.spend_held(ledger, key.as_ref(), cost)
     }
 
     /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store; with leases,
-    /// what other nodes hold counts as spent, and so does what this one holds.
+    /// what other nodes hold counts as spent, and what this one holds as left.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -189,7 +194,7 @@ impl RedisLimiter {
     /// # }
     /// ```
     pub async fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
-        self.inner.ask_store(Verb::Peek, key.as_ref(), cost).await
+        self.inner.look_at(key.as_ref(), cost).await
     }
 
     /// Gives back what a permit of this limiter and key has charged, and returns how many units that was,
@@ -240,12 +245,13 @@ impl RedisLimiter {
     /// ```
     pub async fn return_leases(&self) -> u64 {
         self.inner.report().await;
-        let Some((ledger, _)) = &self.inner.ledger else { return 0 };
+        let Some(ledger) = &self.inner.local.ledger else { return 0 };
         let link = &self.inner.link;
         let mut returned = 0;
         for set in ledger.sets() {
             for (key, mut holding) in set.drain() {
                 for (left, stamp) in holding.end(self.inner.now_ns()) {
+                    let stamp = stamp.of(self.inner.terms.era);
                     let units = Units { stamp, ..Units::exactly(left) };
                     if left > 0 {
                         let ask = self.inner.request(Verb::Refund, &key, units);
@@ -263,12 +269,12 @@ impl RedisLimiter {
 impl Inner {
     /// Nanoseconds since the store was opened.
     pub(crate) fn now_ns(&self) -> u64 {
-        u64::try_from(self.store.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        self.store.now_ns()
     }
 
-    /// Whether both are of one store, name and policy, so that they share every key.
+    /// Whether both are of one store, name and policy, so that they answer the same of every key.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
-        self.is_same_store(other) && self.head == other.head
+        self.is_same_store(other) && self.head == other.head && self.plan == other.plan
     }
 
     pub(crate) fn is_same_store(&self, other: &Self) -> bool {
@@ -294,8 +300,8 @@ impl Inner {
         let ask = self.request(verb, key, Units::exactly(cost));
         let asked_ns = self.now_ns();
         let reply = link.call(ask, link.due()).await;
-        if let (Some(counts), Ok(reply), Verb::Check) = (&self.counts, &reply, verb) {
-            counts.learn(&self.plan, key, reply, [asked_ns, self.now_ns()]);
+        if let (Some(counts), Ok(reply), Verb::Check) = (&self.local.counts, &reply, verb) {
+            counts.learn((&self.plan, self.terms.era), key, reply, [asked_ns, self.now_ns()]);
         }
         let reply = reply.and_then(|reply| self.decided(verb, cost, &reply));
         reply.unwrap_or_else(|fault| match verb {

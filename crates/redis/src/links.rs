@@ -14,6 +14,7 @@ use tollgate::Timestamp;
 use crate::counters::Stats;
 use crate::error::BuildError;
 use crate::link::{Bond, Link};
+use crate::local::Locals;
 use crate::plan::Plan;
 use crate::script::{Ask, Part, Units, Verb};
 
@@ -28,6 +29,7 @@ pub(crate) struct Links {
     one: Option<Arc<Link>>,
     /// Of a cluster, by name, as long as some limiter has it.
     of_names: Mutex<HashMap<String, Weak<Link>>>,
+    pub(crate) locals: Locals,
 }
 
 impl Links {
@@ -38,7 +40,8 @@ impl Links {
             let probe = probe(format!("{prefix}:probe"))?;
             Some(Arc::new(Link::open(bond.clone(), "", probe)))
         };
-        Ok(Self { bond, prefix, one, of_names: Mutex::default() })
+        let (of_names, locals) = (Mutex::default(), Locals::default());
+        Ok(Self { bond, prefix, one, of_names, locals })
     }
 
     /// The link that limits of a name ask.

@@ -26,7 +26,7 @@ pub(crate) const LARGEST: u64 = (1 << 53) - 1;
 const TICKS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// The algorithm in ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Gcra { per_tick: u64, per_unit: u64, capacity: u64 },
     Fixed { window: u64 },
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 }
 
 /// How the previous window's share is rounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rounding {
     Exact,
     Down,
@@ -44,13 +44,24 @@ pub(crate) enum Rounding {
 }
 
 /// A policy compiled for the script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
     pub(crate) tick_us: u64,
     pub(crate) limit: u64,
     policy: Policy,
+    mark: Mark,
 }
+
+/// What tells a policy from others in a key: what the script is told of it, as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Mark {
+    text: [u8; LONGEST_MARK],
+    length: usize,
+}
+
+/// A kind, a tick of 1000000 at most and three numbers of 16 digits, each with a space behind it.
+const LONGEST_MARK: usize = 2 + 8 + 3 * 17;
 
 impl Plan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
@@ -96,7 +107,20 @@ impl Plan {
             }
             _ => return Err(BuildError::Unknown { policy }),
         };
-        Ok(Self { kind, tick_us, limit, policy })
+        let mark = Mark { text: [0; LONGEST_MARK], length: 0 };
+        let mut plan = Self { kind, tick_us, limit, policy, mark };
+        let (kind, [tick, a, b, c]) = plan.arguments();
+        let text = format!("{kind} {tick} {a} {b} {c} ");
+        // None is longer: every number is one of the script's.
+        for (place, byte) in plan.mark.text.iter_mut().zip(text.bytes()) {
+            (*place, plan.mark.length) = (byte, plan.mark.length + 1);
+        }
+        Ok(plan)
+    }
+
+    /// The text that stands before what a key holds under this policy.
+    pub(crate) fn mark(&self) -> &[u8] {
+        &self.mark.text[..self.mark.length]
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -215,6 +239,19 @@ mod tests {
         for text in ["10/m soft 10%", "10/m count-denied", "10/m penalty 10m after 5"] {
             assert!(matches!(plan(text), Err(BuildError::Unknown { .. })), "{text}");
         }
+    }
+
+    #[test]
+    fn two_policies_have_one_mark_if_they_are_the_same_limit_and_else_two() {
+        let mark = |text| String::from_utf8(plan(text).unwrap().mark().to_vec()).unwrap();
+        assert_eq!(mark("10/m burst 5"), "1 1 1 6000000 30000000 ");
+        assert_eq!(mark("60/m"), mark("1/s burst 60"));
+        assert_ne!(mark("60/m"), mark("1/s"));
+        assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
+        // Large numbers: nothing is cut off.
+        assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
+        let longest = "1 1000000 9007199254740991 9007199254740991 9007199254740991 ";
+        assert_eq!(longest.len(), LONGEST_MARK);
     }
 
     #[test]

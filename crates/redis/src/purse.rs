@@ -2,16 +2,17 @@
 //!
 //! Whoever holds the lock of a key's [`Holding`](crate::lease::Holding) puts units of its first lease in
 //! here and takes back what is left before anything else is done with it. In between, a decision is one
-//! compare-and-swap on one word: a *generation*, which is another after each filling, and the units.
+//! compare-and-swap on one word: a *generation*, and the units. The generation is even while the purse is
+//! closed and odd while it is filled, and another each time.
 //!
-//! The end of the lease and its stamp are words of their own. They belong to the units that a spender gets:
+//! The end of the lease, its stamp and the policy that it is for are words of their own. They belong to the units that a spender gets:
 //! they are written only while the purse is closed, and each filling is of another generation, so the swap
-//! of who has read others fails. (A thread would have to sleep through 2^32 fillings between its reading and
+//! of who has read others fails. (A thread would have to sleep through 2^31 fillings between its reading and
 //! its swap to be deceived.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::lease::{Beyond, Lent};
+use crate::lease::Lent;
 
 /// Bits of the word that count units.
 const UNIT_BITS: u32 = 32;
@@ -24,7 +25,8 @@ pub(crate) struct Purse {
     word: AtomicU64,
     until_ns: AtomicU64,
     stamp: AtomicU64,
-    /// For answers, which are figures of some moment: may be of two fillings.
+    era: AtomicU64,
+    /// For answers. Of one filling, if the generation is the same afterwards.
     remaining: AtomicU64,
     reset_ns: AtomicU64,
 }
@@ -32,15 +34,21 @@ pub(crate) struct Purse {
 /// What a spender got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spent {
+    /// Units in this purse.
     pub(crate) left: u64,
     pub(crate) stamp: u64,
+    /// Units of the limit that are in no purse.
     pub(crate) beyond_remaining: u64,
     pub(crate) reset_ns: u64,
 }
 
+/// Which filling a purse is in; `None` while it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filling(u64);
+
 impl Purse {
-    /// Takes units, if there are as many and their time is not over.
-    pub(crate) fn spend(&self, cost: u64, now_ns: u64) -> Option<Spent> {
+    /// Takes units, if there are as many, for this policy, and their time is not over.
+    pub(crate) fn spend(&self, cost: u64, [now_ns, era]: [u64; 2]) -> Option<Spent> {
         // Acquire: what is read below is of this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -49,7 +57,8 @@ impl Purse {
             // well, so the word is another by now and the swap fails.
             let until_ns = self.until_ns.load(Ordering::Acquire);
             let stamp = self.stamp.load(Ordering::Acquire);
-            if now_ns >= until_ns {
+            let of = self.era.load(Ordering::Acquire);
+            if now_ns >= until_ns || of != era {
                 return None;
             }
             // Relaxed: whoever takes units back reads the word itself. Acquire on failure: as above.
@@ -70,23 +79,35 @@ impl Purse {
         }
     }
 
+    /// The filling now, and the units that are left of it.
+    pub(crate) fn look(&self) -> Option<(Filling, u64)> {
+        // Acquire: what is read afterwards is of this filling or a later one (Release in `fill`).
+        let word = self.word.load(Ordering::Acquire);
+        let generation = word >> UNIT_BITS;
+        (generation % 2 == 1).then_some((Filling(generation), word & MOST_UNITS))
+    }
+
     /// Takes back what is left. From here on nobody spends. For the holder of the lock.
     pub(crate) fn close(&self) -> u64 {
         // Relaxed: the generation changes under the lock alone.
         let generation = self.word.load(Ordering::Relaxed) >> UNIT_BITS;
-        let next = generation.wrapping_add(1) << UNIT_BITS;
-        // Release, for the stores of `fill` to lie behind it; Acquire costs nothing more.
+        // The next even one, also if nothing was filled in.
+        let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
+        // Release, for the stores of `fill` to lie behind it; Acquire, for those to purses that are closed after
+        // this one not to lie before it (see `Face::total`).
         self.word.swap(next, Ordering::AcqRel) & MOST_UNITS
     }
 
     /// Puts units in, [`MOST_UNITS`] at most. The purse is closed. For the holder of the lock.
-    pub(crate) fn fill(&self, lent: Lent, beyond: Beyond) {
+    pub(crate) fn fill(&self, lent: Lent) {
         // Release: see `spend`.
         self.until_ns.store(lent.until_ns, Ordering::Release);
         self.stamp.store(lent.stamp, Ordering::Release);
-        self.remaining.store(beyond.remaining, Ordering::Relaxed);
-        self.reset_ns.store(beyond.reset_ns, Ordering::Relaxed);
-        let generation = self.word.load(Ordering::Relaxed) & !MOST_UNITS;
+        self.era.store(lent.era, Ordering::Release);
+        // Release: a thread that reads one of these finds that the generation is another (see `Face::total`).
+        self.remaining.store(lent.beyond.remaining, Ordering::Release);
+        self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
+        let generation = ((self.word.load(Ordering::Relaxed) >> UNIT_BITS) | 1) << UNIT_BITS;
         self.word.store(generation | lent.units.min(MOST_UNITS), Ordering::Release);
     }
 }
@@ -97,23 +118,26 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::lease::Beyond;
 
     fn lent(units: u64, until_ns: u64) -> Lent {
-        Lent { units, until_ns, stamp: until_ns * 10 }
+        let beyond = Beyond { remaining: 7, reset_ns: 9 };
+        Lent { units, until_ns, stamp: until_ns * 10, era: 3, beyond }
     }
 
     #[test]
     fn what_is_put_in_is_spent_or_taken_back() {
         let purse = Purse::default();
-        assert_eq!(purse.spend(1, 0), None);
+        assert_eq!(purse.spend(1, [0, 3]), None);
         purse.close();
-        purse.fill(lent(10, 5), Beyond { remaining: 7, reset_ns: 9 });
+        purse.fill(lent(10, 5));
         let spent = Spent { left: 6, stamp: 50, beyond_remaining: 7, reset_ns: 9 };
-        assert_eq!(purse.spend(4, 4), Some(spent));
-        assert_eq!(purse.spend(7, 4), None);
-        assert_eq!(purse.spend(1, 5), None);
+        assert_eq!(purse.spend(4, [4, 3]), Some(spent));
+        assert_eq!(purse.spend(7, [4, 3]), None);
+        assert_eq!(purse.spend(1, [4, 2]), None, "of another policy");
+        assert_eq!(purse.spend(1, [5, 3]), None);
         assert_eq!(purse.close(), 6);
-        assert_eq!(purse.spend(1, 4), None);
+        assert_eq!(purse.spend(1, [4, 3]), None);
         assert_eq!(purse.close(), 0);
     }
 
@@ -121,7 +145,7 @@ mod tests {
     fn generations_begin_anew_without_touching_units() {
         let purse = Purse { word: AtomicU64::new(u64::MAX), ..Purse::default() };
         assert_eq!(purse.close(), MOST_UNITS);
-        purse.fill(lent(u64::MAX, 1), Beyond::default());
+        purse.fill(lent(u64::MAX, 1));
         assert_eq!(purse.close(), MOST_UNITS);
     }
 
@@ -136,7 +160,7 @@ mod tests {
                 scope.spawn(|| {
                     let mut own = vec![0_u64; 3_000];
                     while !stop.load(Ordering::Relaxed) {
-                        if let Some(spent) = purse.spend(1, 0) {
+                        if let Some(spent) = purse.spend(1, [0, 3]) {
                             own[usize::try_from(spent.stamp / 10).unwrap()] += 1;
                         }
                     }
@@ -146,7 +170,7 @@ mod tests {
             }
             let mut put_in = vec![0_u64; 3_000];
             for n in 1..2_999_u64 {
-                purse.fill(lent(500, n), Beyond::default());
+                purse.fill(lent(500, n));
                 put_in[usize::try_from(n).unwrap()] += 500;
                 for _ in 0..200 {
                     std::hint::spin_loop();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::count::Counted;
 use crate::counts::Counts;
@@ -19,7 +21,7 @@ const REPORTS_UNDER_WAY: usize = 16;
 impl Inner {
     /// Decides by the counts of this node, if it has any that are good.
     pub(crate) fn count(&self, counts: &Counts, key: &[u8], cost: u64) -> Option<RedisDecision> {
-        match counts.decide(&self.plan, key, cost, self.now_ns()) {
+        match counts.decide((&self.plan, self.terms.era), key, cost, self.now_ns()) {
             Counted::Decided { told, stamp, .. } => {
                 Some(RedisDecision::new(told, Source::Count, stamp))
             }
@@ -29,7 +31,7 @@ impl Inner {
 
     /// Reports what was admitted here, and learns what others have.
     pub(crate) async fn report(self: &Arc<Self>) {
-        let Some(counts) = &self.counts else { return };
+        let Some(counts) = &self.local.counts else { return };
         let reports = counts.reports();
         let mut under_way = JoinSet::new();
         for keys in reports.chunks(KEYS_IN_A_REPORT) {
@@ -42,8 +44,16 @@ impl Inner {
         while under_way.join_next().await.is_some() {}
     }
 
+    /// Reports what was admitted under another policy, so that this one begins with it.
+    pub(crate) async fn report_before_asking(&self, key: &[u8]) {
+        let Some(counts) = &self.local.counts else { return };
+        if let Some(units) = counts.report_first(self.terms.era, key) {
+            self.report_some(&[(key.into(), units)]).await;
+        }
+    }
+
     async fn report_some(&self, keys: &[(Box<[u8]>, u64)]) {
-        let Some(counts) = &self.counts else { return };
+        let Some(counts) = &self.local.counts else { return };
         let part = |(key, units): &(Box<[u8]>, u64)| self.part(key, Units::exactly(*units));
         let ask = Ask { verb: Verb::Add, parts: keys.iter().map(part).collect() };
         let asked_ns = self.now_ns();
@@ -56,16 +66,19 @@ impl Inner {
                 Some(Reply { now_us: *now_us, admitted: true, parts })
             });
             let outcome = reply.as_ref().map(|reply| (reply, [asked_ns, now_ns]));
-            counts.reported(&self.plan, key, outcome);
+            counts.reported((&self.plan, self.terms.era), key, outcome);
         }
     }
 }
 
-/// Reports every interval, until the limiter is gone.
-pub(crate) async fn report_regularly(limiter: std::sync::Weak<Inner>, interval: Duration) {
-    loop {
-        tokio::time::sleep(interval).await;
-        let Some(inner) = limiter.upgrade() else { return };
-        inner.report().await;
+/// Reports every interval, and once more when the limiter is `gone`: what it had admitted is not forgotten.
+pub(crate) async fn report_regularly(
+    limiter: Arc<Inner>,
+    mut gone: oneshot::Receiver<()>,
+    interval: Duration,
+) {
+    while timeout(interval, &mut gone).await.is_err() {
+        limiter.report().await;
     }
+    limiter.report().await;
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tollgate::{Decision, Told};
 
 use crate::all::{RedisToll, said};
-use crate::decision::Source;
+use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::script::{Ask, Say, Units, Verb};
 use crate::settings::OnError;
@@ -104,6 +104,16 @@ impl RequestDecision {
         self.allowed
     }
 
+    /// Of one limit alone.
+    fn of(decision: &RedisDecision, weight: Weight) -> Self {
+        Self {
+            allowed: decision.is_allowed() || weight == Weight::Counts,
+            decisions: vec![decision.decision()],
+            source: decision.source(),
+            fault: decision.fault(),
+        }
+    }
+
     /// What each limit says, in the order of the groups and of their tolls.
     ///
     /// ```
@@ -151,12 +161,7 @@ impl RequestDecision {
 pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
     if let [Group { tolls: [only], weight }] = groups {
         let decision = only.limiter.check(only.key, only.cost).await;
-        return RequestDecision {
-            allowed: decision.is_allowed() || *weight == Weight::Counts,
-            decisions: vec![decision.decision()],
-            source: decision.source(),
-            fault: decision.fault(),
-        };
+        return RequestDecision::of(&decision, *weight);
     }
     decide(groups, Verb::Check).await
 }
@@ -176,7 +181,12 @@ pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
 /// # }
 /// ```
 pub async fn peek_request(groups: &[Group<'_>]) -> RequestDecision {
-    decide(groups, Verb::Peek).await
+    match groups {
+        [Group { tolls: [only], weight }] => {
+            RequestDecision::of(&only.limiter.peek(only.key, only.cost).await, *weight)
+        }
+        _ => decide(groups, Verb::Peek).await,
+    }
 }
 
 impl Weight {
@@ -199,7 +209,10 @@ async fn decide(groups: &[Group<'_>], verb: Verb) -> RequestDecision {
     let is_one_store = tolls().all(|toll| toll.inner().is_same_store(first.inner()));
     let is_one_slot = tolls().all(|toll| Arc::ptr_eq(&toll.inner().link, link));
     let result = match (is_one_store, is_one_slot) {
-        (true, true) => link.call(ask(groups, verb), link.due()).await.map(Verdict::from),
+        (true, true) => {
+            let tolls: Vec<RedisToll<'_>> = tolls().copied().collect();
+            slots::ask_one(&tolls, ask(groups, verb), link.due()).await
+        }
         (true, false) => across(groups, verb, link.due()).await,
         (false, _) => {
             link.counters.fault(Fault::MixedStores);

@@ -13,7 +13,8 @@ use crate::error::Fault;
 use crate::plan::{LARGEST, Plan};
 use crate::state::State;
 
-const BODY: &str = include_str!("decide.lua");
+const DECIDE: &str = include_str!("decide.lua");
+const REQUEST: &str = include_str!("request.lua");
 
 /// The time of the server that decides, in microseconds: one clock for all nodes. It is taken for set back
 /// when a state lies more than a second further ahead than its policy can lead.
@@ -22,7 +23,7 @@ const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
 
 /// The whole script.
 pub(crate) fn text() -> String {
-    [TIME_OF_THE_SERVER, BODY].concat()
+    [TIME_OF_THE_SERVER, DECIDE, REQUEST].concat()
 }
 
 /// What a request does with its limits.
@@ -112,22 +113,22 @@ impl Part {
     }
 
     /// What the script is told.
-    fn block(&self, verb: Verb, is_first: bool) -> [u8; BLOCK] {
+    fn block(&self, verb: Verb, is_first: bool) -> Vec<u8> {
         let (kind, [tick, a, b, c]) = self.plan.arguments();
         let begins = if is_first { 2 } else { u8::from(self.begins) };
         let Units { want, least, share, stamp } = self.units;
-        let mut block = [0; BLOCK];
-        block[..4].copy_from_slice(&[begins, verb.code(), self.say.code(), kind]);
-        let (places, _) = block[4..].as_chunks_mut::<8>();
-        let numbers = [tick, a, b, c, want, least, share, stamp];
-        for (place, number) in places.iter_mut().zip(numbers) {
-            *place = double(number).to_le_bytes();
+        let mark = self.plan.mark();
+        let mut block = Vec::with_capacity(BLOCK + mark.len());
+        block.extend([begins, verb.code(), self.say.code(), kind]);
+        for number in [tick, a, b, c, want, least, share, stamp] {
+            block.extend(double(number).to_le_bytes());
         }
+        block.extend(mark);
         block
     }
 }
 
-/// Of a limit in a call: four bytes and eight doubles.
+/// Of a limit in a call, before its mark: four bytes and eight doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
 /// Beyond what doubles hold exactly nothing fits in any limit.
@@ -177,7 +178,7 @@ pub(crate) fn command<'a>(script: Invoked<'_>, asks: impl Iterator<Item = &'a As
     }
     for ask in asks {
         for (n, part) in ask.parts.iter().enumerate() {
-            command.arg(part.block(ask.verb, n == 0).as_slice());
+            command.arg(part.block(ask.verb, n == 0));
         }
     }
     command

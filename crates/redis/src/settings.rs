@@ -54,7 +54,8 @@ pub enum OnError {
 
 /// What a [`RedisLimiter`](crate::RedisLimiter) is built from.
 ///
-/// All nodes must use the same policy and name; a limit with another policy is another limit.
+/// All nodes must use the same name, and the same policy but while it changes: a limit is known by its name and
+/// part, and under another policy what was spent stays spent.
 ///
 /// ```
 /// use tollgate_redis::{Mode, OnError, Settings};
@@ -104,7 +105,7 @@ impl Settings {
         }
     }
 
-    /// Tells apart limits of one policy. Becomes part of every key, as its hash tag: in a cluster all keys
+    /// Tells limits apart: two of one name and part are one limit, also of two policies. Becomes part of every key, as its hash tag: in a cluster all keys
     /// of one name live on one node. Without `{`, `}` and `:`.
     ///
     /// ```
@@ -118,7 +119,7 @@ impl Settings {
         self
     }
 
-    /// Tells apart limits of one name and policy, which live on one node of a cluster and can so be charged
+    /// Tells apart limits of one name, which live on one node of a cluster and can so be charged
     /// together. Without `{`, `}` and `:`.
     ///
     /// ```

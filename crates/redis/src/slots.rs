@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::all::RedisToll;
 use crate::error::Fault;
+use crate::lease::Glance;
 use crate::link::Link;
 use crate::script::{Ask, Reply, Seen, Units, Verb};
 use crate::state::View;
@@ -27,6 +28,8 @@ use crate::state::View;
 pub(crate) struct Sight {
     pub(crate) seen: Seen,
     pub(crate) now_us: u64,
+    /// Units in leases of this node, which count as spent there.
+    pub(crate) held: u64,
 }
 
 /// What the store says of a request, limit by limit.
@@ -38,9 +41,27 @@ pub(crate) struct Verdict {
 
 impl From<Reply> for Verdict {
     fn from(Reply { now_us, admitted, parts }: Reply) -> Self {
-        let sights = parts.into_iter().map(|seen| Sight { seen, now_us }).collect();
+        let sights = parts.into_iter().map(|seen| Sight { seen, now_us, held: 0 }).collect();
         Self { admitted, sights }
     }
+}
+
+/// Asks the store about limits of one slot; knows what this node holds of them besides.
+pub(crate) async fn ask_one(
+    tolls: &[RedisToll<'_>],
+    ask: Ask,
+    due: Instant,
+) -> Result<Verdict, Fault> {
+    let Some(first) = tolls.first() else { return Err(Fault::Unexpected) };
+    let mut before = Vec::with_capacity(tolls.len());
+    for toll in tolls {
+        before.push(toll.inner().held_before(ask.verb, toll.key, due).await);
+    }
+    let mut verdict = Verdict::from(first.inner().link.call(ask, due).await?);
+    for ((toll, before), sight) in tolls.iter().zip(before).zip(&mut verdict.sights) {
+        sight.held = toll.inner().held_after(toll.key, before, sight.seen.units);
+    }
+    Ok(verdict)
 }
 
 /// Charges all of these limits, which are of one store, or none.
@@ -99,6 +120,8 @@ pub(crate) async fn charge(
         reserved.0.clear();
     }
     for (place, sight) in entries {
+        let (toll, units) = (&tolls[place], if all { sight.seen.units } else { 0 });
+        toll.inner().held_after(toll.key, Glance::default(), units);
         sights[place] = sight;
     }
     Ok(all)

@@ -203,6 +203,18 @@ impl View<'_> {
         Some(self.plan.micros(tick))
     }
 
+    /// The answers to a look: would `cost` be admitted, where so many units are held that count as spent here?
+    /// `admits` is what the store says, for which they are.
+    pub(crate) fn told_beside(&self, held: u64, admits: bool, cost: u64) -> Told {
+        let limit = self.plan.limit;
+        let remaining = self.remaining().saturating_add(held).min(limit);
+        let allowed = (admits || held > 0) && cost <= remaining;
+        let told = self.told(allowed, if allowed { 0 } else { cost });
+        let wait_us = self.ready_us(cost.saturating_sub(held).min(limit)) - self.now_us;
+        let retry_after = if allowed || cost > limit { 0 } else { wait_us };
+        Told { remaining, retry_after: Duration::from_micros(retry_after), ..told }
+    }
+
     /// The decision's answers: `cost` is what was charged, or asked for and denied.
     pub(crate) fn told(&self, allowed: bool, cost: u64) -> Told {
         let until = |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.now_us));

@@ -122,4 +122,9 @@ impl Store {
     pub fn stats(&self) -> Stats {
         self.links.stats()
     }
+
+    /// Nanoseconds since the store was opened.
+    pub(crate) fn now_ns(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
 }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+mod change;
 mod counting;
 mod expiry;
 mod groups;

@@ -30,6 +30,8 @@ enum Flaw {
     NeverStale,
     /// The store charges no more than fits.
     Clamped,
+    /// What is learnt counts as known since it came, not since it was asked for.
+    FreshFromReply,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -255,11 +257,12 @@ impl World {
         let (plan, now_ns) = (self.plan, self.now_ns);
         let seen = Seen { admits: true, broken: false, units: 0, state: State::Gcra { debt } };
         let reply = Reply { now_us, admitted: true, parts: vec![seen] };
-        let times = [sent_ns, now_ns];
+        let is_late = self.flaw == Some(Flaw::FreshFromReply);
+        let times = [if is_late { now_ns } else { sent_ns }, now_ns];
         match (&mut self.nodes[node].cell, message) {
-            (Some(cell), Message::Report(_)) => cell.reported(&plan, &reply, times),
-            (Some(cell), Message::Check) => cell.learn(&plan, &reply, times),
-            (cell @ None, _) => *cell = Cell::new(&reply, times),
+            (Some(cell), Message::Report(_)) => cell.reported((&plan, 0), &reply, times),
+            (Some(cell), Message::Check) => cell.learn((&plan, 0), &reply, times),
+            (cell @ None, _) => *cell = Cell::new(0, &reply, times),
         }
     }
 
@@ -273,7 +276,7 @@ impl World {
             if self.flaw == Some(Flaw::NotRepeated) {
                 // As if it had been heard, and said nothing.
                 cell.reported(
-                    &self.plan,
+                    (&self.plan, 0),
                     &Reply { now_us: 0, admitted: true, parts: vec![] },
                     [0, 0],
                 );
@@ -384,6 +387,11 @@ fn a_report_that_is_not_repeated_is_caught() {
 #[test]
 fn a_node_that_goes_on_by_what_it_knew_is_caught() {
     is_caught(Flaw::NeverStale);
+}
+
+#[test]
+fn a_node_whose_counts_are_fresh_from_the_reply_is_caught() {
+    is_caught(Flaw::FreshFromReply);
 }
 
 #[test]

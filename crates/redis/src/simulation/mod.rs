@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod audit;
+pub(crate) mod changing;
 mod counting;
 mod node;
 mod scale;

@@ -176,7 +176,8 @@ impl Node {
         let beyond =
             Beyond { remaining: lent.remaining, reset_ns: clock_ns + lent.reset_us * 1_000 };
         if lent.units == 0 {
-            self.holding.denied(self.terms, want.least, [lent.retry_us * 1_000, clock_ns]);
+            let least = (want.least, beyond);
+            self.holding.denied(self.terms, least, [lent.retry_us * 1_000, clock_ns]);
         } else {
             let asked_ns = self.clock(asked_ns);
             let grant = Grant { units: lent.units, asked_ns, turns_ns: None, stamp: 0, beyond };

@@ -1,0 +1,122 @@
+//! A limit whose policy changes: what a key holds then, and that it is what the simulation makes of it.
+
+use super::{Told, ask, plan, server::Server};
+use crate::backoff::mixed;
+use crate::lease::Want;
+use crate::plan::Plan;
+use crate::script::{Reply, Units, Verb};
+use crate::simulation::changing::{Flaw, Key};
+use crate::state::View;
+
+const NOW_US: u64 = 1_790_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+
+fn remaining(plan: &Plan, reply: &Reply) -> u64 {
+    View { plan, state: &reply.parts[0].state, now_us: reply.now_us }.remaining()
+}
+
+/// Units are spent under one policy at the beginning of a day; some seconds later another looks, and after a
+/// second look some more.
+#[test]
+fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
+    let server = Server::start();
+    let mut told = Told::new(&server);
+    let day_us = NOW_US - NOW_US % (86_400 * SECOND);
+    for (before, spent, after_s, now, left, later_s, left_later) in [
+        // The debt drains at the old rate up to the change and at the new one after it, as in the core.
+        ("60/m", 40, 10, "6/m burst 50", 20, 10, 21),
+        ("60/m", 60, 30, "60/h", 30, 60, 31),
+        ("100/h", 92, 0, "110/h", 18, 36, 19),
+        // What is above the new burst is forgiven, for this policy: it comes back as fast as it can.
+        ("1000/h", 900, 0, "60/m burst 10", 0, 1, 1),
+        // A window of the same length goes on, at most full.
+        ("fixed-window 5/h", 3, 9, "fixed-window 9/h", 6, 3_591, 9),
+        ("fixed-window 5/h", 3, 9, "fixed-window 2/h", 0, 3_591, 2),
+        ("fixed-window 5/h from-first", 3, 9, "fixed-window 9/h from-first", 6, 3_591, 9),
+        ("sliding-window 100/h", 60, 0, "sliding-window 120/h strict", 60, 3_600, 60),
+        ("segmented-window 60/h x6", 40, 600, "segmented-window 90/h x6", 50, 3_000, 90),
+        // Of another length, or another algorithm, what was used is used just now.
+        ("fixed-window 5/m", 3, 50, "fixed-window 9/h", 6, 20, 6),
+        ("fixed-window 10/m", 4, 0, "10/m", 6, 6, 7),
+        ("60/m", 40, 10, "fixed-window 60/m", 30, 50, 60),
+        ("segmented-window 60/h x6", 40, 600, "segmented-window 60/h x3", 20, 2_999, 20),
+        ("sliding-window 100/h", 60, 0, "fixed-window 100/h from-first", 40, 3_599, 40),
+    ] {
+        let (key, at_us) = (format!("{before} {now}"), day_us + after_s * SECOND);
+        let [old, new] = [before, now].map(plan);
+        let units = Units::exactly(spent);
+        assert!(told.call(day_us, ask(Verb::Check, &key, &old, units)).admitted, "{before}");
+        let look = |verb, cost| ask(verb, &key, &new, Units::exactly(cost));
+        let peeked = told.call(at_us, look(Verb::Peek, 1));
+        assert_eq!(remaining(&new, &peeked), left, "{before}, then {now}");
+        // The new policy is in force from when it is asked first, admitted or not.
+        let checked = told.call(at_us, look(Verb::Check, new.limit));
+        assert!(!checked.admitted, "{before}, then {now}");
+        let later = told.call(at_us + later_s * SECOND, look(Verb::Peek, 1));
+        assert_eq!(remaining(&new, &later), left_later, "{before}, then {now}");
+    }
+}
+
+/// Random requests under three policies, by turns: the states of the script are those of the simulation.
+fn compare(told: &mut Told, flaw: Option<Flaw>, rounds: u64) -> Result<(), String> {
+    let mut random = 7;
+    let mut draw = |below: u64| {
+        random = mixed(random);
+        random % below
+    };
+    for round in 0..rounds {
+        let plans: Vec<Plan> = (0..3)
+            .map(|_| plan(&format!("{}/{}ms burst {}", 1 + draw(50), 1 + draw(900), 1 + draw(60))))
+            .collect();
+        let mut key = Key::new(flaw);
+        let mut now_us = NOW_US + draw(SECOND);
+        for _ in 0..30 {
+            now_us += draw(200_000);
+            let plan = &plans[usize::try_from(draw(3)).unwrap()];
+            let want = 1 + draw(plan.limit);
+            let want = Want { want, least: 1 + draw(want) };
+            let units = Units { want: want.want, least: want.least, share: 2, stamp: 0 };
+            let reply = told.call(now_us, ask(Verb::Check, &format!("{round}"), plan, units));
+            let expected = key.charge(plan, want, now_us);
+            let found = (reply.parts[0].units, reply.parts[0].state.clone());
+            if found != expected {
+                return Err(format!(
+                    "round {round}, {}: {found:?}, not {expected:?}",
+                    plan.policy()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_states_of_several_policies_are_those_that_the_simulation_has() {
+    let server = Server::start();
+    let mut told = Told::new(&server);
+    assert_eq!(compare(&mut told, None, 300), Ok(()));
+    for flaw in [Flaw::Fresh, Flaw::OneState, Flaw::OneCharged] {
+        server.run::<()>(&["FLUSHALL"]);
+        assert!(compare(&mut told, Some(flaw), 20).is_err(), "{flaw:?} is not seen");
+    }
+}
+
+#[test]
+fn a_change_is_written_once_and_by_a_denial_too() {
+    let server = Server::start();
+    let mut told = Told::new(&server);
+    let [old, new] = ["10/d", "fixed-window 10/d"].map(plan);
+    let check = |plan: &Plan, cost| ask(Verb::Check, "key", plan, Units::exactly(cost));
+    let stored = || server.run::<String>(&["GET", "key"]);
+    assert!(told.call(NOW_US, check(&old, 7)).admitted);
+    assert_eq!(stored(), "1 1 1 8640000000 86400000000 1790060480000000 0");
+    assert!(!told.call(NOW_US, check(&new, 4)).admitted);
+    let both = "2 1 86400000000 10 0 20717 7;1 1 1 8640000000 86400000000 1790060480000000 0";
+    assert_eq!(stored(), both);
+    assert!(!told.call(NOW_US, check(&new, 4)).admitted);
+    assert_eq!(stored(), both);
+    // The key lives until the last of its states has drained.
+    assert!(told.call(NOW_US, check(&new, 1)).admitted);
+    let until = "2 1 86400000000 10 0 20717 8;1 1 1 8640000000 86400000000 1790069120000000 0";
+    assert_eq!(stored(), until);
+}

@@ -1,0 +1,158 @@
+//! [`Local`]: what this process holds of a limit, in leases or counts, from one policy of it to the next.
+//!
+//! A limiter of another policy takes over what one of the same name has left, also if that is gone: units of
+//! leases are charged already, under the new policy too, and what was admitted and not reported is still to be
+//! reported. What was learnt under the old policy is forgotten: how much is left, and when it comes back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::counts::Counts;
+use crate::ledger::Ledger;
+use crate::plan::Plan;
+use crate::settings::{Mode, Settings};
+
+#[derive(Debug)]
+pub(crate) struct Local {
+    /// Of mode `leased`.
+    pub(crate) ledger: Option<Ledger>,
+    /// Of mode `async`.
+    pub(crate) counts: Option<Counts>,
+}
+
+impl Local {
+    fn new(form: Form) -> Self {
+        let interval_ns = u64::try_from(form.interval.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            ledger: (form.mode == Mode::Leased).then(|| Ledger::new(form.keys)),
+            counts: (form.mode == Mode::Async).then(|| Counts::new(form.keys, interval_ns)),
+        }
+    }
+
+    /// Whether nothing would be missed if it were dropped. Counts are held by a task until they are reported.
+    fn is_idle(&self, now_ns: u64) -> bool {
+        self.ledger.as_ref().is_none_or(|ledger| ledger.is_idle(now_ns))
+    }
+}
+
+/// What it must have in common with a limiter that takes it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    mode: Mode,
+    keys: usize,
+    interval: Duration,
+}
+
+impl Form {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self { mode: settings.mode, keys: settings.keys, interval: settings.interval }
+    }
+}
+
+#[derive(Debug)]
+struct Kept {
+    local: Arc<Local>,
+    form: Form,
+    plan: Plan,
+    era: u64,
+}
+
+/// Those of all limits of a store, by what their keys begin with. No more than there are limits, and those
+/// that were when the last one was built.
+#[derive(Debug, Default)]
+pub(crate) struct Locals(Mutex<HashMap<Vec<u8>, Kept>>);
+
+impl Locals {
+    /// That of a limit, and a number for this policy of it, which no other policy in use has.
+    pub(crate) fn of(&self, head: &[u8], form: Form, plan: Plan, now_ns: u64) -> (Arc<Local>, u64) {
+        let mut locals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        locals.retain(|other, kept| {
+            other == head || Arc::strong_count(&kept.local) > 1 || !kept.local.is_idle(now_ns)
+        });
+        let last = locals.get_mut(head).filter(|kept| kept.form == form);
+        if let Some(kept) = last {
+            if kept.plan != plan {
+                (kept.plan, kept.era) = (plan, kept.era + 1);
+            }
+            return (Arc::clone(&kept.local), kept.era);
+        }
+        let local = Arc::new(Local::new(form));
+        let kept = Kept { local: Arc::clone(&local), form, plan, era: 0 };
+        locals.insert(head.to_vec(), kept);
+        (local, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{Beyond, Grant, Spend, Terms};
+
+    fn settings(policy: &str) -> Settings {
+        Settings::new(policy.parse().unwrap()).keys(10)
+    }
+
+    fn of(locals: &Locals, head: &str, settings: &Settings, now_ns: u64) -> (Arc<Local>, u64) {
+        locals.of(head.as_bytes(), Form::of(settings), settings.plan().unwrap(), now_ns)
+    }
+
+    #[test]
+    fn a_limit_of_another_policy_goes_on_with_the_same_units_and_looks_at_the_store_first() {
+        let (locals, terms) = (Locals::default(), Terms { most: 100, poll_ns: 0, era: 0 });
+        let (local, era) = of(&locals, "a", &settings("100/h"), 0);
+        assert_eq!(era, 0);
+        let take = |local: &Local, terms: Terms, cost| {
+            let set = local.ledger.as_ref().unwrap().set(b"key");
+            set.with(b"key", 0, |holding| holding.spend(terms, cost, [0, 0])).unwrap()
+        };
+        let settle = |local: &Local, turn: &dyn Fn(&mut crate::lease::Holding)| {
+            let set = local.ledger.as_ref().unwrap().set(b"key");
+            set.with(b"key", 0, turn).unwrap();
+        };
+        assert!(matches!(take(&local, terms, 5), Spend::Ask(_)));
+        let beyond = Beyond { remaining: 90, reset_ns: 0 };
+        let grant = Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, beyond };
+        settle(&local, &|holding| holding.granted(terms, grant, 0));
+        drop(local);
+        // The limiter is gone, its units are not.
+        let (local, era) = of(&locals, "a", &settings("110/h"), 0);
+        let new = Terms { era, ..terms };
+        assert_eq!(era, 1);
+        let set = local.ledger.as_ref().unwrap().set(b"key");
+        assert!(set.spend(b"key", 1, [0, era]).is_none());
+        let Spend::Ask(look) = take(&local, new, 5) else { panic!("it looks") };
+        assert_eq!((look.want, look.least), (0, 0));
+        // A caller that still has the old policy spends meanwhile.
+        assert!(matches!(take(&local, terms, 2), Spend::Spent { stamp: 7, .. }));
+        settle(&local, &|holding| holding.seen(new, Beyond { remaining: 100, reset_ns: 0 }));
+        // What was charged under the old policy gives nothing back under the new one.
+        assert!(matches!(take(&local, new, 5), Spend::Spent { stamp: 0, .. }));
+        let known = |terms| set.look(b"key", |holding| holding.known(terms).remaining);
+        assert_eq!([known(new), known(terms)], [Some(103), Some(3)]);
+    }
+
+    #[test]
+    fn what_a_limit_holds_is_kept_until_it_has_expired_and_no_longer() {
+        let (locals, second) = (Locals::default(), crate::lease::LIFE_NS);
+        let terms = Terms { most: 100, poll_ns: 0, era: 0 };
+        let (local, _) = of(&locals, "a", &settings("100/h"), 0);
+        let set = local.ledger.as_ref().unwrap().set(b"key");
+        set.with(b"key", 0, |holding| {
+            assert!(matches!(holding.spend(terms, 1, [0, 0]), Spend::Ask(_)));
+            let beyond = Beyond { remaining: 90, reset_ns: 0 };
+            let grant = Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, beyond };
+            holding.granted(terms, grant, 0);
+        });
+        drop(local);
+        let kept = |locals: &Locals| locals.0.lock().unwrap().len();
+        of(&locals, "b", &settings("100/h"), second / 2);
+        assert_eq!(kept(&locals), 2);
+        of(&locals, "c", &settings("100/h"), second);
+        assert_eq!(kept(&locals), 1, "of neither anything is left");
+        // Another mode, or table: it begins anew.
+        let (first, _) = of(&locals, "c", &settings("100/h"), second);
+        let (other, _) = of(&locals, "c", &settings("100/h").keys(11), second);
+        assert!(!Arc::ptr_eq(&first, &other));
+    }
+}

@@ -1,0 +1,355 @@
+-- The second half of the script: see decide.lua.
+
+-- Everything else. These functions are made when a call first needs them: to make a dozen functions takes the
+-- server as long as several decisions.
+local function others()
+  local gmatch, rep = string.gmatch, string.rep
+
+  -- A text as numbers behind those that are there; nil if it is anything else.
+  local function numbers(text, found)
+    if not find(text, '^[%d ]+$') then return nil end
+    for number in gmatch(text, '%d+') do
+      local value = tonumber(number)
+      if value > MOST then return nil end
+      found[#found + 1] = value
+    end
+    return found
+  end
+
+  -- Whether a state of this kind is stored as so many numbers.
+  local function is_length(kind, c, count)
+    if kind == GCRA then return count == 2 or count == 3 end
+    return count == (kind == SEGMENTED and c + 1 or kind == SLIDING and 3 or 2)
+  end
+
+  -- A state as it stands now: what it `holds`, the units that are `used`, and whether that is within the limit.
+  --   GCRA        a tick drains `a` parts, a unit has `b`, the capacity is `c`; holds the debt in parts
+  --   FIXED       window a, limit b;              holds the window's number, count
+  --   FROM_FIRST  window a, limit b;              holds the start, count
+  --   SLIDING     window a, limit b, rounding c;  holds the window's number, previous, current
+  --   SEGMENTED   segment a, limit b, segments c; holds the segment's number, counts from the newest on
+  -- `stored` is what was held when it was stored, nil if that was nothing.
+  local function stand(state, stored)
+    local kind, a, c = state.kind, state.a, state.c
+    local now = state.tick == 1 and now_us or div(now_us, state.tick)
+    local window = (kind == GCRA or kind == FROM_FIRST) and now or div(now, a)
+    local held, moved
+    if kind == GCRA then
+      held = { 0 }
+      if stored then
+        held[1], moved = debt_of(stored[1], stored[2], stored[3], now, state.tick, a, c)
+      end
+    elseif stored then
+      -- The clock was set back.
+      local slack = slack_us / state.tick
+      moved = (kind == FROM_FIRST and stored[1] or (stored[1] - 1) * a) > now + slack
+      if moved then stored[1] = window + 1 end
+    end
+    if kind == GCRA then -- done
+    elseif kind == FIXED then
+      held = stored and stored[1] >= window and stored or { window, 0 }
+    elseif kind == FROM_FIRST then
+      held = stored and stored[2] > 0 and now < stored[1] + a and stored or { now, 0 }
+    elseif kind == SLIDING then
+      held = { window, 0, 0 }
+      if stored and stored[1] >= window then held = stored
+      elseif stored and stored[1] == window - 1 then held[2] = stored[3] end
+    else
+      held = stored
+      if not stored or stored[1] < window then
+        held = { window }
+        local passed = stored and window - stored[1] or c
+        for age = 0, c - 1 do held[age + 2] = age >= passed and stored[age - passed + 2] or 0 end
+      end
+    end
+    state.now, state.window, state.held, state.moved = now, window, held, moved
+    return state
+  end
+
+  -- Where the count is that grows.
+  local function newest(state)
+    return state.kind == GCRA and 1 or state.kind == SLIDING and 3 or 2
+  end
+
+  -- Units, rounded up, that are used.
+  local function used_of(state)
+    local held, a, b, c, kind = state.held, state.a, state.b, state.c, state.kind
+    if kind == GCRA then return div(held[1], b) + (fmod(held[1], b) > 0 and 1 or 0) end
+    local used = held[2]
+    if kind == SLIDING then
+      local into = held[1] > state.window and 0 or state.now - state.window * a
+      if c == 0 then used = div(held[2] * (a - into) + a - 1, a)
+      elseif c == 1 then used = div(held[2] * (a - into), a) end
+      used = used + held[3]
+    elseif kind == SEGMENTED then
+      for age = 1, c - 1 do used = used + held[age + 2] end
+    end
+    return used
+  end
+
+  -- Units that fit, and whether `least` do.
+  local function room_in(state, least)
+    if state.kind == GCRA then return room_of(state.held[1], state.b, state.c, least) end
+    local used = used_of(state)
+    local room = max(state.b - used, 0)
+    return room, used <= state.b and least <= room
+  end
+
+  -- At least the parts x * y / z, for x below z, and at most five more.
+  local function share_of(x, y, z)
+    local product = x * y
+    if product > MOST then return min(math.ceil(x / z * y) + 2, y) end
+    return div(product, z) + (fmod(product, z) > 0 and 1 or 0)
+  end
+
+  -- What a state that begins holds, after another: at most its limit. A window of the same length goes on;
+  -- else what was used of the other is used of this one, just now.
+  local function carry(state, other)
+    local kind, held = state.kind, other.held
+    local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
+      and (kind ~= SEGMENTED or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
+    stand(state)
+    if kind == GCRA and other.kind == GCRA then
+      local whole, rest = div(held[1], other.b), fmod(held[1], other.b)
+      state.held[1] = min(whole * state.b + share_of(rest, state.b, other.b), state.c)
+    elseif kind == GCRA then
+      state.held[1] = min(used_of(other) * state.b, state.c)
+    elseif is_alike then
+      state.held = { held[1] }
+      for i = 2, #held do state.held[i] = min(held[i], state.b) end
+    else
+      state.held[newest(state)] = min(used_of(other), state.b)
+    end
+  end
+
+  -- The most that a limit can hold, for what could not be read.
+  local function fill(state)
+    stand(state)
+    state.held[newest(state)] = state.kind == GCRA and state.c or state.b
+  end
+
+  local function is_idle(state)
+    local sum = 0
+    for i = state.kind == GCRA and 1 or 2, #state.held do sum = sum + state.held[i] end
+    return sum == 0
+  end
+
+  -- A state that the key stores; nil if it is none.
+  local function state_in(text)
+    local stored = numbers(text, {})
+    local mark = match(text, '^%d+ %d+ %d+ %d+ %d+ ')
+    if not stored or not mark then return nil end
+    local kind, tick, a, b, c = unpack(stored, 1, 5)
+    if kind < GCRA or kind > SEGMENTED or min(tick, a, b) < 1 then return nil end
+    if kind == SEGMENTED and (c < 1 or c > 64) or not is_length(kind, c, #stored - 5) then return nil end
+    if kind == GCRA and (stored[8] or 0) > stored[6] then return nil end
+    local state = { mark = mark, kind = kind, tick = tick, a = a, b = b, c = c, is_stored = true }
+    return stand(state, { unpack(stored, 6) })
+  end
+
+  -- All that a key stores: the states, that which was asked last first.
+  local function look(key)
+    local record = { key = key, asked = 0, admits = true }
+    local text, broken = read(key)
+    for part in gmatch(text and text .. ';' or '', '([^;]*);') do
+      local state = state_in(part)
+      broken = broken or not state or #record == STATES
+      record[#record + 1] = state
+      record.has_changed = record.has_changed or state and state.moved
+    end
+    if broken then record = { key = key, asked = 0, admits = true, broken = true } end
+    return record
+  end
+
+  -- The state of a key under one policy, from now on the first. One that is not there yet begins after that
+  -- of which the most is spent.
+  local function state_of(record, state)
+    state.is_asked = true
+    for i = 1, #record do
+      if record[i].mark == state.mark then
+        table.insert(record, 1, table.remove(record, i))
+        record[1].is_asked = true
+        return record[1]
+      end
+    end
+    stand(state)
+    if record.broken then fill(state) end
+    local best, most
+    for i = 1, #record do
+      carry(state, record[i])
+      local spent = state.kind == GCRA and state.held[1] or used_of(state)
+      if not most or spent > most then best, most = record[i], spent end
+      record.has_changed = true
+    end
+    if best then carry(state, best) end
+    table.insert(record, 1, state)
+    record[STATES + 1] = nil
+    return state
+  end
+
+  -- A limit in a request. In its second place it has what the first leaves.
+  local function limit_of(record, block)
+    local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
+      numbers_of(BLOCK, block)
+    local policy = { mark = sub(block, MARK), kind = kind, tick = tick, a = a, b = b, c = c }
+    local state = state_of(record, policy)
+    local room, admits = room_in(state, record.asked + least)
+    record.admits = record.admits and admits
+    room = max(room - record.asked, 0)
+    record.asked = record.asked + least
+    return {
+      record = record, state = state, begins = begins, verb = verb, say = say, want = want, least = least,
+      share = share, stamp = stamp, room = room, admits = record.admits,
+    }
+  end
+
+  -- A state that has drained, and is not the one that is asked, is over.
+  local function is_over(state)
+    return not state.is_asked and is_idle(state)
+  end
+
+  -- Charges units that fit, or were admitted without being asked for here: to every state.
+  local function charge(record, units)
+    for i = 1, #record do
+      local state = record[i]
+      if not is_over(state) then
+        local at = newest(state)
+        state.held[at] = min(state.held[at] + units * (state.kind == GCRA and state.b or 1), MOST)
+      end
+    end
+  end
+
+  -- Gives back what has not drained since it was charged; returns how many units, rounded up: what is told
+  -- is no less than what is given back. To the state under which it was charged: of another nobody knows what has
+  -- drained of them.
+  local function give_back(state, units, stamp)
+    local held = state.held
+    if not state.is_stored then return 0 end
+    if state.kind == GCRA then
+      -- Charged before the clock was set back, or a debt that was cut off then: nobody knows what has drained.
+      if state.moved or stamp > state.now + slack_us / state.tick or held[1] >= MOST then return 0 end
+      local drained = max(state.now - stamp, 0) * state.a + max(held[1] - state.c, 0)
+      local owed = min(max(units * state.b - drained, 0), held[1])
+      held[1] = held[1] - owed
+      return div(owed, state.b) + (fmod(owed, state.b) > 0 and 1 or 0)
+    end
+    if held[1] ~= stamp then return 0 end
+    local at = newest(state)
+    units = min(units, held[at])
+    held[at] = held[at] - units
+    return units
+  end
+
+  -- A state as a text, and until when it is more than none.
+  local function written(state)
+    local held, kind, a = state.held, state.kind, state.a
+    if kind == GCRA then
+      local text, idle = text_of(state.mark, held[1], state.now, a, state.c)
+      return text, idle * state.tick
+    end
+    local windows = kind == SLIDING and 2 or kind == SEGMENTED and state.c or 1
+    local idle = kind == FROM_FIRST and held[1] + a or (held[1] + windows) * a
+    local texts = {}
+    for i = 1, #held do texts[i] = format('%.0f', held[i]) end
+    return state.mark .. concat(texts, ' '), idle * state.tick
+  end
+
+  -- Stores the states that are not over, until the last of them has drained.
+  local function store(record)
+    local texts, until_us = {}, 0
+    for i = 1, #record do
+      if not is_over(record[i]) then
+        local text, idle_us = written(record[i])
+        texts[#texts + 1] = text
+        until_us = max(until_us, idle_us)
+      end
+    end
+    keep(record.key, concat(texts, ';'), until_us)
+  end
+
+  -- Charges it, if its request and its group are admitted, or gives back; the reply.
+  local function carry_out(limit, admitted, charged)
+    local record, state = limit.record, limit.state
+    local units, changed = 0, record.broken or record.has_changed
+    if limit.verb == CHECK and charged then
+      units = units_of(limit.want, limit.least, limit.share, limit.room)
+      charge(record, units)
+      changed = changed or units > 0
+    elseif limit.verb == ADD then
+      units = limit.want
+      charge(record, units)
+      changed = changed or units > 0
+    elseif limit.verb == REFUND then
+      local before = state.held[1]
+      units = give_back(state, limit.want, limit.stamp)
+      changed = changed or units > 0 or state.held[1] ~= before
+    end
+    if changed and limit.verb ~= PEEK then store(record) end
+    local flags = flags_of(admitted, limit.admits, record.broken)
+    local held, kind = state.held, state.kind
+    if kind == GCRA then return bytes_of('<Bdd', flags, units, held[1]) end
+    local first = kind == FROM_FIRST and held[1] or held[1] - state.window
+    if #held == 2 then return bytes_of('<Bddd', flags, units, first, held[2]) end
+    return bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
+  end
+
+  -- Whether a request of several limits is admitted. Marks in each limit the first of its group, which
+  -- keeps whether all of them admit.
+  local function decide(limits)
+    local group
+    for i = 1, #limits do
+      local limit = limits[i]
+      if limit.begins > 0 then
+        group = limit
+        group.all = true
+      end
+      limit.group = group
+      group.all = group.all and limit.admits
+    end
+    local admitted, together, any = true, false, false
+    for i = 1, #limits do
+      local limit = limits[i]
+      if limit.group == limit and limit.say == DENIES then
+        admitted = admitted and limit.all
+      elseif limit.group == limit and limit.say == DENIES_TOGETHER then
+        together, any = true, any or limit.all
+      end
+    end
+    return admitted and (any or not together)
+  end
+
+  -- Several limits of one request, in their order.
+  local function together(first, last)
+    local limits, seen, replies = {}, {}, {}
+    for at = first, last do
+      local key = KEYS[at]
+      seen[key] = seen[key] or look(key)
+      limits[#limits + 1] = limit_of(seen[key], ARGV[at])
+    end
+    local admitted = decide(limits)
+    for i = 1, #limits do
+      replies[i] = carry_out(limits[i], admitted, admitted and limits[i].group.all)
+    end
+    return concat(replies)
+  end
+
+  return together
+end
+
+local replies, count, first, together = { bytes_of('<d', now_us) }, #KEYS, 1, nil
+while first <= count do
+  local last = first
+  while last < count and byte(ARGV[last + 1]) < 2 do last = last + 1 end
+  local _, verb, say, kind, tick, a, b, c, want, least, share = numbers_of(BLOCK, ARGV[first])
+  local reply
+  if first == last and kind == GCRA and verb < REFUND and say == DENIES then
+    reply = alone(KEYS[first], ARGV[first], verb, tick, a, b, c, want, least, share)
+  end
+  if not reply then
+    together = together or others()
+    reply = together(first, last)
+  end
+  replies[#replies + 1] = reply
+  first = last + 1
+end
+return concat(replies)

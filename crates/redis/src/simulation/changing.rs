@@ -1,0 +1,296 @@
+//! Worlds in which the policy changes: nodes load the new rules one after the other, or go back to the old ones.
+//!
+//! The nodes run the product's holdings, of which limiters of both policies spend. What is made up is the store:
+//! the states of one key, for `gcra`, as the script has them; a test on a real server compares the two. Every
+//! charge is looked at: what is owed, of all that was charged, drains at the fastest rate of the policies that
+//! were asked so far, and may never exceed the largest of their bursts.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::backoff::mixed;
+use crate::lease::{Beyond, Grant, Holding, Spend, Terms, Want};
+use crate::plan::{Kind, Plan};
+use crate::settings::Settings;
+use crate::state::{State, View};
+
+const MS: u64 = 1_000_000;
+/// As in the script.
+const STATES: usize = 4;
+
+/// A mistake, planted to see whether it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// A policy that is new to a key begins with nothing spent.
+    Fresh,
+    /// There is one state, which is cut to the limit of the policy that asks.
+    OneState,
+    /// Only the state that is asked is charged.
+    OneCharged,
+}
+
+/// What one key stores: a state for each policy, that which was asked last first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Key {
+    /// Policies, and when all that is owed will have drained, in parts since time 0.
+    states: Vec<(Plan, u128)>,
+    flaw: Option<Flaw>,
+}
+
+/// What a tick drains, and what a unit and the burst take.
+fn numbers(plan: &Plan) -> [u128; 3] {
+    match plan.kind {
+        Kind::Gcra { per_tick, per_unit, capacity } => {
+            [per_tick, per_unit, capacity].map(u128::from)
+        }
+        other => panic!("the simulation is of gcra, not {other:?}"),
+    }
+}
+
+fn now(plan: &Plan, now_us: u64) -> u128 {
+    u128::from(plan.tick(now_us)) * numbers(plan)[0]
+}
+
+impl Key {
+    pub(crate) fn new(flaw: Option<Flaw>) -> Self {
+        Self { flaw, ..Self::default() }
+    }
+
+    /// What is owed under a policy, in parts.
+    fn debt(&self, plan: &Plan, now_us: u64) -> u128 {
+        let owed = |(plan, tat): &(Plan, u128)| tat.saturating_sub(now(plan, now_us));
+        if let Some(own) = self.states.iter().find(|(own, _)| own == plan) {
+            return owed(own);
+        }
+        let [_, per_unit, capacity] = numbers(plan);
+        let carried = |other: &(Plan, u128)| {
+            let [_, of_other, _] = numbers(&other.0);
+            let (whole, rest) = (owed(other) / of_other, owed(other) % of_other);
+            (whole * per_unit + (rest * per_unit).div_ceil(of_other)).min(capacity)
+        };
+        let carried = self.states.iter().map(carried).max().unwrap_or_default();
+        if self.flaw == Some(Flaw::Fresh) { 0 } else { carried }
+    }
+
+    /// Takes as many units as the script: up to `want`, half of what is left, at least `least`. What is held then.
+    pub(crate) fn charge(&mut self, plan: &Plan, want: Want, now_us: u64) -> (u64, State) {
+        let [_, per_unit, capacity] = numbers(plan);
+        let debt = self.debt(plan, now_us);
+        let room = u64::try_from(capacity.saturating_sub(debt) / per_unit).unwrap();
+        let fits = debt <= capacity && want.least <= room;
+        let units = if fits { want.want.min((room / 2).max(want.least)) } else { 0 };
+        let is_new = self.states.iter().all(|(other, _)| other != plan);
+        let has_changed = is_new && !self.states.is_empty();
+        if units > 0 || has_changed {
+            self.states.retain(|(other, tat)| other != plan && *tat > now(other, now_us));
+            if self.flaw != Some(Flaw::OneCharged) {
+                for (other, tat) in &mut self.states {
+                    *tat += u128::from(units) * numbers(other)[1];
+                }
+            }
+            let tat = now(plan, now_us) + debt + u128::from(units) * per_unit;
+            self.states.insert(0, (*plan, tat));
+            self.states.truncate(if self.flaw == Some(Flaw::OneState) { 1 } else { STATES });
+        }
+        let debt = u64::try_from(self.debt(plan, now_us)).unwrap();
+        (units, State::Gcra { debt })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Request(usize),
+    Reload(usize),
+    Replied { node: usize, policy: usize, want: Want, asked_ns: u64, units: u64, beyond: Beyond },
+}
+
+struct World {
+    now_ns: u64,
+    random: u64,
+    plans: Vec<(Plan, Terms)>,
+    events: BinaryHeap<Reverse<(u64, usize)>>,
+    pending: Vec<Event>,
+    /// The policy of each, and what it holds.
+    nodes: Vec<(usize, Holding)>,
+    key: Key,
+    /// Of all that was charged, in units of 2^-40, and when that was.
+    owed: (u128, u64),
+    /// The fastest rate and the largest burst that were asked.
+    rate: u128,
+    burst: u64,
+    gap_ns: u64,
+    changes: u64,
+    units: u64,
+    violation: Option<String>,
+}
+
+impl World {
+    fn new(seed: u64, flaw: Option<Flaw>) -> Self {
+        let mut random = mixed(seed);
+        let mut draw = |below: u64| {
+            random = mixed(random);
+            random % below
+        };
+        let count = 2 + draw(20);
+        // Two policies, or three: tighter, wider, or the one in rate and the other in burst.
+        let plans = (0..2 + draw(2)).map(|era| {
+            let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
+            let plan = Plan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
+            let held = Settings::new(plan.policy()).nodes(count).held();
+            let fill_ns = plan.drain_us(burst) * 1_000;
+            (plan, Terms { era, ..Terms::new(held, fill_ns) })
+        });
+        let plans: Vec<_> = plans.collect();
+        let gap_ns = 1_000 * MS * count / (100 + draw(4_000));
+        let nodes = (0..count).map(|_| (0, Holding::default())).collect();
+        let key = Key::new(flaw);
+        let (events, pending) = (BinaryHeap::new(), Vec::new());
+        let mut world = Self {
+            now_ns: 0,
+            random,
+            plans,
+            events,
+            pending,
+            nodes,
+            key,
+            owed: (0, 0),
+            rate: 0,
+            burst: 0,
+            gap_ns,
+            changes: 0,
+            units: 0,
+            violation: None,
+        };
+        for node in 0..world.nodes.len() {
+            let (request_ns, reload_ns) = (world.draw(2 * gap_ns), world.draw(1_000 * MS));
+            world.later(request_ns, Event::Request(node));
+            world.later(reload_ns, Event::Reload(node));
+        }
+        world
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random = mixed(self.random);
+        self.random % below.max(1)
+    }
+
+    fn later(&mut self, wait_ns: u64, event: Event) {
+        self.events.push(Reverse((self.now_ns + wait_ns, self.pending.len())));
+        self.pending.push(event);
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Request(node) => {
+                let wait_ns = self.draw(2 * self.gap_ns);
+                self.later(wait_ns, Event::Request(node));
+                self.request(node);
+            }
+            Event::Reload(node) => {
+                self.nodes[node].0 = usize::try_from(self.draw(self.plans.len() as u64)).unwrap();
+                self.changes += 1;
+                let wait_ns = self.draw(1_500 * MS);
+                self.later(wait_ns, Event::Reload(node));
+            }
+            Event::Replied { node, policy, want, asked_ns, units, beyond } => {
+                let (terms, now_ns) = (self.plans[policy].1, self.now_ns);
+                let holding = &mut self.nodes[node].1;
+                if want.want == 0 {
+                    holding.seen(terms, beyond);
+                } else if units == 0 {
+                    holding.denied(terms, (want.least, beyond), [0, now_ns]);
+                } else {
+                    let grant = Grant { units, asked_ns, turns_ns: None, stamp: 1, beyond };
+                    holding.granted(terms, grant, now_ns);
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, node: usize) {
+        let (policy, cost) = (self.nodes[node].0, 1 + self.draw(3));
+        let ((plan, terms), now_ns) = (self.plans[policy], self.now_ns);
+        if cost > plan.limit {
+            return;
+        }
+        let want = match self.nodes[node].1.spend(terms, cost, [now_ns, now_ns]) {
+            Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,
+            _ => return,
+        };
+        // The script is atomic: what takes time is the way back.
+        let (units, state) = self.key.charge(&plan, want, now_ns / 1_000);
+        self.drain();
+        self.rate = self.rate.max(plan.policy().quota().count().into());
+        self.burst = self.burst.max(plan.limit);
+        self.charged(units);
+        let view = View { plan: &plan, state: &state, now_us: now_ns / 1_000 };
+        let beyond = Beyond { remaining: view.remaining(), reset_ns: 0 };
+        let wait_ns = 20_000 + self.draw(400_000);
+        let asked_ns = now_ns;
+        self.later(wait_ns, Event::Replied { node, policy, want, asked_ns, units, beyond });
+    }
+
+    /// By the store's clock, a part of 2^-40 more for each rounding.
+    fn drain(&mut self) {
+        let now_us = self.now_ns / 1_000;
+        let drained = ((self.rate * u128::from(now_us - self.owed.1)) << 40).div_ceil(1_000_000);
+        self.owed = (self.owed.0.saturating_sub(drained), now_us);
+    }
+
+    /// Looks at what is owed, of all that was charged.
+    fn charged(&mut self, units: u64) {
+        self.units += units;
+        self.owed.0 += u128::from(units) << 40;
+        let most = self.burst;
+        if self.owed.0 > u128::from(most) << 40 {
+            let found =
+                format!("{} units owed at {} ns, {most} at most", self.owed.0 >> 40, self.now_ns);
+            self.violation.get_or_insert(found);
+        }
+    }
+}
+
+fn run(seed: u64, flaw: Option<Flaw>) -> World {
+    let mut world = World::new(seed, flaw);
+    while let Some(Reverse((at_ns, index))) = world.events.pop() {
+        if at_ns > 4_000 * MS || world.violation.is_some() {
+            break;
+        }
+        world.now_ns = at_ns;
+        let event = world.pending[index];
+        world.happen(event);
+    }
+    world
+}
+
+#[test]
+fn nodes_of_the_old_and_the_new_policy_take_no_more_than_the_larger_burst_and_the_faster_rate() {
+    let (mut changes, mut units) = (0, 0);
+    for seed in 0..super::seeds() {
+        let world = run(seed, None);
+        assert_eq!(world.violation, None, "seed {seed}");
+        (changes, units) = (changes + world.changes, units + world.units);
+    }
+    println!("{changes} changes, {units} units");
+    assert!(changes > 10 * super::seeds() && units > 100 * super::seeds(), "{changes}, {units}");
+}
+
+fn is_caught(flaw: Flaw) {
+    let caught = (0..200).filter(|seed| run(*seed, Some(flaw)).violation.is_some()).count();
+    assert!(caught > 0, "{flaw:?} breaks nothing that is looked at");
+}
+
+#[test]
+fn a_changed_policy_that_begins_anew_is_caught() {
+    is_caught(Flaw::Fresh);
+}
+
+#[test]
+fn a_state_that_goes_to_and_fro_between_policies_is_caught() {
+    is_caught(Flaw::OneState);
+}
+
+#[test]
+fn a_charge_that_the_other_policy_does_not_see_is_caught() {
+    is_caught(Flaw::OneCharged);
+}

@@ -1,0 +1,149 @@
+//! A limit whose policy changes, on a real server: what was spent stays spent, in every mode.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use common::server::Server;
+use common::store;
+use tollgate_redis::{Mode, RedisLimiter, Settings, Store, check_all};
+
+const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
+
+/// The limit `api`, under a policy.
+fn api(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
+    let settings = Settings::new(policy.parse().unwrap()).name("api").mode(mode).keys(100);
+    RedisLimiter::new(store, settings).unwrap()
+}
+
+async fn spend(limiter: &RedisLimiter, requests: u64) {
+    for _ in 0..requests {
+        assert!(limiter.check("key", 1).await.is_allowed());
+    }
+}
+
+/// Of 100 are 92 spent; in an hour, so that none comes back while a test runs.
+#[tokio::test]
+async fn a_changed_limit_gives_nobody_a_fresh_quota_in_any_mode() {
+    for mode in MODES {
+        for (before, now, left) in [
+            ("100/h", "110/h", Some(17)),
+            ("100/h", "gcra 100/d", Some(7)),
+            ("fixed-window 100/d from-first", "fixed-window 110/d from-first", Some(17)),
+            ("fixed-window 100/d from-first", "gcra 110/h", Some(17)),
+            ("100/h", "sliding-window 110/30d", Some(17)),
+            ("sliding-window 100/30d", "segmented-window 120/30d x6", Some(27)),
+            ("100/h", "90/h", None),
+            ("100/h", "fixed-window 92/d from-first", None),
+        ] {
+            for is_replaced in [false, true] {
+                // Units that it holds were charged under the old limit, and are left: see below.
+                if left.is_none() && mode == Mode::Leased {
+                    continue;
+                }
+                let server = Server::start();
+                let store = store(&server).await;
+                let old = api(&store, before, mode);
+                spend(&old, 92).await;
+                // While the old one is still there, or after it is gone.
+                let old = (!is_replaced).then_some(old);
+                let limiter = api(&store, now, mode);
+                let decision = limiter.check("key", 1).await;
+                let found = decision.is_allowed().then(|| decision.decision().remaining());
+                assert_eq!(found, left, "{before} to {now}, {mode:?}, {is_replaced}");
+                let peeked = limiter.peek("key", 1).await.decision().remaining();
+                assert_eq!(peeked, left.unwrap_or(0), "{before} to {now}, {mode:?}");
+                drop(old);
+            }
+        }
+    }
+}
+
+/// Of a limit that is lowered, a node spends the units that it holds in leases: they were charged before.
+#[tokio::test]
+async fn a_lowered_limit_leaves_what_is_in_leases_and_nothing_else() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let old = api(&store, "100/h", Mode::Leased);
+    spend(&old, 92).await;
+    let limiter = api(&store, "90/h", Mode::Leased);
+    let left = limiter.peek("key", 1).await.decision().remaining();
+    assert!(left <= 8, "{left}");
+    spend(&limiter, left).await;
+    assert!(!limiter.check("key", 1).await.is_allowed());
+    let exact = api(&store, "90/h", Mode::Exact);
+    assert_eq!(exact.peek("key", 1).await.decision().remaining(), 0);
+}
+
+#[tokio::test]
+async fn a_change_that_is_taken_back_forgets_nothing() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for mode in MODES {
+        let first = api(&store, "100/h", mode);
+        spend(&first, 92).await;
+        // A mistake: everything above one unit would be forgiven, were it not remembered.
+        let second = api(&store, "fixed-window 1/30d from-first", mode);
+        assert_eq!(second.check("key", 9).await.decision().limit(), 1);
+        let _ = second.check("key", 1).await;
+        let third = api(&store, "100/h", mode);
+        let left = third.peek("key", 1).await.decision().remaining();
+        assert!((7..=8).contains(&left), "{left} in {mode:?}");
+        assert!(!third.check("key", 9).await.is_allowed());
+        server.run::<()>(&["FLUSHALL"]);
+    }
+}
+
+/// Nodes that load the new rules one after the other.
+#[tokio::test]
+async fn nodes_with_the_old_and_the_new_policy_together_admit_no_more_than_the_larger() {
+    let policies = ["fixed-window 60/30d from-first", "100/h", "segmented-window 80/30d x6"];
+    for mode in [Mode::Exact, Mode::Leased] {
+        let server = Server::start();
+        let mut nodes = Vec::new();
+        for policy in policies {
+            nodes.push(api(&store(&server).await, policy, mode));
+        }
+        let mut admitted = [0; 3];
+        for n in 0..900 {
+            let decision = nodes[n % 3].check("key", 1).await;
+            admitted[n % 3] += u64::from(decision.is_allowed());
+        }
+        let total: u64 = admitted.iter().sum();
+        if mode == Mode::Exact {
+            assert_eq!(total, 100, "{admitted:?}");
+        }
+        assert!(total <= 100 && admitted.iter().all(|one| *one > 0), "{admitted:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_limit_under_two_policies_in_one_request_is_asked_for_the_sum() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let [wide, tight] = ["9/h", "5/h"].map(|policy| api(&store, policy, Mode::Exact));
+    let joint = check_all(&[wide.toll("key", 1), tight.toll("key", 5)]).await;
+    assert_eq!((joint.is_allowed(), joint.index()), (false, Some(1)));
+    assert!(check_all(&[wide.toll("key", 1), tight.toll("key", 4)]).await.is_allowed());
+    assert_eq!(wide.peek("key", 1).await.decision().remaining(), 4);
+    assert_eq!(tight.peek("key", 1).await.decision().remaining(), 0);
+}
+
+#[tokio::test]
+async fn a_key_stores_the_states_of_four_policies_at_most_and_expires() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for requests in 5..15 {
+        let limiter = api(&store, &format!("{requests}/h"), Mode::Exact);
+        let _ = limiter.check("key", 1).await;
+    }
+    let text = server.run::<String>(&["GET", "test:{api}:key"]);
+    assert_eq!(text.split(';').count(), 4, "{text}");
+    assert!(text.starts_with("1 1 7 1800000000 25200000000 "), "{text}");
+    // One that is as good as unused is left out.
+    server.run::<()>(&["SET", "test:{api}:key", "1 1 1 1 1 1790000000000000 0;1 1 1 1 1 7 0"]);
+    let limiter = api(&store, "5/h", Mode::Exact);
+    assert!(limiter.check("key", 1).await.is_allowed());
+    let text = server.run::<String>(&["GET", "test:{api}:key"]);
+    assert_eq!(text.split(';').count(), 1, "{text}");
+    assert!(server.run::<i64>(&["PTTL", "test:{api}:key"]) > 0);
+}

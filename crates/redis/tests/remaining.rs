@@ -1,0 +1,129 @@
+//! What is left, as answers of mode `leased` and `async` tell it, on a real server.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use common::server::Server;
+use common::{PATIENT, limiter, nodes, store};
+use tollgate_redis::{Group, Mode, RedisDecision, RedisLimiter, Settings, check_all, peek_request};
+
+fn left(decision: RedisDecision) -> u64 {
+    assert!(decision.is_allowed() && !decision.is_degraded());
+    decision.decision().remaining()
+}
+
+#[tokio::test]
+async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
+    let server = Server::start();
+    for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
+        let limiter = limiter(&store(&server).await, "1000/h", mode, 1);
+        let peek = async || limiter.peek("key", 1).await;
+        assert_eq!(left(limiter.check("key", 100).await), 900, "{mode:?}");
+        let peeks = [left(peek().await), left(peek().await), left(peek().await)];
+        assert_eq!(peeks, [900; 3], "{mode:?}");
+        assert_eq!(left(limiter.check("key", 1).await), 899, "{mode:?}");
+        assert_eq!(left(peek().await), 899, "{mode:?}");
+        // As the service asks.
+        let tolls = [limiter.toll("key", 1)];
+        let peeked = peek_request(&[Group::new(&tolls)]).await;
+        assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
+        server.run::<()>(&["FLUSHALL"]);
+    }
+}
+
+/// Leases of every size, in one purse, and in one of each lane.
+#[tokio::test]
+async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
+    for (burst, cost) in [(50, 1), (1_000, 1), (1_000, 7), (20_000, 3), (20_000, 40)] {
+        let server = Server::start();
+        let policy = format!("1/h burst {burst}");
+        let limiter = limiter(&store(&server).await, &policy, Mode::Leased, 1);
+        let mut admitted = 0;
+        while burst - admitted >= cost {
+            let decision = limiter.check("key", cost).await;
+            // A node may leave the store alone for a moment, though units are left.
+            if !decision.is_allowed() {
+                let wait = decision.into_result().unwrap_err().retry_after().unwrap();
+                tokio::time::sleep(wait).await;
+                continue;
+            }
+            admitted += cost;
+            assert_eq!(left(decision), burst - admitted, "{policy}, {cost} at a time");
+            if admitted % 50 == 0 {
+                let peeked = limiter.peek("key", 1).await.decision().remaining();
+                assert_eq!(peeked, burst - admitted, "{policy}, {cost} at a time");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn units_of_a_lease_that_has_expired_are_left_again() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let limiter = limiter(&store, "fixed-window 1000/30d from-first", Mode::Leased, 1);
+    assert_eq!(left(limiter.check("key", 100).await), 900);
+    let expired = async {
+        while store.stats().expired == 0 {
+            assert_eq!(left(limiter.peek("key", 1).await), 900);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENT, expired).await.expect("a lease lives for a second");
+    assert_eq!(left(limiter.peek("key", 1).await), 900);
+    assert_eq!(left(limiter.check("key", 900).await), 0);
+}
+
+/// A cost that fits in what is held and what the store has, but in neither alone.
+#[tokio::test]
+async fn a_look_counts_units_that_are_held_as_a_request_does() {
+    let server = Server::start();
+    let limiter = limiter(&store(&server).await, "1/h burst 1000", Mode::Leased, 1);
+    assert_eq!(left(limiter.check("key", 100).await), 900);
+    let peeked = limiter.peek("key", 900).await;
+    assert_eq!((peeked.is_allowed(), peeked.decision().remaining()), (true, 900));
+    let refused = limiter.peek("key", 901).await;
+    assert_eq!((refused.is_allowed(), refused.decision().remaining()), (false, 900));
+    assert!(limiter.check("key", 900).await.is_allowed());
+}
+
+#[tokio::test]
+async fn of_several_nodes_none_tells_more_than_is_left() {
+    let server = Server::start();
+    let nodes = nodes(&server, "1/h burst 1000", Mode::Leased, 3).await;
+    let (mut admitted, mut told) = (0, [1_000; 3]);
+    for n in 0..3_000_usize {
+        let (limiter, told) = (&nodes[n % 3], &mut told[n % 3]);
+        admitted += u64::from(limiter.check("key", 1).await.is_allowed());
+        // Units in leases of the others are not left for this one.
+        let peeked = limiter.peek("key", 1).await.decision().remaining();
+        assert!(peeked <= 1_000 - admitted, "{peeked} after {admitted}");
+        // Nothing comes back but what other nodes return.
+        assert!(peeked <= *told + 250, "{peeked} after {told}");
+        *told = peeked;
+    }
+    assert!(admitted > 900, "{admitted}");
+}
+
+/// A request under several limits is charged there, and by no lease.
+#[tokio::test]
+async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let [one, other] = ["one", "other"].map(|name| {
+        let settings = Settings::new("1/h burst 1000".parse().unwrap()).name(name);
+        RedisLimiter::new(&store, settings).unwrap()
+    });
+    assert_eq!(left(one.check("key", 100).await), 900);
+    assert_eq!(left(one.check("key", 1).await), 899);
+    let joint = check_all(&[one.toll("key", 50), other.toll("key", 50)]).await;
+    assert!(joint.is_allowed());
+    assert_eq!(left(one.check("key", 1).await), 848);
+    assert_eq!(left(one.peek("key", 1).await), 848);
+    let tolls = [one.toll("key", 1), other.toll("key", 1)];
+    let peeked = peek_request(&[Group::new(&tolls)]).await;
+    assert_eq!(
+        peeked.decisions().iter().map(|one| one.remaining()).collect::<Vec<_>>(),
+        [848, 950]
+    );
+}
