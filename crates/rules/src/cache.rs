@@ -47,6 +47,18 @@ struct Vet(Box<Vetting>);
 
 type Vetting = dyn Fn(&Rule) -> Result<(), String> + Send + Sync;
 
+impl Vet {
+    /// An error for each rule that is refused.
+    fn errors(&self, rules: &RuleSet) -> Vec<RuleError> {
+        let refused = |rule: &Rule| {
+            let file = format!("{}.{}", rule.domain(), rule.path()).escape_debug().to_string();
+            let problem = |reason| Problem::Elsewhere { reason };
+            self.0(rule).err().map(|reason| RuleError { file, at: None, problem: problem(reason) })
+        };
+        rules.rules().iter().filter_map(refused).collect()
+    }
+}
+
 impl fmt::Debug for Vet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vet")
@@ -105,7 +117,7 @@ impl RuleCache {
     }
 
     /// Shows all rules to `vet` before they are put in force; what it refuses, is. For limits that are kept
-    /// elsewhere, which may not take every policy.
+    /// elsewhere, which may not take every policy; [`RuleSet::changes`] tells what becomes of them there.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -141,7 +153,7 @@ impl RuleCache {
         // A load that panicked has put nothing in force: the next one may go on.
         let mut last_errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.rules.load();
-        let vet = |rules: &RuleSet| self.vet(rules);
+        let vet = self.vet.as_ref().map(|vet| |rules: &RuleSet| vet.errors(rules));
         match compile(texts, &self.settings, &self.clock, previous.as_deref(), vet) {
             Ok(rules) => {
                 let rules = Arc::new(rules);
@@ -157,16 +169,6 @@ impl RuleCache {
                 Err(errors)
             }
         }
-    }
-
-    fn vet(&self, rules: &RuleSet) -> Vec<RuleError> {
-        let Some(Vet(vet)) = &self.vet else { return Vec::new() };
-        let refused = |rule: &Rule| {
-            let file = format!("{}.{}", rule.domain(), rule.path()).escape_debug().to_string();
-            let problem = |reason| Problem::Elsewhere { reason };
-            vet(rule).err().map(|reason| RuleError { file, at: None, problem: problem(reason) })
-        };
-        rules.rules().iter().filter_map(refused).collect()
     }
 
     /// Remembers that the texts could not be read at all. The rules stay.

@@ -11,12 +11,18 @@
 //! what happens at them (`mode`, `count_rejected`, `penalty`), which the core does not change. Each is told
 //! in [`RuleSet::changes`](crate::RuleSet::changes), with its reason.
 //!
+//! # Limits that are kept elsewhere
+//! There nobody knows the rules of before: a node that loads the new ones may just have been started. So a limit
+//! is known there by its rule and its [place](crate::Limit::place) in it, and goes on with what it finds: whatever
+//! its quota is now, and the size of a table here. One of a place that was not there before begins anew.
+//!
 //! # What it costs
 //! A decision of a limit that can be changed reads ten numbers more than one that is built for good: some
 //! nanoseconds, where a question over the network takes thousands.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::{BuildError, ChangeError, Clock, ManualClock, Policy, Tiers};
 
@@ -74,6 +80,11 @@ pub enum Loss {
     Fixed,
     /// The core does not change the limit to the new one.
     Refused(ChangeError),
+    /// It is kept elsewhere, by its window, and had another one before, or another limit of its rule a longer.
+    Elsewhere {
+        /// Its window.
+        window: Duration,
+    },
 }
 
 impl LimitChange {
@@ -139,6 +150,11 @@ impl fmt::Display for Loss {
                 "it cannot be counted in the {state_bits} bits that the one of before was built with"
             ),
             Self::Refused(error) => error.fmt(f),
+            Self::Elsewhere { window } => write!(
+                f,
+                "of the limits of a rule that is kept elsewhere the longest goes on, and the others by their \
+                 windows; there was none of {window:?} beside a longer one"
+            ),
         }
     }
 }
@@ -150,6 +166,8 @@ pub(crate) struct Kept {
     /// The quota that the load decided by.
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
+    /// See [`places`].
+    pub(crate) place: Box<str>,
     /// What the table takes, as it was reckoned before it was built; 0 if nobody did.
     pub(crate) bytes: u64,
     /// The quota that its words were divided for; `None` if it cannot be changed.
@@ -171,7 +189,8 @@ impl Kept {
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { table: Arc::new(table), policy, capacity, bytes: 0, planned_for })
+        let (table, place) = (Arc::new(table), Box::default());
+        Ok(Self { table, policy, capacity, place, bytes: 0, planned_for })
     }
 
     /// Whether the table can go on under this quota and size. Changes nothing.
@@ -199,6 +218,22 @@ impl Kept {
     pub(crate) fn put_in_force(&self) -> Result<(), ChangeError> {
         self.table.set_quota(self.policy)
     }
+}
+
+/// What tells each of a rule's limits from the others, by their windows: nothing, for the first of the longest;
+/// its window for every other, and for the second and third of one window a number besides.
+pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
+    let longest = windows.iter().max();
+    let own = windows.iter().position(|window| Some(window) == longest);
+    let place = |n: usize| {
+        let before = |m: &usize| Some(*m) != own && windows[*m] == windows[n];
+        match (0..n).filter(before).count() {
+            _ if Some(n) == own => String::new(),
+            0 => format!("{:?}", windows[n]),
+            before => format!("{:?} {before}", windows[n]),
+        }
+    };
+    (0..windows.len()).map(|n| place(n).into()).collect()
 }
 
 /// Whether a limit goes on with a table of before.
@@ -254,6 +289,22 @@ mod tests {
         ] {
             let policies: Vec<Policy> = now.iter().copied().map(policy).collect();
             assert_eq!(pair(&before, &policies), expected, "{now:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_of_stacked_limits_has_the_rules_own_place_and_the_others_those_of_their_windows()
+    {
+        for (windows, expected) in [
+            (vec![60], vec![""]),
+            (vec![60, 3_600], vec!["60s", ""]),
+            (vec![3_600, 60], vec!["", "60s"]),
+            (vec![1, 60, 1, 60], vec!["1s", "", "1s 1", "60s"]),
+            (vec![60, 60, 60], vec!["", "60s", "60s 1"]),
+        ] {
+            let windows: Vec<_> = windows.into_iter().map(Duration::from_secs).collect();
+            let places = places(&windows);
+            assert_eq!(places.iter().map(|place| &**place).collect::<Vec<_>>(), expected);
         }
     }
 

@@ -4,10 +4,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::{Clock, Policy};
 
-use crate::carry::{Kept, LimitChange, pair};
+use crate::carry::{Kept, LimitChange, Loss, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Part, is_constant};
@@ -24,7 +25,7 @@ pub(crate) fn compile(
     settings: &Settings,
     clock: &Clock,
     previous: Option<&RuleSet>,
-    vet: impl FnOnce(&RuleSet) -> Vec<RuleError>,
+    vet: Option<impl FnOnce(&RuleSet) -> Vec<RuleError>>,
 ) -> Result<RuleSet, Vec<RuleError>> {
     let mut errors = Vec::new();
     let mut compiler = Compiler {
@@ -35,6 +36,7 @@ pub(crate) fn compile(
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
+        is_elsewhere: vet.is_some(),
     };
     for text in texts {
         let compiled = file::read(text.bytes())
@@ -42,7 +44,7 @@ pub(crate) fn compile(
             .and_then(|file| compiler.add_file(text.file(), file));
         errors.extend(compiled.err());
     }
-    if errors.is_empty() {
+    if let Some(vet) = vet.filter(|_| errors.is_empty()) {
         errors = vet(&compiler.set);
     }
     if errors.is_empty() {
@@ -61,6 +63,8 @@ struct Compiler<'a> {
     domain_files: HashMap<String, String>,
     /// Tables that are to go on under another quota, and where that stands.
     requotas: Vec<(Kept, String, Position)>,
+    /// Whether what is spent is kept elsewhere, and not in the tables.
+    is_elsewhere: bool,
 }
 
 /// Where the compiler is: the file, and the way down to the descriptor.
@@ -171,14 +175,25 @@ impl Compiler<'_> {
         let before = before.map_or(&[][..], Vec::as_slice);
         let policies: Vec<Policy> = limits.iter().filter_map(|limit| limit.policy).collect();
         let mut pairs = pair(before, &policies).into_iter();
+        let windows: Vec<Duration> = limits.iter().map(|limit| limit.window).collect();
         let mut kept = Vec::with_capacity(policies.len());
         let mut compiled = Vec::with_capacity(limits.len());
-        for limit in limits {
+        for (limit, own) in limits.into_iter().zip(places(&windows)) {
             let gate = match limit.policy {
                 None => None,
                 Some(policy) => {
-                    let before = pairs.next().flatten().map(|n| &before[n]);
-                    let table = self.table(before, policy, capacity, (place, limit.at))?;
+                    let paired = pairs.next().flatten().map(|n| &before[n]);
+                    let (mut table, lost) =
+                        self.table(paired, policy, capacity, (place, limit.at))?;
+                    if self.is_elsewhere {
+                        let same = before.iter().find(|kept| kept.place == own);
+                        let lost = Loss::Elsewhere { window: limit.window };
+                        let lost = if same.is_some() { None } else { Some(lost) };
+                        self.note(same.or(paired), policy, lost, place);
+                    } else {
+                        self.note(paired, policy, lost, place);
+                    }
+                    table.place.clone_from(&own);
                     kept.push(table.clone());
                     Some(Gate { policy, table: table.table })
                 }
@@ -190,6 +205,7 @@ impl Compiler<'_> {
                 name: limit.name.map(Into::into),
                 gate,
                 drains_denied: self.settings.compat && limit.is_plain,
+                place: own,
                 keeper: Keeper::default(),
             });
         }
@@ -197,14 +213,24 @@ impl Compiler<'_> {
         Ok(compiled.into())
     }
 
-    /// The table of before, or a new one.
+    /// Tells a limit that is not as it was.
+    fn note(&mut self, before: Option<&Kept>, now: Policy, lost: Option<Loss>, place: &Place<'_>) {
+        if let Some(Kept { policy: before, .. }) = before
+            && (*before != now || lost.is_some())
+        {
+            let (domain, path) = (place.id.domain.clone(), place.path.as_str().into());
+            self.set.changes.push(LimitChange { domain, path, before: *before, now, lost });
+        }
+    }
+
+    /// The table of before, or a new one, and why the one of before does not go on.
     fn table(
         &mut self,
         before: Option<&Kept>,
         policy: Policy,
         capacity: usize,
         (place, at): (&Place<'_>, Position),
-    ) -> Result<Kept, RuleError> {
+    ) -> Result<(Kept, Option<Loss>), RuleError> {
         let refused = |error| {
             let (policy, error) = (policy.to_string(), Box::new(error));
             place.error(at, Problem::Table { policy, error })
@@ -222,23 +248,16 @@ impl Compiler<'_> {
             return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));
         }
         self.set.table_bytes = bytes;
-        if let Some((before, lost)) = lost
-            && (before.policy != policy || lost.is_some())
-        {
-            let (domain, path) = (place.id.domain.clone(), place.path.as_str().into());
-            let (before, now) = (before.policy, policy);
-            self.set.changes.push(LimitChange { domain, path, before, now, lost });
-        }
         if let Some((before, None)) = lost {
             let kept = before.under(policy);
             if before.policy != policy {
                 self.requotas.push((kept.clone(), place.file.to_owned(), at));
             }
-            return Ok(kept);
+            return Ok((kept, None));
         }
         let mut kept = Kept::build(policy, capacity, self.clock).map_err(refused)?;
         kept.bytes = own;
-        Ok(kept)
+        Ok((kept, lost.and_then(|(_, lost)| lost)))
     }
 
     /// Changes the quotas of the tables that go on. Loads come one after the other and each change has been

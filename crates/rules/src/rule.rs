@@ -69,6 +69,7 @@ pub struct Limit {
     /// Whether denied requests are charged what is left, as envoyproxy/ratelimit does.
     pub(crate) drains_denied: bool,
     /// What keeps it, if that is not this process's table.
+    pub(crate) place: Box<str>,
     pub(crate) keeper: Keeper,
 }
 
@@ -231,6 +232,13 @@ impl Limit {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// What tells this limit from the others of its rule, whatever else of it changes: for whatever keeps it
+    /// elsewhere. Empty for the one of the longest window, which every rule with a limit has.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// Attaches what keeps this limit elsewhere; once, and for as long as this load of rules is used.

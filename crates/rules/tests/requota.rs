@@ -236,3 +236,42 @@ fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
     });
     assert_eq!(admitted.into_inner(), LAST);
 }
+
+/// What a load says of limits that are kept elsewhere, where nobody knows the rules of before.
+#[test]
+fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their_windows() {
+    let cache = RuleCache::new(Settings::default()).vetted(|_| Ok(()));
+    let load = |limits: &[&str], capacity: usize| {
+        let text =
+            stacked(limits).replace("    limits", &format!("    capacity: {capacity}\n    limits"));
+        let rules = cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules");
+        rules.changes().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (hour, day) = ("unit: hour, requests_per_unit: 5", "unit: day, requests_per_unit: 8");
+    assert!(load(&[hour, day], 10).is_empty());
+    // In any order, and for any number of clients.
+    assert!(load(&[day, hour], 20).is_empty());
+    assert_eq!(
+        load(&["unit: day, requests_per_unit: 9", "unit: hour, requests_per_unit: 6"], 20),
+        [
+            "d.user: fixed-window 8/d is now fixed-window 9/d; what was spent stays spent",
+            "d.user: fixed-window 5/h is now fixed-window 6/h; what was spent stays spent",
+        ]
+    );
+    // The longest goes on whatever its window is.
+    assert_eq!(
+        load(&["unit: week, requests_per_unit: 9"], 20),
+        ["d.user: fixed-window 9/d is now fixed-window 9/7d; what was spent stays spent"]
+    );
+    // One that has a longer one beside it now is known by its window, and was not before.
+    let texts =
+        load(&["unit: week, requests_per_unit: 9", "unit: year, requests_per_unit: 90"], 20);
+    assert_eq!(
+        texts,
+        [
+            "d.user: fixed-window 9/7d and begins anew: of the limits of a rule that is kept elsewhere the \
+             longest goes on, and the others by their windows; there was none of 604800s beside a longer one",
+            "d.user: fixed-window 9/7d is now fixed-window 90/365d; what was spent stays spent",
+        ]
+    );
+}

@@ -123,7 +123,7 @@ struct Identity {
     domain: Box<str>,
     rule: Box<str>,
     /// Which of the rule's limits.
-    number: usize,
+    place: Box<str>,
     policy: Policy,
     accuracy: Accuracy,
     on_error: OnError,
@@ -165,9 +165,9 @@ impl Keeper {
     pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
         let this = self.clone();
         move |rule| {
-            for (number, limit) in rule.limits().iter().enumerate() {
+            for limit in rule.limits() {
                 if let Some(policy) = limit.policy() {
-                    limit.keep(this.limiter(rule, number, policy)?);
+                    limit.keep(this.limiter(rule, limit.place(), policy)?);
                 }
             }
             Ok(())
@@ -177,14 +177,21 @@ impl Keeper {
     fn limiter(
         &self,
         rule: &Rule,
-        number: usize,
+        place: &str,
         policy: Policy,
     ) -> Result<Arc<RedisLimiter>, String> {
         let (accuracy, on_error) = (rule.accuracy(), rule.on_error());
         let capacity = rule.capacity();
         let (domain, path) = (rule.domain().into(), rule.identity().into());
-        let identity =
-            Identity { domain, rule: path, number, policy, accuracy, on_error, capacity };
+        let identity = Identity {
+            domain,
+            rule: path,
+            place: place.into(),
+            policy,
+            accuracy,
+            on_error,
+            capacity,
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(limiter) = known.get(&identity).and_then(Weak::upgrade) {
             return Ok(limiter);
@@ -199,10 +206,14 @@ impl Keeper {
             OnError::Allow => tollgate_redis::OnError::Allow,
             OnError::Deny => tollgate_redis::OnError::Deny,
         };
-        let path = escaped(rule.identity());
+        // The same for every policy, so that what was spent stays spent when it changes.
+        let mut part = escaped(rule.identity());
+        if !place.is_empty() {
+            part += &format!("#{place}");
+        }
         let settings = tollgate_redis::Settings::new(policy)
             .name(escaped(rule.domain()))
-            .part(format!("{path}#{number}"))
+            .part(part)
             .mode(mode)
             .on_error(on_error)
             .nodes(self.nodes)
@@ -282,7 +293,7 @@ fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
-            '%' | '{' | '}' | ':' => escaped += &format!("%{:02X}", u32::from(letter)),
+            '%' | '{' | '}' | ':' | '#' => escaped += &format!("%{:02X}", u32::from(letter)),
             _ => escaped.push(letter),
         }
     }
@@ -295,7 +306,7 @@ mod tests {
 
     #[test]
     fn names_are_free_of_separators_and_no_two_become_one() {
-        assert_eq!(escaped("shop:{a}%3A"), "shop%3A%7Ba%7D%253A");
+        assert_eq!(escaped("shop:{a}%3A#1"), "shop%3A%7Ba%7D%253A%231");
         assert_ne!(escaped("a%7B"), escaped("a{"));
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{PATIENT, World, descriptor, request};
 use redis_server::Server;
 use serde_json::{Value, json};
-use tollgate_rules::Settings;
+use tollgate_rules::{Settings, Timing};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Global, GlobalError, Options, StartError, start};
 
@@ -267,5 +267,50 @@ async fn wait_until(is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(begun.elapsed() < PATIENT, "it does not come to pass");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Of 100 are 92 spent when the rule says 110: 18 are left, in every accuracy, and that is what is logged.
+#[tokio::test]
+async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
+    let rules = |unit: &str, requests: u64, more: &str| {
+        let rule = |accuracy: &str| {
+            format!(
+                "  - {{key: {accuracy}, accuracy: {accuracy}, rate_limit: {{unit: {unit}, \
+                 requests_per_unit: {requests}{more}}}}}\n"
+            )
+        };
+        let rules = ["exact", "leased", "async"].map(rule).concat();
+        format!("domain: shop\ndescriptors:\n{rules}")
+    };
+    let server = Server::start();
+    let before = rules("year", 100, "");
+    let world = common::serve_with("a_rule_that_changes", &before, |options| Options {
+        global: Some(global(&server, Duration::from_secs(2))),
+        timing: Timing { poll: Duration::from_secs(3_600), settle: Duration::ZERO },
+        ..options
+    });
+    let mut world = world.await;
+    world.until("tollgate_store_degraded 0").await;
+    assert!(world.reloaded().await.is_empty());
+    let ask = async |world: &World, accuracy: &str| {
+        let (allowed, statuses) = check(world, json!([{accuracy: "x"}]), 1).await;
+        allowed.then(|| statuses[0]["remaining"].as_u64().expect("a number"))
+    };
+    for accuracy in ["exact", "leased", "async"] {
+        for n in 0..92 {
+            assert_eq!(ask(&world, accuracy).await, Some(99 - n), "{accuracy}");
+        }
+    }
+    // The same window, another one, and another algorithm.
+    let changes =
+        [("year", 110, "", 17), ("month", 120, "", 26), ("month", 120, ", algorithm: gcra", 25)];
+    for (unit, requests, more, left) in changes {
+        world.put("basic.yaml", &rules(unit, requests, more));
+        assert!(world.reloaded().await.is_empty());
+        for accuracy in ["exact", "leased", "async"] {
+            let found = ask(&world, accuracy).await;
+            assert_eq!(found, Some(left), "{requests} in a {unit}{more}, {accuracy}");
+        }
     }
 }
