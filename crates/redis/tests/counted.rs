@@ -5,6 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use common::proxy::Proxy;
 use common::server::Server;
 use common::{PATIENT, store};
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Store};
@@ -85,4 +86,36 @@ async fn three_nodes_learn_of_each_other_and_stop() {
     }
     // Each asks no more than once in a millisecond: what the others do not know is of six intervals.
     assert!((1_000..=1_000 + 3 * 6 * 20).contains(&total), "{total}");
+}
+
+/// An answer that takes longer than two intervals says nothing of what the others admitted meanwhile, whether it
+/// is of a check or of a report.
+#[tokio::test]
+async fn what_a_late_answer_says_is_not_fresh() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port).await;
+    let address = format!("redis://127.0.0.1:{}/", proxy.port);
+    let store = Store::with(&address, PATIENT, "test").unwrap();
+    store.ready().await;
+    let (interval, late) = (Duration::from_millis(100), Duration::from_millis(210));
+    let limiter = counted(&store, POLICY, interval);
+    let source = async |key: &str| limiter.check(key, 1).await.source();
+    proxy.delay(late);
+    assert_eq!([source("a").await, source("a").await], [Source::Store; 2]);
+    // Of a report: not of one that the background made, which nobody here waits for.
+    for attempt in 0.. {
+        assert!(attempt < 20, "the background was faster each time");
+        let key = format!("b {attempt}");
+        proxy.delay(Duration::ZERO);
+        if [source(&key).await, source(&key).await] != [Source::Store, Source::Count] {
+            continue;
+        }
+        proxy.delay(late);
+        let start = Instant::now();
+        limiter.return_leases().await;
+        if start.elapsed() >= late {
+            assert_eq!(source(&key).await, Source::Store);
+            break;
+        }
+    }
 }
