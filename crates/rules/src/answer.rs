@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 
+use crate::full::{FullReport, NoCell};
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::unit::Unit;
@@ -45,6 +46,7 @@ pub struct Answer {
     pub(crate) rules: Guard<Option<Arc<RuleSet>>>,
     pub(crate) code: Code,
     pub(crate) statuses: Vec<Status>,
+    pub(crate) reports: Vec<FullReport>,
 }
 
 /// What was decided about one descriptor.
@@ -79,6 +81,9 @@ pub struct Status {
     pub reset_after: Duration,
     /// When the same request would fit, if nothing else happens; `None` if it is not over, or never will.
     pub retry_after: Option<Duration>,
+    /// How it was decided if its client had no cell in the rule's full table: a denial is none for what this client has
+    /// done then.
+    pub no_cell: Option<NoCell>,
     /// By index.
     pub(crate) rule: Option<(usize, usize)>,
 }
@@ -109,6 +114,7 @@ impl Status {
         remaining: 0,
         reset_after: Duration::ZERO,
         retry_after: None,
+        no_cell: None,
         rule: None,
     };
 }
@@ -130,6 +136,12 @@ impl Answer {
     #[must_use]
     pub fn statuses(&self) -> &[Status] {
         &self.statuses
+    }
+
+    /// Of rules whose tables were found full, by this request the first time in a minute: to be logged.
+    #[must_use]
+    pub fn reports(&self) -> &[FullReport] {
+        &self.reports
     }
 
     /// The rule that decided about a descriptor, counted from 0.

@@ -7,7 +7,7 @@
 //! each client has spent stays spent, at most the new limit, and the core says the bound.
 //!
 //! # What begins anew
-//! A table that has another size now; a quota that does not fit in the table's words; and limits that say
+//! A table that has another size now, or another `on_full` to or from `deny`; a quota that does not fit in the table's words; and limits that say
 //! what happens at them (`mode`, `count_rejected`, `penalty`), which the core does not change. Each is told
 //! in [`RuleSet::changes`](crate::RuleSet::changes), with its reason.
 //!
@@ -24,8 +24,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, ChangeError, Clock, ManualClock, Policy, Tiers};
+use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
 
+use crate::full::OnFull;
 use crate::rule::Table;
 
 /// What a load did to a limit that is not as it was.
@@ -75,6 +76,8 @@ pub enum Loss {
         /// The clients that it is for now.
         now: usize,
     },
+    /// Its table has a spill now, or has none any more (`on_full: deny`).
+    OnFull,
     /// The limit of before was built for good: it said what happens at it, or was too large for a table
     /// that changes.
     Fixed,
@@ -141,6 +144,9 @@ impl fmt::Display for Loss {
             Self::Capacity { before, now } => {
                 write!(f, "its table was for {before} clients and is for {now} now")
             }
+            Self::OnFull => f.write_str(
+                "whether clients without a cell are denied is decided when a table is built",
+            ),
             Self::Fixed | Self::Refused(ChangeError::AtLimit { .. }) => f.write_str(
                 "a limit with mode, count_rejected or penalty, or too large to be counted beside \
                  another, cannot be changed while it is in use",
@@ -168,6 +174,8 @@ pub(crate) struct Kept {
     pub(crate) capacity: usize,
     /// See [`places`].
     pub(crate) place: Box<str>,
+    /// Whether it was built without a spill.
+    denies: bool,
     /// What the table takes, as it was reckoned before it was built; 0 if nobody did.
     pub(crate) bytes: u64,
     /// The quota that its words were divided for; `None` if it cannot be changed.
@@ -178,25 +186,34 @@ impl Kept {
     /// A table that can be changed later, if the core has one for this policy; else one for good.
     pub(crate) fn build(
         policy: Policy,
-        capacity: usize,
+        (capacity, on_full): (usize, OnFull),
         clock: &Clock,
     ) -> Result<Self, BuildError> {
-        let (table, planned_for) = match Tiers::of(policy).build_with_clock(capacity, clock.clone())
-        {
+        let denies = on_full == OnFull::Deny;
+        let changeable = tiers(policy, denies).build_with_clock(capacity, clock.clone());
+        let (table, planned_for) = match changeable {
             Ok(table) => (table, Some(policy)),
             Err(BuildError::TierAtLimit { .. } | BuildError::TagTooNarrow { .. }) => {
-                (Table::with_clock(policy, capacity, clock.clone())?, None)
+                let table = Table::with_clock(policy, capacity, clock.clone())?;
+                (if denies { table.when_full(Full::Deny)? } else { table }, None)
             }
             Err(error) => return Err(error),
         };
         let (table, place) = (Arc::new(table), Box::default());
-        Ok(Self { table, policy, capacity, place, bytes: 0, planned_for })
+        Ok(Self { table, policy, capacity, place, denies, bytes: 0, planned_for })
     }
 
     /// Whether the table can go on under this quota and size. Changes nothing.
-    pub(crate) fn can_become(&self, policy: Policy, capacity: usize) -> Result<(), Loss> {
+    pub(crate) fn can_become(
+        &self,
+        policy: Policy,
+        (capacity, on_full): (usize, OnFull),
+    ) -> Result<(), Loss> {
         if capacity != self.capacity {
             return Err(Loss::Capacity { before: self.capacity, now: capacity });
+        }
+        if self.denies != (on_full == OnFull::Deny) {
+            return Err(Loss::OnFull);
         }
         if policy == self.policy {
             return Ok(());
@@ -204,7 +221,7 @@ impl Kept {
         let planned_for = self.planned_for.ok_or(Loss::Fixed)?;
         // What fits depends on the division of the words alone, and a table for one key has the same. So it
         // is tried there: a load that is refused for another rule's sake must not have changed anything.
-        let probe = Tiers::of(planned_for).build_with_clock::<[u8]>(1, ManualClock::new());
+        let probe = tiers(planned_for, self.denies).build_with_clock::<[u8]>(1, ManualClock::new());
         let probe = probe.map_err(|_| Loss::Fixed)?;
         probe.set_quota(policy).map_err(Loss::Refused)
     }
@@ -234,6 +251,12 @@ pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
         }
     };
     (0..windows.len()).map(|n| place(n).into()).collect()
+}
+
+/// A table of one quota that may be changed.
+fn tiers(policy: Policy, denies: bool) -> Tiers {
+    let tiers = Tiers::of(policy);
+    if denies { tiers.when_full(Full::Deny) } else { tiers }
 }
 
 /// Whether a limit goes on with a table of before.
@@ -271,7 +294,7 @@ mod tests {
     }
 
     fn kept(text: &str) -> Kept {
-        Kept::build(policy(text), 10, &ManualClock::new().into()).expect("a table")
+        Kept::build(policy(text), (10, OnFull::Spill), &ManualClock::new().into()).expect("a table")
     }
 
     #[test]
@@ -324,7 +347,7 @@ mod tests {
         let mut outcomes = [0, 0];
         for (before, now) in texts.iter().flat_map(|before| texts.map(|now| (before, now))) {
             let kept = kept(before);
-            let said = kept.can_become(policy(now), 10);
+            let said = kept.can_become(policy(now), (10, OnFull::Spill));
             let found = kept.under(policy(now)).put_in_force();
             if *before != now {
                 assert_eq!(said.is_ok(), found.is_ok(), "{before} to {now}");

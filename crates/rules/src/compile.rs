@@ -11,6 +11,7 @@ use tollgate::{Clock, Policy};
 use crate::carry::{Kept, LimitChange, Loss, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
+use crate::full::OnFull;
 use crate::identifier::{Part, is_constant};
 use crate::memory;
 use crate::rule::{Gate, Keeper, Limit, Rule};
@@ -145,7 +146,7 @@ impl Compiler<'_> {
         let counts = self.previous.and_then(|previous| previous.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
-        let limits = self.add_limits(spec.limits, capacity, place)?;
+        let limits = self.add_limits(spec.limits, (capacity, spec.traits.on_full), place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;
         self.set.identifiers.push(parts);
@@ -168,7 +169,7 @@ impl Compiler<'_> {
     fn add_limits(
         &mut self,
         limits: Vec<LimitText>,
-        capacity: usize,
+        size: (usize, OnFull),
         place: &Place<'_>,
     ) -> Result<Box<[Limit]>, RuleError> {
         let before = self.previous.and_then(|previous| previous.tables.get(&place.id));
@@ -183,8 +184,7 @@ impl Compiler<'_> {
                 None => None,
                 Some(policy) => {
                     let paired = pairs.next().flatten().map(|n| &before[n]);
-                    let (mut table, lost) =
-                        self.table(paired, policy, capacity, (place, limit.at))?;
+                    let (mut table, lost) = self.table(paired, policy, size, (place, limit.at))?;
                     if self.is_elsewhere {
                         let same = before.iter().find(|kept| kept.place == own);
                         let lost = Loss::Elsewhere { window: limit.window };
@@ -228,20 +228,20 @@ impl Compiler<'_> {
         &mut self,
         before: Option<&Kept>,
         policy: Policy,
-        capacity: usize,
+        size: (usize, OnFull),
         (place, at): (&Place<'_>, Position),
     ) -> Result<(Kept, Option<Loss>), RuleError> {
         let refused = |error| {
             let (policy, error) = (policy.to_string(), Box::new(error));
             place.error(at, Problem::Table { policy, error })
         };
-        let lost = before.map(|before| (before, before.can_become(policy, capacity).err()));
+        let lost = before.map(|before| (before, before.can_become(policy, size).err()));
         let own = match lost {
             Some((before, None)) => before.bytes,
-            _ => memory::table_bytes(policy, capacity).map_err(refused)?,
+            _ => memory::table_bytes(policy, size).map_err(refused)?,
         };
         // Before it is built: an allocation that the system grants and cannot keep ends the process.
-        let more = (capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
+        let more = (size.0 as u64).saturating_mul(self.settings.more_bytes_per_client);
         let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
         let most = self.settings.most_table_bytes;
         if bytes > most {
@@ -255,7 +255,7 @@ impl Compiler<'_> {
             }
             return Ok((kept, None));
         }
-        let mut kept = Kept::build(policy, capacity, self.clock).map_err(refused)?;
+        let mut kept = Kept::build(policy, size, self.clock).map_err(refused)?;
         kept.bytes = own;
         Ok((kept, lost.and_then(|(_, lost)| lost)))
     }

@@ -62,6 +62,7 @@
 //! |---|---|
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
+//! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
 //!
 //! `algorithm` is one of these, and its option stands behind it: `gcra` (also `token-bucket`, `leaky-bucket`, and
@@ -88,7 +89,7 @@
 //! # Reloading
 //! [`Retriever`] reads again when a [`RuleSource`] says so and every 30 s. One bad file and the last good
 //! rules stay, all of them. A limit keeps what was spent: also when its quota changes, if the core can change
-//! it in place ([`tollgate::KeyedLimiter::set_quota`]). What cannot be (another `capacity`; `mode`,
+//! it in place ([`tollgate::KeyedLimiter::set_quota`]). What cannot be (another `capacity`; `on_full` to or from `deny`; `mode`,
 //! `count_rejected` or `penalty`; a quota that is very different) begins anew, and [`RuleSet::changes`] says
 //! so. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
 //!
@@ -105,6 +106,7 @@ mod decide;
 mod error;
 mod file;
 mod files;
+mod full;
 mod identifier;
 mod memory;
 mod pattern;
@@ -125,6 +127,7 @@ pub use decide::{Claim, DecisionMaker, Found, Question};
 pub use error::{Position, Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use files::FileSource;
+pub use full::{FullReport, NoCell, OnFull};
 pub use request::{Descriptor, Entry, Override, Request, RequestError};
 pub use retriever::{Refresh, Retriever, Timing};
 pub use rule::{Limit, Rule, RuleCounts};

@@ -8,6 +8,7 @@
 use tollgate::{BuildError, ManualClock, Policy, Stats};
 
 use crate::carry::Kept;
+use crate::full::OnFull;
 
 /// Keys and cells: 65 of 100 cells hold live keys when a table holds its capacity.
 const DESIGN_LOAD: (u64, u64) = (65, 100);
@@ -26,8 +27,11 @@ const SHARDS_PER_MARK: u64 = 64;
 
 /// The bytes of a new table for so many clients, its spill included: those that
 /// [`Stats::bytes`](tollgate::Stats) will tell.
-pub(crate) fn table_bytes(policy: Policy, capacity: usize) -> Result<u64, BuildError> {
-    let smallest = Kept::build(policy, 1, &ManualClock::new().into())?.table.stats();
+pub(crate) fn table_bytes(
+    policy: Policy,
+    (capacity, on_full): (usize, OnFull),
+) -> Result<u64, BuildError> {
+    let smallest = Kept::build(policy, (1, on_full), &ManualClock::new().into())?.table.stats();
     Ok(bytes_like(&smallest, capacity))
 }
 
@@ -69,11 +73,16 @@ mod tests {
 
     #[test]
     fn what_is_reckoned_is_what_the_table_says_that_it_takes() {
-        for policy in POLICIES.map(|text| text.parse::<Policy>().expect("a policy")) {
+        let policies = POLICIES.map(|text| text.parse::<Policy>().expect("a policy"));
+        for (policy, on_full) in policies
+            .into_iter()
+            .flat_map(|policy| [(policy, OnFull::Spill), (policy, OnFull::Deny)])
+        {
             for capacity in capacities() {
-                let kept = Kept::build(policy, capacity, &ManualClock::new().into());
+                let of = (capacity, on_full);
+                let kept = Kept::build(policy, of, &ManualClock::new().into());
                 let stats = kept.expect("a table").table.stats();
-                let expected = table_bytes(policy, capacity).expect("a table");
+                let expected = table_bytes(policy, of).expect("a table");
                 assert_eq!(expected, stats.bytes as u64, "{policy} for {capacity}");
             }
         }
@@ -97,6 +106,6 @@ mod tests {
     #[test]
     fn what_no_memory_holds_is_no_small_number() {
         let policy: Policy = "gcra 60/m".parse().expect("a policy");
-        assert!(table_bytes(policy, usize::MAX).expect("a number") > 1 << 60);
+        assert!(table_bytes(policy, (usize::MAX, OnFull::Spill)).expect("a number") > 1 << 60);
     }
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Policy};
+use tollgate::{KeyedLimiter, Policy, Timestamp};
 
 use crate::file::{Accuracy, Metadata, OnError, Traits};
+use crate::full::{FullReport, NoCell, OnFull, Tally};
 use crate::unit::Unit;
 
 /// The limits of one rule, one per client. A key is bytes that its builder has made injective.
@@ -168,6 +169,12 @@ impl Rule {
         self.traits.accuracy
     }
 
+    /// What it does with a client for whom its table has no cell.
+    #[must_use]
+    pub fn on_full(&self) -> OnFull {
+        self.traits.on_full
+    }
+
     /// What it hands to whoever asked.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
@@ -198,6 +205,22 @@ impl Rule {
     #[must_use]
     pub fn table_stats(&self) -> Vec<tollgate::Stats> {
         self.gates().map(|gate| gate.table.stats()).collect()
+    }
+
+    /// Counts hits of a client without a cell; a report if it is time for one.
+    pub(crate) fn count_no_cell(
+        &self,
+        how: NoCell,
+        hits: u64,
+        now: Timestamp,
+    ) -> Option<FullReport> {
+        let is_due = self.counts.no_cell.count(how, hits, now);
+        is_due.then(|| FullReport {
+            domain: self.domain.clone(),
+            path: self.path.clone(),
+            capacity: self.capacity,
+            hits: self.counts.no_cell.since_report(),
+        })
     }
 
     pub(crate) fn gates(&self) -> impl Iterator<Item = &Gate> {
@@ -317,6 +340,13 @@ pub struct RuleCounts {
     pub near_limit: u64,
     /// Of those over the limit: those that passed all the same, since the rule is a shadow.
     pub shadow: u64,
+    /// Of all: those of clients without a cell that were decided in the spill of a full table.
+    pub spilled: u64,
+    /// Of those over the limit: those of clients without a cell that were denied for that.
+    pub full_denied: u64,
+    /// Of those that fitted: those of clients without a cell that were admitted all the same
+    /// ([`OnFull::Allow`]).
+    pub full_allowed: u64,
 }
 
 impl RuleCounts {
@@ -334,6 +364,7 @@ pub(crate) struct Counters {
     over_limit: AtomicU64,
     near_limit: AtomicU64,
     shadow: AtomicU64,
+    no_cell: Tally,
 }
 
 impl Counters {
@@ -358,6 +389,9 @@ impl Counters {
             over_limit: self.over_limit.load(Ordering::Relaxed),
             near_limit: self.near_limit.load(Ordering::Relaxed),
             shadow: self.shadow.load(Ordering::Relaxed),
+            spilled: self.no_cell.read(NoCell::Spilled),
+            full_denied: self.no_cell.read(NoCell::Denied),
+            full_allowed: self.no_cell.read(NoCell::Allowed),
         }
     }
 }

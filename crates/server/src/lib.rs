@@ -48,7 +48,8 @@
 //! | `requests_total` | `protocol`, `outcome` | what came of requests: `allowed`, `over_limit`, or `refused` without a decision |
 //! | `decision_seconds` | `protocol` | a histogram, from a request that was read to its answer |
 //! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
-//! | `rule_clients`, `rule_capacity`, `rule_table_bytes`, `rule_full_total`, `rule_spilled_total` | `domain`, `rule` | its tables |
+//! | `rule_spilled_total`, `rule_full_denied_total`, `rule_full_allowed_total` | `domain`, `rule` | of those, of clients for whom its table had no cell |
+//! | `rule_clients`, `rule_capacity`, `rule_table_bytes` | `domain`, `rule` | its tables |
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
 //!

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_rules::{
-    Answer, Code, DecisionMaker, Descriptor, Entry, Metadata, Override, Question, Request,
+    Answer, Code, DecisionMaker, Descriptor, Entry, Metadata, NoCell, Override, Question, Request,
     RequestError, Status, Unit,
 };
 
@@ -110,15 +110,30 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, Refusal> {
     Ok(Override { requests_per_unit: limit.requests_per_unit, unit })
 }
 
+/// Logs which rules' tables are full: at most once a minute for each.
+pub(crate) fn tell_full(answer: &Answer) {
+    for report in answer.reports() {
+        tracing::warn!("{report}");
+    }
+}
+
 pub(crate) fn response(answer: &Answer, answers: Answers) -> RateLimitResponse {
+    tell_full(answer);
     let statuses = answer.statuses().iter().enumerate();
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
-    let headers = if answers.headers { headers(answer) } else { Vec::new() };
+    let mut headers = if answers.headers { headers(answer) } else { Vec::new() };
+    let reason = reason(answer);
+    // Whether or not headers are asked for: nobody is to be told that a limit is used up that is not.
+    headers.extend(reason.map(|reason| HeaderValue {
+        key: REASON_HEADER.to_owned(),
+        value: reason.to_owned(),
+        raw_value: Vec::new(),
+    }));
     RateLimitResponse {
         overall_code: code(answer.code()).into(),
         statuses,
         response_headers_to_add: headers,
-        dynamic_metadata: if answers.metadata { metadata(answer) } else { None },
+        dynamic_metadata: with_reason(answers.metadata.then(|| metadata(answer)).flatten(), reason),
         ..RateLimitResponse::default()
     }
 }
@@ -184,6 +199,28 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         header("RateLimit-Remaining", status.remaining),
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
     ]
+}
+
+/// By which a response says that a client was decided without a cell in its rule's full table.
+const REASON_HEADER: &str = "X-Tollgate-Reason";
+
+/// How the first descriptor was decided whose client had no cell: of those that deny, if the request is denied.
+fn reason(answer: &Answer) -> Option<&'static str> {
+    let statuses = answer.statuses().iter();
+    let denies = |status: &&Status| answer.is_allowed() || status.code == Code::OverLimit;
+    statuses.filter(denies).find_map(|status| status.no_cell).map(NoCell::reason)
+}
+
+/// The same for Envoy's filters and its access log, as `reason` in the dynamic metadata.
+fn with_reason(
+    metadata: Option<prost_types::Struct>,
+    reason: Option<&str>,
+) -> Option<prost_types::Struct> {
+    let Some(reason) = reason else { return metadata };
+    let kind = prost_types::value::Kind::StringValue(reason.to_owned());
+    let mut metadata = metadata.unwrap_or_default();
+    metadata.fields.insert("reason".to_owned(), prost_types::Value { kind: Some(kind) });
+    Some(metadata)
 }
 
 /// What the rules of the descriptors that pass have to say, under `metadata`; of one name twice, the first.

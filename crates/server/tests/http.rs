@@ -118,7 +118,7 @@ async fn metrics_hold_rules_and_nothing_of_requests() {
         r#"tollgate_rule_within_limit_total{domain="basic",rule="key3"} 300"#,
         r#"tollgate_rule_over_limit_total{domain="basic",rule="key3"} 300"#,
         r#"tollgate_rule_clients{domain="basic",rule="key3"} 50"#,
-        r#"tollgate_rule_full_total{domain="basic",rule="key3"} 0"#,
+        r#"tollgate_rule_full_denied_total{domain="basic",rule="key3"} 0"#,
         r#"tollgate_rule_spilled_total{domain="basic",rule="key3"} 0"#,
         r#"tollgate_decision_seconds_count{protocol="check"} 100"#,
         "tollgate_config_load_success_total 1",

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use tollgate::ManualClock;
 use tollgate_rules::{
-    DecisionMaker, Descriptor, Entry, Request, Rule, RuleCache, RuleError, RuleSet, RuleText,
-    Settings,
+    DecisionMaker, Descriptor, Entry, NoCell, OnFull, Request, Rule, RuleCache, RuleError, RuleSet,
+    RuleText, Settings,
 };
 
 use crate::expect::Plant;
@@ -84,11 +84,26 @@ impl YamlCase<'_> {
                 let request = Request::new(domain, &descriptors);
                 let answer = maker.check(&request).expect("a good request");
                 assert_eq!(answer.statuses().len(), descriptors.len());
-                for status in answer.statuses() {
+                for (nth, status) in answer.statuses().iter().enumerate() {
                     assert!(status.limit.is_some() || !status.is_over, "over no limit: {status:?}");
+                    let on_full = answer.rule(nth).map_or(OnFull::default(), Rule::on_full);
+                    assert!(
+                        is_said(status.no_cell, status.is_over, on_full),
+                        "{on_full:?} {status:?}"
+                    );
                 }
             }
         }
+    }
+}
+
+/// Whether a rule that does this with clients without a cell may have decided one so.
+fn is_said(no_cell: Option<NoCell>, is_over: bool, on_full: OnFull) -> bool {
+    match no_cell {
+        Some(NoCell::Allowed) => on_full == OnFull::Allow && !is_over,
+        Some(NoCell::Denied) => on_full != OnFull::Allow && is_over,
+        Some(NoCell::Spilled) => on_full != OnFull::Deny,
+        _ => true,
     }
 }
 

@@ -16,6 +16,7 @@ use super::part::{Judge, Part, Say};
 use super::verdict::Verdict;
 use super::{Act, DecisionMaker, is_over, mark_over, resolve};
 use crate::answer::Answer;
+use crate::full::OnFull;
 use crate::request::{Override, Request, RequestError};
 use crate::rule::{Limit, Rule};
 use crate::rule_set::RuleSet;
@@ -117,7 +118,8 @@ impl Question {
                 KeptJudge::Override(limit) => Judge::Override(limit),
             };
             let (key, permit) = (kept.key.clone(), kept.permit.take());
-            Part { judge, cost: kept.cost, key, verdict: kept.verdict, permit }
+            let (cost, verdict, is_full_allowed) = (kept.cost, kept.verdict, false);
+            Part { judge, cost, key, verdict, permit, is_full_allowed }
         });
         (parts.collect(), &self.keys)
     }
@@ -212,9 +214,9 @@ impl DecisionMaker {
         {
             mark_over(part);
         }
-        let (code, statuses) = self.conclude(&parts, act, is_domain);
+        let concluded = self.conclude(&parts, (act, Moment::Now), is_domain);
         drop(parts);
-        Answer { rules: arc_swap::Guard::from_inner(Some(question.rules)), code, statuses }
+        concluded.answer(arc_swap::Guard::from_inner(Some(question.rules)))
     }
 }
 
@@ -238,7 +240,7 @@ fn of_limits<'d>(
     decisions: &mut impl Iterator<Item = &'d Decision>,
 ) -> Option<Verdict> {
     let verdicts = limits.iter().enumerate().map(|(n, limit)| match decisions.next() {
-        Some(decision) => Verdict::of(decision, n),
+        Some(decision) => Verdict::of(decision, n, OnFull::default()),
         None => Verdict::blocked(n, cost.max(1), limit.window),
     });
     verdicts.reduce(Verdict::or)

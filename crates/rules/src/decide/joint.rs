@@ -16,6 +16,7 @@ use tollgate::Toll;
 
 use super::part::{Context, Judge, Part, Say};
 use super::verdict::Verdict;
+use crate::full::NoCell;
 
 pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     if let [part] = parts {
@@ -27,7 +28,9 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
         part.verdict = match (admitted, part.say()) {
             // Asked after the charge: what is left now.
             (Ok(()), Say::Binding | Say::Quota) if !left_out => {
-                part.ask(0, with).map(Verdict::admitted)
+                let verdict = part.ask(0, with).map(Verdict::admitted);
+                let full = part.is_full_allowed.then_some(NoCell::Allowed);
+                verdict.map(|verdict| Verdict { no_cell: full.or(verdict.no_cell), ..verdict })
             }
             (Ok(()), Say::None) => {
                 part.charge(with);
@@ -90,7 +93,7 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         let mut tolls: Vec<Toll<'_>> = Vec::with_capacity(parts.len());
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
         for (n, part) in parts.iter().enumerate() {
-            let is_asked = part.say() != Say::None && !part.is_over();
+            let is_asked = part.say() != Say::None && !part.is_over() && !part.is_full_allowed;
             for toll in part.tolls(with.keys).filter(|_| is_asked) {
                 tolls.push(toll);
                 owners.push(n);
@@ -101,10 +104,18 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
             return Ok(());
         }
         let denied = joint.index().map(|index| owners[index]);
+        if let (Some(n), Some(decision)) = (denied, joint.decision())
+            && NoCell::of(&decision, parts[n].on_full()) == Some(NoCell::Allowed)
+        {
+            // Of its rule's limits none is charged then. Each turn leaves one descriptor out.
+            parts[n].is_full_allowed = true;
+            continue;
+        }
         match denied {
             Some(n) if parts[n].say() == Say::Quota => {
                 let decision = joint.decision();
-                parts[n].verdict = decision.map(|decision| Verdict::of(&decision, 0));
+                let on_full = parts[n].on_full();
+                parts[n].verdict = decision.map(|decision| Verdict::of(&decision, 0, on_full));
                 if quota_is_over(parts) {
                     return Err(denied);
                 }

@@ -7,6 +7,7 @@
 //! What is built on the way is the parts, the statuses of the answer, and the keys' bytes, in a buffer
 //! that each thread keeps. No text is made.
 
+mod conclude;
 mod elsewhere;
 mod joint;
 mod moment;
@@ -19,12 +20,11 @@ use std::sync::Arc;
 
 use tollgate::{BuildError, Timestamp};
 
-use crate::answer::{Answer, Code, CurrentLimit, Status};
+use crate::answer::Answer;
 use crate::cache::RuleCache;
 use crate::identifier;
 use crate::request::{Request, RequestError};
 use crate::rule_set::RuleSet;
-use crate::settings::Settings;
 use moment::Moment;
 use overrides::Overrides;
 use part::{Context, Judge, Part, Say};
@@ -34,9 +34,6 @@ use joint::mark_over;
 
 /// What a thread's buffer may keep between requests.
 const MOST_KEPT_BYTES: usize = 1 << 20;
-
-/// What an unlimited rule says is left, as envoyproxy/ratelimit does.
-const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
 
 thread_local! {
     static KEYS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -236,7 +233,7 @@ impl DecisionMaker {
         request.check(settings)?;
         let guard = self.cache.current();
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
-        let (code, statuses) = with_keys(|keys| {
+        let concluded = with_keys(|keys| {
             let mut parts = resolve(rules, request, keys);
             let with = self.context(keys, moment);
             match act {
@@ -253,27 +250,9 @@ impl DecisionMaker {
                 }
                 Act::Charge => joint::decide(&mut parts, with),
             }
-            self.conclude(&parts, act, rules.domains.contains_key(request.domain))
+            self.conclude(&parts, (act, moment), rules.domains.contains_key(request.domain))
         });
-        Ok(Answer { rules: guard, code, statuses })
-    }
-
-    /// Counts what was decided, if it is to be, and tells it.
-    fn conclude(&self, parts: &[Part<'_>], act: Act, is_domain: bool) -> (Code, Vec<Status>) {
-        let settings = self.cache.settings();
-        let is_over = is_over(parts);
-        let is_shadowed = is_over && settings.global_shadow_mode;
-        if act == Act::Charge {
-            count(parts, settings);
-            if is_shadowed {
-                self.cache.count_global_shadow();
-            }
-            if !is_domain && parts.iter().all(Part::is_free) {
-                self.cache.count_unknown_domain();
-            }
-        }
-        let code = if is_over && !is_shadowed { Code::OverLimit } else { Code::Ok };
-        (code, parts.iter().map(status).collect())
+        Ok(concluded.answer(guard))
     }
 }
 
@@ -323,7 +302,8 @@ fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) ->
             },
         };
         let (cost, key) = (request.cost(descriptor), start..keys.len());
-        parts.push(Part { judge, cost, key, verdict: None, permit: None });
+        let (verdict, permit, is_full_allowed) = (None, None, false);
+        parts.push(Part { judge, cost, key, verdict, permit, is_full_allowed });
     }
     if replaces {
         replace(&mut parts);
@@ -354,59 +334,8 @@ fn replace(parts: &mut [Part<'_>]) {
     }
 }
 
-fn count(parts: &[Part<'_>], settings: &Settings) {
-    for part in parts {
-        match (part.judge, part.verdict) {
-            (Judge::Unlimited(_, rule), _) => rule.counts.admitted(part.cost, 0),
-            (Judge::Rule(_, rule), Some(verdict)) if verdict.is_over => {
-                rule.counts.over(part.cost, rule.is_shadow());
-            }
-            (Judge::Rule(_, rule), Some(verdict)) => {
-                let near = verdict.near(part.cost, settings.near_limit_ratio);
-                rule.counts.admitted(part.cost, near);
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Whether the request must not go, by all that has a say.
 fn is_over(parts: &[Part<'_>]) -> bool {
     let denies = |part: &Part<'_>| part.say() == Say::Binding && part.is_over();
     parts.iter().any(denies) || joint::quota_is_over(parts)
-}
-
-fn status(part: &Part<'_>) -> Status {
-    let (limit, rule) = match (part.judge, part.verdict) {
-        (Judge::Unlimited(index, _), _) => {
-            let rule = Some((index, 0));
-            return Status { remaining: UNLIMITED_REMAINING, rule, ..Status::FREE };
-        }
-        (Judge::Rule(index, rule), Some(verdict)) => {
-            let limit = rule.limits().get(verdict.limit).map(|limit| CurrentLimit {
-                requests_per_unit: limit.requests,
-                window: limit.window,
-                unit: limit.unit,
-            });
-            (limit, Some((index, verdict.limit)))
-        }
-        (Judge::Override(limit), Some(_)) => {
-            let (requests_per_unit, unit) = (limit.requests_per_unit, Some(limit.unit));
-            let window = limit.unit.length();
-            (Some(CurrentLimit { requests_per_unit, window, unit }), None)
-        }
-        _ => return Status::FREE,
-    };
-    let Some(verdict) = part.verdict else { return Status::FREE };
-    let is_shadow = matches!(part.judge, Judge::Rule(_, rule) if rule.is_shadow());
-    let denies = verdict.is_over && !is_shadow;
-    Status {
-        code: if denies { Code::OverLimit } else { Code::Ok },
-        is_over: verdict.is_over,
-        limit,
-        remaining: verdict.remaining,
-        reset_after: verdict.reset_after,
-        retry_after: verdict.retry_after,
-        rule,
-    }
 }

@@ -10,6 +10,7 @@ use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError};
 
 use super::moment::Moment;
 use super::verdict::Verdict;
+use crate::full::{NoCell, OnFull};
 use crate::request::Override;
 use crate::rule::Table;
 use crate::unit::Unit;
@@ -77,7 +78,7 @@ impl Overrides {
             return (asked, None);
         };
         match moment.check(table, key, cost) {
-            decision @ Decision::Denied(_) => (Verdict::of(&decision, 0), None),
+            decision @ Decision::Denied(_) => (Verdict::of(&decision, 0, OnFull::default()), None),
             decision @ Decision::Allowed(permit) => {
                 let verdict = compare(limit, &decision, 0);
                 if verdict.is_over {
@@ -124,6 +125,7 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> Verdict {
         reset_after,
         // What never fits never will; else the next window is empty.
         retry_after: (is_over && cost <= most).then_some(reset_after),
+        no_cell: NoCell::of(counted, OnFull::default()),
     }
 }
 

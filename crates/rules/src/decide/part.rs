@@ -8,6 +8,7 @@ use tollgate::{Clock, Permit, Toll};
 use super::moment::Moment;
 use super::overrides::Overrides;
 use super::verdict::Verdict;
+use crate::full::OnFull;
 use crate::request::Override;
 use crate::rule::{Limit, Rule};
 
@@ -31,6 +32,8 @@ pub(crate) struct Part<'r> {
     pub(crate) verdict: Option<Verdict>,
     /// What gives back the charge of a limit that came with the request.
     pub(crate) permit: Option<Permit>,
+    /// Whether it is admitted although a table has no cell for its client, and is not charged there.
+    pub(crate) is_full_allowed: bool,
 }
 
 /// Whose verdict counts for the request, and how.
@@ -67,6 +70,11 @@ impl<'r> Part<'r> {
         }
     }
 
+    /// What its rule does with a client that has no cell.
+    pub(crate) fn on_full(&self) -> OnFull {
+        self.rule().map_or_else(OnFull::default, Rule::on_full)
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.is_over)
     }
@@ -92,7 +100,10 @@ impl<'r> Part<'r> {
             Judge::Override(limit) => Some(with.overrides.ask(limit, key, cost, with.moment)),
             Judge::Rule(_, rule) => {
                 let limits = rule.limits().iter().enumerate();
-                limits.map(|(n, limit)| ask_limit(n, limit, key, cost, with)).reduce(Verdict::or)
+                let on_full = rule.on_full();
+                limits
+                    .map(|(n, limit)| ask_limit((n, limit), on_full, key, cost, with))
+                    .reduce(Verdict::or)
             }
         }
     }
@@ -111,16 +122,32 @@ impl<'r> Part<'r> {
                 self.verdict = match rule.limits() {
                     [Limit { gate: Some(gate), .. }] => {
                         let decision = with.moment.check(&gate.table, key, self.cost);
-                        Some(Verdict::of(&decision, 0))
+                        Some(Verdict::of(&decision, 0, rule.on_full()))
                     }
-                    _ => {
-                        let mut tolls: Vec<Toll<'_>> = self.tolls(with.keys).collect();
-                        let joint = with.moment.check_all(&mut tolls);
-                        let limit = joint.index().unwrap_or_default();
-                        joint.decision().map(|decision| Verdict::of(&decision, limit))
-                    }
+                    _ => self.charge_stacked(rule.on_full(), with),
                 };
             }
+        }
+    }
+
+    /// Charges all of its rule's limits or none; but none that has no cell for a client that the rule admits then.
+    fn charge_stacked(&self, on_full: OnFull, with: Context<'_>) -> Option<Verdict> {
+        let mut tolls: Vec<Toll<'_>> = self.tolls(with.keys).collect();
+        let mut numbers: Vec<usize> = (0..tolls.len()).collect();
+        let mut admitting: Option<Verdict> = None;
+        loop {
+            let joint = with.moment.check_all(&mut tolls);
+            let Some((nth, decision)) = joint.index().zip(joint.decision()) else {
+                return admitting; // none of its tables has a cell
+            };
+            let verdict = Verdict::of(&decision, numbers[nth], on_full);
+            if joint.is_allowed() || verdict.is_over {
+                let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
+                return Some(Verdict { no_cell, ..verdict });
+            }
+            admitting = Some(verdict);
+            tolls.remove(nth);
+            numbers.remove(nth);
         }
     }
 
@@ -178,9 +205,15 @@ impl<'r> Part<'r> {
     }
 }
 
-fn ask_limit(n: usize, limit: &Limit, key: &[u8], cost: u64, with: Context<'_>) -> Verdict {
+fn ask_limit(
+    (n, limit): (usize, &Limit),
+    on_full: OnFull,
+    key: &[u8],
+    cost: u64,
+    with: Context<'_>,
+) -> Verdict {
     match &limit.gate {
-        Some(gate) => Verdict::of(&with.moment.peek(&gate.table, key, cost), n),
+        Some(gate) => Verdict::of(&with.moment.peek(&gate.table, key, cost), n, on_full),
         None => Verdict::blocked(n, cost, until_turn(with.moment.read(with.clock), limit.window)),
     }
 }

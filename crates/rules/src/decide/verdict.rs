@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tollgate::Decision;
 
+use crate::full::{NoCell, OnFull};
+
 /// What was decided, by the limit that speaks for all of a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
@@ -16,28 +18,34 @@ pub(crate) struct Verdict {
     pub(crate) reset_after: Duration,
     /// Of a denial: `None` if it never fits.
     pub(crate) retry_after: Option<Duration>,
+    /// If the client had no cell.
+    pub(crate) no_cell: Option<NoCell>,
 }
 
 impl Verdict {
-    pub(crate) fn of(decision: &Decision, limit: usize) -> Self {
+    /// By a rule that does this with a client that has no cell.
+    pub(crate) fn of(decision: &Decision, limit: usize, on_full: OnFull) -> Self {
+        let no_cell = NoCell::of(decision, on_full);
+        let is_over = !decision.is_allowed() && no_cell != Some(NoCell::Allowed);
         let retry_after = match decision {
-            Decision::Allowed(_) => None,
-            Decision::Denied(denial) => denial.retry_after(),
+            Decision::Denied(denial) if is_over => denial.retry_after(),
+            _ => None,
         };
         Self {
-            is_over: !decision.is_allowed(),
+            is_over,
             limit,
             burst: decision.limit(),
             remaining: decision.remaining(),
             reset_after: decision.reset_after(),
             retry_after,
+            no_cell,
         }
     }
 
     /// Of a limit that lets nothing pass.
     pub(crate) fn blocked(limit: usize, cost: u64, reset_after: Duration) -> Self {
-        let (burst, remaining, retry_after) = (0, 0, None);
-        Self { is_over: cost > 0, limit, burst, remaining, reset_after, retry_after }
+        let (burst, remaining, retry_after, no_cell) = (0, 0, None, None);
+        Self { is_over: cost > 0, limit, burst, remaining, reset_after, retry_after, no_cell }
     }
 
     /// What is left after an admission is no denial, even if others have gone into debt meanwhile.

@@ -4,6 +4,7 @@ use super::fields::{Fields, value};
 use super::limit::{self, LimitKind, LimitText};
 use super::metadata::Metadata;
 use crate::error::{Fault, Position, Problem};
+use crate::full::OnFull;
 use crate::yaml::Node;
 
 const KEYS: &[&str] = &[
@@ -21,6 +22,7 @@ const KEYS: &[&str] = &[
     "capacity",
     "on_error",
     "accuracy",
+    "on_full",
 ];
 
 /// What a descriptor says.
@@ -57,6 +59,7 @@ pub(crate) struct Traits {
     pub(crate) value_to_metric: bool,
     pub(crate) on_error: OnError,
     pub(crate) accuracy: Accuracy,
+    pub(crate) on_full: OnFull,
 }
 
 /// What a rule answers while the store that it is counted in cannot be asked. Limits in this process are
@@ -177,6 +180,15 @@ fn read_traits(fields: &Fields<'_>) -> Result<Traits, Fault> {
             _ => return Err(value(scalar, at, "accuracy", "exact, leased or async")),
         },
     };
+    let on_full = match fields.scalar("on_full")? {
+        None => OnFull::default(),
+        Some((scalar, at)) => match scalar.text.as_str() {
+            "spill" => OnFull::Spill,
+            "deny" => OnFull::Deny,
+            "allow" => OnFull::Allow,
+            _ => return Err(value(scalar, at, "on_full", "spill, deny or allow")),
+        },
+    };
     Ok(Traits {
         shadow_mode: fields.truth("shadow_mode")?,
         quota_mode: fields.truth("quota_mode")?,
@@ -184,6 +196,7 @@ fn read_traits(fields: &Fields<'_>) -> Result<Traits, Fault> {
         value_to_metric: fields.truth("value_to_metric")?,
         on_error,
         accuracy,
+        on_full,
     })
 }
 

@@ -12,13 +12,13 @@ use axum::response::{IntoResponse, Response};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use tollgate_rules::{
-    self as rules, Answer, Code, DecisionMaker, Descriptor, Entry, Request, RequestError,
+    self as rules, Answer, Code, DecisionMaker, Descriptor, Entry, NoCell, Request, RequestError,
 };
 
 use crate::global::Keeper;
 use crate::metrics::{Outcome, Protocol};
 use crate::service::Service;
-use crate::wire::whole_seconds;
+use crate::wire::{tell_full, whole_seconds};
 
 /// `{"domain": "shop", "descriptors": [{"user": "alice"}], "cost": 1}`
 #[derive(Debug, Deserialize)]
@@ -73,6 +73,9 @@ struct Reply<'a> {
 #[derive(Debug, Default, Serialize)]
 struct StatusReply<'a> {
     allowed: bool,
+    /// Why, if it is not by what this client has asked for: there is no cell for it in the rule's full table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,6 +204,7 @@ fn ask<T>(
 }
 
 fn reply(answer: &Answer) -> Response {
+    tell_full(answer);
     let statuses = answer.statuses().iter().enumerate().map(|(n, status)| {
         let allowed = status.code == Code::Ok;
         let Some(limit) = status.limit else {
@@ -208,6 +212,7 @@ fn reply(answer: &Answer) -> Response {
         };
         StatusReply {
             allowed,
+            reason: status.no_cell.map(NoCell::reason),
             name: answer.limit_name(n),
             limit: Some(limit.requests_per_unit),
             window: Some(whole_seconds(limit.window)),

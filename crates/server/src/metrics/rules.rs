@@ -21,12 +21,21 @@ pub(crate) struct OfRules {
 /// A counter of each rule: its name, what it counts, and how it is read.
 type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
-const RULE_COUNTERS: [RuleCounter; 5] = [
+const RULE_COUNTERS: [RuleCounter; 8] = [
     ("rule_hits", "Hits that a rule decided", RuleCounts::total),
     ("rule_within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),
     ("rule_over_limit", "Hits over a rule's limit", |counts| counts.over_limit),
     ("rule_near_limit", "Hits within a rule's limit, and close to it", |counts| counts.near_limit),
     ("rule_shadow", "Hits over the limit of a rule in shadow mode", |counts| counts.shadow),
+    ("rule_spilled", "Hits of clients without a cell, decided in a rule's spill", |counts| {
+        counts.spilled
+    }),
+    ("rule_full_denied", "Hits of clients without a cell, denied for that", |counts| {
+        counts.full_denied
+    }),
+    ("rule_full_allowed", "Hits of clients without a cell, admitted all the same", |counts| {
+        counts.full_allowed
+    }),
 ];
 
 /// What is known of a rule's tables: its name, what it tells, and how it is read of all of them.
@@ -42,15 +51,6 @@ const TABLE_GAUGES: [TableGauge; 3] = [
     }),
     ("rule_table_bytes", "Bytes of a rule's tables", |tables| {
         tables.iter().map(|table| table.bytes as u64).sum()
-    }),
-];
-
-const TABLE_COUNTERS: [TableGauge; 2] = [
-    ("rule_full", "New clients that were denied because a rule's table was full", |tables| {
-        tables.iter().map(|table| table.full).sum()
-    }),
-    ("rule_spilled", "Decisions about new clients that found a rule's table full", |tables| {
-        tables.iter().map(|table| table.spilled).sum()
     }),
 ];
 
@@ -104,12 +104,6 @@ fn encode_tables(encoder: &mut DescriptorEncoder<'_>, rules: &[Rule]) -> Result<
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (rule, tables) in &stats {
             gauge(read(tables)).encode(metric.encode_family(&labels(rule))?)?;
-        }
-    }
-    for (name, help, read) in TABLE_COUNTERS {
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (rule, tables) in &stats {
-            ConstCounter::new(read(tables)).encode(metric.encode_family(&labels(rule))?)?;
         }
     }
     Ok(())

@@ -21,6 +21,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod drain;
+mod full;
 mod http;
 mod reload;
 mod together;

@@ -1,0 +1,117 @@
+//! From what was decided about each descriptor to an answer: counted, told, and reported.
+
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use tollgate::Timestamp;
+
+use super::moment::Moment;
+use super::part::{Judge, Part};
+use super::{Act, DecisionMaker, is_over};
+use crate::answer::{Answer, Code, CurrentLimit, Status};
+use crate::full::FullReport;
+use crate::rule_set::RuleSet;
+use crate::settings::Settings;
+
+/// What an unlimited rule says is left, as envoyproxy/ratelimit does.
+const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
+
+impl DecisionMaker {
+    /// Counts what was decided, if it is to be, and tells it.
+    pub(super) fn conclude(
+        &self,
+        parts: &[Part<'_>],
+        (act, moment): (Act, Moment),
+        is_domain: bool,
+    ) -> Concluded {
+        let settings = self.cache.settings();
+        let mut reports = Vec::new();
+        let is_over = is_over(parts);
+        let is_shadowed = is_over && settings.global_shadow_mode;
+        if act == Act::Charge {
+            count(parts, settings);
+            let now = || moment.read(self.cache.clock());
+            reports.extend(parts.iter().filter_map(|part| count_no_cell(part, now)));
+            if is_shadowed {
+                self.cache.count_global_shadow();
+            }
+            if !is_domain && parts.iter().all(Part::is_free) {
+                self.cache.count_unknown_domain();
+            }
+        }
+        let code = if is_over && !is_shadowed { Code::OverLimit } else { Code::Ok };
+        Concluded { code, statuses: parts.iter().map(status).collect(), reports }
+    }
+}
+
+/// An answer without the rules that it is by.
+pub(super) struct Concluded {
+    code: Code,
+    statuses: Vec<Status>,
+    reports: Vec<FullReport>,
+}
+
+impl Concluded {
+    pub(super) fn answer(self, rules: Guard<Option<Arc<RuleSet>>>) -> Answer {
+        let Self { code, statuses, reports } = self;
+        Answer { rules, code, statuses, reports }
+    }
+}
+
+/// Counts a client without a cell.
+fn count_no_cell(part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
+    let (rule, how) = (part.rule()?, part.verdict?.no_cell?);
+    rule.count_no_cell(how, part.cost, now())
+}
+
+fn count(parts: &[Part<'_>], settings: &Settings) {
+    for part in parts {
+        match (part.judge, part.verdict) {
+            (Judge::Unlimited(_, rule), _) => rule.counts.admitted(part.cost, 0),
+            (Judge::Rule(_, rule), Some(verdict)) if verdict.is_over => {
+                rule.counts.over(part.cost, rule.is_shadow());
+            }
+            (Judge::Rule(_, rule), Some(verdict)) => {
+                let near = verdict.near(part.cost, settings.near_limit_ratio);
+                rule.counts.admitted(part.cost, near);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn status(part: &Part<'_>) -> Status {
+    let (limit, rule) = match (part.judge, part.verdict) {
+        (Judge::Unlimited(index, _), _) => {
+            let rule = Some((index, 0));
+            return Status { remaining: UNLIMITED_REMAINING, rule, ..Status::FREE };
+        }
+        (Judge::Rule(index, rule), Some(verdict)) => {
+            let limit = rule.limits().get(verdict.limit).map(|limit| CurrentLimit {
+                requests_per_unit: limit.requests,
+                window: limit.window,
+                unit: limit.unit,
+            });
+            (limit, Some((index, verdict.limit)))
+        }
+        (Judge::Override(limit), Some(_)) => {
+            let (requests_per_unit, unit) = (limit.requests_per_unit, Some(limit.unit));
+            let window = limit.unit.length();
+            (Some(CurrentLimit { requests_per_unit, window, unit }), None)
+        }
+        _ => return Status::FREE,
+    };
+    let Some(verdict) = part.verdict else { return Status::FREE };
+    let is_shadow = matches!(part.judge, Judge::Rule(_, rule) if rule.is_shadow());
+    let denies = verdict.is_over && !is_shadow;
+    Status {
+        code: if denies { Code::OverLimit } else { Code::Ok },
+        is_over: verdict.is_over,
+        limit,
+        remaining: verdict.remaining,
+        reset_after: verdict.reset_after,
+        retry_after: verdict.retry_after,
+        no_cell: verdict.no_cell,
+        rule,
+    }
+}

@@ -1,0 +1,213 @@
+//! What becomes of a client for whom its rule's table has no cell: told apart from a client over its limit, counted, and
+//! reported.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::{Decision, Timestamp};
+
+/// How long a rule is silent after a report.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What a rule does with a client for whom its table has no cell: `on_full` in a file.
+///
+/// ```
+/// assert_eq!(tollgate_rules::OnFull::default(), tollgate_rules::OnFull::Spill);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnFull {
+    /// Decide it in the table's spill: never above its limit, below it when others crowd its place there
+    /// ([`tollgate::Full::Spill`]). Of windows that open with the first request, which have no spill, it is denied.
+    #[default]
+    Spill,
+    /// Deny it until there is a cell.
+    Deny,
+    /// Admit it. What it is charged is remembered as far as the spill has room, and counts once it has a cell.
+    Allow,
+}
+
+/// How a request was decided whose client had no cell in its rule's full table.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_rules::{DecisionMaker, Descriptor, NoCell, Request, RuleCache, RuleText, Settings};
+/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// let text = "domain: shop\ndescriptors:\n  - {key: user, capacity: 1, on_full: allow, \
+///             rate_limit: {unit: hour, requests_per_unit: 1}}\n";
+/// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let maker = DecisionMaker::new(cache)?;
+/// let mut how = Vec::new();
+/// for user in 0..1_000 {
+///     let (user, name) = (format!("user {user}"), "user");
+///     let entries = [(name, user.as_str())];
+///     let descriptors = [Descriptor::new(&entries)];
+///     let answer = maker.check(&Request::new("shop", &descriptors))?;
+///     assert!(answer.is_allowed());
+///     how.extend(answer.statuses()[0].no_cell);
+/// }
+/// assert!(how.contains(&NoCell::Spilled) && how.contains(&NoCell::Allowed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NoCell {
+    /// In the table's spill, where it shares its count with others: admitted, or denied although it may be within its
+    /// limit.
+    Spilled,
+    /// Denied, since there is no cell.
+    Denied,
+    /// Admitted, since there is no cell and the rule says [`OnFull::Allow`].
+    Allowed,
+}
+
+impl NoCell {
+    /// The word by which answers tell it.
+    ///
+    /// ```
+    /// assert_eq!(tollgate_rules::NoCell::Denied.reason(), "table_full_denied");
+    /// ```
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Spilled => "table_full_spilled",
+            Self::Denied => "table_full_denied",
+            Self::Allowed => "table_full_allowed",
+        }
+    }
+
+    pub(crate) fn of(decision: &Decision, on_full: OnFull) -> Option<Self> {
+        let is_full = matches!(decision, Decision::Denied(denial) if denial.is_table_full());
+        match (decision.is_spilled() || is_full, on_full) {
+            (false, _) => None,
+            (true, OnFull::Allow) if !decision.is_allowed() => Some(Self::Allowed),
+            (true, _) if is_full => Some(Self::Denied),
+            (true, _) => Some(Self::Spilled),
+        }
+    }
+}
+
+/// That a rule's table is full, and what became of the clients without a cell since the last report. At most one a
+/// minute for each rule.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// let text = "domain: shop\ndescriptors:\n  - {key: user, capacity: 1, on_full: deny, \
+///             rate_limit: {unit: hour, requests_per_unit: 1}}\n";
+/// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let maker = DecisionMaker::new(cache)?;
+/// let mut reports = Vec::new();
+/// for user in 0..1_000 {
+///     let user = format!("user {user}");
+///     let entries = [("user", user.as_str())];
+///     let descriptors = [Descriptor::new(&entries)];
+///     reports.extend_from_slice(maker.check(&Request::new("shop", &descriptors))?.reports());
+/// }
+/// assert_eq!(
+///     reports.iter().map(ToString::to_string).collect::<Vec<_>>(),
+///     ["shop.user: its table for 1 client is full; of the hits of clients without a cell 0 were decided in the \
+///       spill, 1 denied and 0 admitted; raise its capacity"]
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullReport {
+    pub(crate) domain: Box<str>,
+    pub(crate) path: Box<str>,
+    pub(crate) capacity: usize,
+    /// In the order of [`NoCell`].
+    pub(crate) hits: [u64; 3],
+}
+
+impl FullReport {
+    /// The domain of the rule.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// The path of the rule, as [`Rule::path`](crate::Rule::path).
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The hits that were decided so since the last report.
+    #[must_use]
+    pub fn hits(&self, how: NoCell) -> u64 {
+        self.hits[how as usize]
+    }
+}
+
+impl fmt::Display for FullReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, path, capacity, hits: [spilled, denied, allowed] } = self;
+        let (domain, path) = (domain.escape_debug(), path.escape_debug());
+        let clients = if *capacity == 1 { "client" } else { "clients" };
+        write!(
+            f,
+            "{domain}.{path}: its table for {capacity} {clients} is full; of the hits of clients without a cell \
+             {spilled} were decided in the spill, {denied} denied and {allowed} admitted; raise its capacity"
+        )
+    }
+}
+
+/// What a rule has decided about clients without a cell. It orders nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    hits: [AtomicU64; 3],
+    reported: [AtomicU64; 3],
+    /// From when on there may be another report, in nanoseconds.
+    silent_until: AtomicU64,
+}
+
+impl Tally {
+    /// Counts, and says whether it is time for a report: then no other thread is told so for a minute.
+    pub(crate) fn count(&self, how: NoCell, hits: u64, now: Timestamp) -> bool {
+        // Relaxed throughout: a count is read by itself, and who reports is settled by one word.
+        self.hits[how as usize].fetch_add(hits, Ordering::Relaxed);
+        let (until, now_ns) = (self.silent_until.load(Ordering::Relaxed), now.as_nanos());
+        let next = (now + SILENCE).as_nanos();
+        now_ns >= until
+            && self
+                .silent_until
+                .compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    pub(crate) fn read(&self, how: NoCell) -> u64 {
+        self.hits[how as usize].load(Ordering::Relaxed)
+    }
+
+    /// What was counted since this was asked last.
+    pub(crate) fn since_report(&self) -> [u64; 3] {
+        std::array::from_fn(|n| {
+            let now = self.hits[n].load(Ordering::Relaxed);
+            now.saturating_sub(self.reported[n].swap(now, Ordering::Relaxed))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_due_at_once_and_then_a_minute_later_with_what_came_since() {
+        let tally = Tally::default();
+        let count = |how, seconds| tally.count(how, 2, Timestamp::from_secs(seconds));
+        assert!(count(NoCell::Spilled, 100));
+        assert_eq!(tally.since_report(), [2, 0, 0]);
+        assert!(!count(NoCell::Denied, 100) && !count(NoCell::Allowed, 159));
+        assert!(count(NoCell::Denied, 160));
+        assert_eq!(tally.since_report(), [0, 4, 2]);
+        // A clock that steps back is silent, not talkative.
+        assert!(!count(NoCell::Denied, 3));
+        assert_eq!(
+            [NoCell::Spilled, NoCell::Denied, NoCell::Allowed].map(|how| tally.read(how)),
+            [2, 6, 2]
+        );
+    }
+}

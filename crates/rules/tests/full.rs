@@ -1,0 +1,197 @@
+//! Clients for whom a rule's table has no cell: decided as the rule says, told apart, counted and reported.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{World, refused};
+use tollgate_rules::{Answer, Code, NoCell, RuleCounts, Status};
+
+fn rule(capacity: usize, more: &str) -> String {
+    format!(
+        "domain: d\ndescriptors:\n  - {{key: remote_address, capacity: {capacity}, {more}, \
+         rate_limit: {{unit: hour, requests_per_unit: 100}}}}\n"
+    )
+}
+
+fn ask(world: &World, client: u32) -> Answer {
+    let address = std::net::Ipv4Addr::from(client).to_string();
+    world.check("d", &[&[("remote_address", &address)]])
+}
+
+fn status(answer: &Answer) -> Status {
+    answer.statuses()[0]
+}
+
+fn counts(world: &World) -> RuleCounts {
+    world.maker.cache().rules().expect("rules").rules()[0].counts()
+}
+
+/// A rule whose table of some dozen cells is full of clients that come first.
+fn full(more: &str) -> World {
+    let world = World::new(&rule(10, more));
+    for client in 0..200 {
+        ask(&world, client);
+    }
+    world
+}
+
+#[test]
+fn five_hundred_of_five_hundred_newcomers_are_served_by_a_full_table() {
+    // As it was found: the default capacity, and made-up addresses.
+    let world = World::new(&rule(65_536, "on_full: spill"));
+    for client in 0..209_529 {
+        assert_eq!(ask(&world, client).code(), Code::Ok);
+    }
+    for client in 1 << 24..(1 << 24) + 500 {
+        let answer = ask(&world, client);
+        assert_eq!((answer.code(), status(&answer).no_cell), (Code::Ok, Some(NoCell::Spilled)));
+        assert!((1..100).contains(&status(&answer).remaining));
+    }
+    // And none of them is above its limit.
+    let admitted = (0..150).filter(|_| ask(&world, 1 << 24).is_allowed()).count();
+    assert!((50..100).contains(&admitted), "{admitted}");
+    let RuleCounts { spilled, full_denied, full_allowed, .. } = counts(&world);
+    assert!(spilled > 100_000, "{spilled}");
+    assert_eq!((full_denied, full_allowed), (0, 0));
+}
+
+#[test]
+fn a_rule_that_says_deny_denies_newcomers_and_says_that_it_is_not_their_limit() {
+    let world = full("on_full: deny");
+    let denied = ask(&world, 1_000);
+    assert_eq!((denied.code(), status(&denied).no_cell), (Code::OverLimit, Some(NoCell::Denied)));
+    assert_eq!(NoCell::Denied.reason(), "table_full_denied");
+    // Who has a cell is decided as ever, and told nothing of it.
+    let served = ask(&world, 0);
+    assert_eq!((served.code(), status(&served).no_cell), (Code::Ok, None));
+    let of_it = counts(&world);
+    assert!(of_it.full_denied > 150, "{of_it:?}");
+    assert_eq!((of_it.spilled, of_it.full_allowed), (0, 0));
+    assert_eq!(of_it.over_limit, of_it.full_denied);
+}
+
+#[test]
+fn a_rule_that_says_allow_admits_newcomers_and_counts_them() {
+    let world = full("on_full: allow");
+    // Far more than any limit: the spill has room for some, and the others are admitted all the same.
+    for nth in 0..20_000 {
+        let answer = ask(&world, 1_000 + nth % 7);
+        assert!(answer.is_allowed() && !status(&answer).is_over, "{answer:?}");
+        assert_eq!(answer.retry_after(), None);
+    }
+    let answer = ask(&world, 1_000);
+    assert_eq!(status(&answer).no_cell, Some(NoCell::Allowed));
+    // A look says the same, and counts nothing.
+    let before = counts(&world);
+    let entries = [("remote_address", "0.0.3.232")];
+    let descriptors = [tollgate_rules::Descriptor::new(&entries)];
+    let looked = world.maker.peek(&tollgate_rules::Request::new("d", &descriptors)).unwrap();
+    assert_eq!((looked.code(), status(&looked).no_cell), (Code::Ok, Some(NoCell::Allowed)));
+    assert_eq!(counts(&world), before);
+    assert!(before.full_allowed > 10_000 && before.spilled > 100, "{before:?}");
+    assert_eq!((before.full_denied, before.over_limit), (0, 0));
+    // Who has a cell stays within its limit.
+    let admitted = (0..200).filter(|_| ask(&world, 0).is_allowed()).count();
+    assert_eq!(admitted, 99);
+}
+
+#[test]
+fn windows_that_open_with_the_first_request_have_no_spill_and_say_so() {
+    let limit =
+        "rate_limit: {unit: hour, requests_per_unit: 9, algorithm: fixed-window from-first}";
+    for (word, expected) in [
+        ("spill", (Code::OverLimit, Some(NoCell::Denied))),
+        ("allow", (Code::Ok, Some(NoCell::Allowed))),
+    ] {
+        let world = World::new(&format!(
+            "domain: d\ndescriptors:\n  - {{key: remote_address, capacity: 10, on_full: {word}, {limit}}}\n"
+        ));
+        (0..200).for_each(|client| drop(ask(&world, client)));
+        let answer = ask(&world, 1_000);
+        assert_eq!((answer.code(), status(&answer).no_cell), expected, "{word}");
+    }
+}
+
+#[test]
+fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
+    let limits = "limits: [{unit: hour, requests_per_unit: 5}, \
+                  {unit: day, requests_per_unit: 8, algorithm: fixed-window from-first}]";
+    let world = World::new(&format!(
+        "domain: d\ndescriptors:\n  - {{key: user, capacity: 10, on_full: allow, {limits}}}\n  \
+         - {{key: path, rate_limit: {{unit: hour, requests_per_unit: 6}}}}\n"
+    ));
+    for user in 0..200 {
+        world.check("d", &[&[("user", &user.to_string())]]);
+    }
+    // The day's table has neither a cell nor a spill; the hour's has a spill, and is charged.
+    let alone = || world.check("d", &[&[("user", "newcomer")]]);
+    let answer = alone();
+    assert_eq!((answer.code(), status(&answer).no_cell), (Code::Ok, Some(NoCell::Spilled)));
+    // With another descriptor that is charged in full: its six, and no more.
+    let both = || world.check("d", &[&[("user", "other")], &[("path", "/")]]);
+    for left in (0..6).rev() {
+        let answer = both();
+        assert_eq!((answer.code(), answer.statuses()[1].remaining), (Code::Ok, left));
+        assert_eq!(answer.statuses()[0].no_cell, Some(NoCell::Allowed));
+    }
+    let denied = both();
+    assert_eq!(denied.code(), Code::OverLimit);
+    assert_eq!(denied.statuses().iter().map(|status| status.code).max(), Some(Code::OverLimit));
+    assert_eq!(denied.statuses()[0].code, Code::Ok);
+}
+
+#[test]
+fn a_full_table_is_reported_at_most_once_a_minute_with_what_came_since() {
+    let world = full("on_full: deny");
+    let reported = |seconds: u64| {
+        world.clock.advance(Duration::from_secs(seconds));
+        let answers = (0..100).map(|client| ask(&world, 1_000 + client));
+        answers.flat_map(|answer| answer.reports().to_vec()).collect::<Vec<_>>()
+    };
+    // The first of those that filled the table was reported; a minute is not over.
+    assert_eq!(reported(0), []);
+    assert_eq!(reported(59), []);
+    let before = counts(&world).full_denied;
+    let [report] = &reported(1)[..] else { panic!("one report") };
+    assert_eq!((report.domain(), report.path()), ("d", "remote_address"));
+    // All but the first, and the one that is reported with them.
+    assert_eq!(report.hits(NoCell::Denied), before);
+    assert_eq!(
+        report.to_string(),
+        format!(
+            "d.remote_address: its table for 10 clients is full; of the hits of clients without a cell 0 were \
+             decided in the spill, {before} denied and 0 admitted; raise its capacity"
+        )
+    );
+    assert_eq!(reported(30), []);
+    assert_eq!(reported(30).len(), 1);
+}
+
+#[test]
+fn a_table_goes_on_from_spill_to_allow_and_begins_anew_where_deny_comes_or_goes() {
+    let world = World::new(&rule(10, "on_full: spill"));
+    assert_eq!(status(&ask(&world, 7)).remaining, 99);
+    world.load(&rule(10, "on_full: allow")).unwrap();
+    assert_eq!(status(&ask(&world, 7)).remaining, 98);
+    let told = || {
+        let rules = world.maker.cache().rules().unwrap();
+        rules.changes().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(told(), [""; 0]);
+    world.load(&rule(10, "on_full: deny")).unwrap();
+    let anew = "d.remote_address: fixed-window 100/h and begins anew: whether clients without a cell are denied \
+                is decided when a table is built";
+    assert_eq!(told(), [anew]);
+    assert_eq!(status(&ask(&world, 7)).remaining, 99);
+    world.load(&rule(10, "on_full: deny")).unwrap();
+    assert_eq!((told().len(), status(&ask(&world, 7)).remaining), (0, 98));
+}
+
+#[test]
+fn an_unknown_word_is_refused_with_its_place_and_what_is_accepted() {
+    assert_eq!(
+        refused(rule(10, "on_full: wait")),
+        "test.yaml:3:50: error checking config: on_full 'wait' is not understood; use spill, deny or allow"
+    );
+}
