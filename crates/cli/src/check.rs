@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_rules::{RuleCache, RuleSet, RuleText, Settings};
 
 use crate::failure::Failure;
-use crate::rules;
+use crate::texts::texts;
 
 const AFTER_HELP: &str = "\
 Prints one line per rule: its domain and keys, the policy that it is enforced by, for how many
@@ -67,7 +67,7 @@ pub(crate) fn compile(
         most_table_bytes: sizes.table_bytes,
         ..Settings::default()
     };
-    let texts = rules::texts(path)?;
+    let texts = texts(path)?;
     let rules = RuleCache::new(settings).load(&texts).map_err(Failure::Rules)?;
     Ok((texts, rules))
 }

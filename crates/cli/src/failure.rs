@@ -5,6 +5,7 @@ use std::io;
 
 use crate::simulate::TrafficError;
 use tollgate_rules::RuleError;
+#[cfg(feature = "serve")]
 use tollgate_service::{PushError, RulesAddressError};
 
 /// Why a command gave up.
@@ -47,14 +48,23 @@ pub(crate) enum Failure {
         /// The directory as it was named on the command line.
         path: String,
     },
+    /// The command line asks for something that this build does not have.
+    #[cfg(not(feature = "serve"))]
+    WithoutService {
+        /// What it asks for.
+        what: &'static str,
+    },
     /// A hash in Redis without a text.
+    #[cfg(feature = "serve")]
     NoTexts {
         /// Its address, without a password.
         address: String,
     },
     /// An address that is none.
+    #[cfg(feature = "serve")]
     Address(RulesAddressError),
     /// Rules could not be written to Redis.
+    #[cfg(feature = "serve")]
     Push(PushError),
     /// Which rules are meant is not clear, or there are none of that name.
     Domain {
@@ -66,6 +76,7 @@ pub(crate) enum Failure {
     /// The rules gave no answer.
     Asking(String),
     /// The service could not start.
+    #[cfg(feature = "serve")]
     Serve(String),
     /// The answer could not be written.
     Output(io::Error),
@@ -104,10 +115,19 @@ impl fmt::Display for Failure {
             Self::NoRules { path } => {
                 write!(f, "no rules in {path}: there is no file whose name ends in .yaml or .yml")
             }
+            #[cfg(not(feature = "serve"))]
+            Self::WithoutService { what } => write!(
+                f,
+                "{what}: not in this build; add `--features serve` to the `cargo run` or `cargo install` \
+                 that it comes from"
+            ),
+            #[cfg(feature = "serve")]
             Self::NoTexts { address } => {
                 write!(f, "no rules in {address}: the hash has no field but version")
             }
+            #[cfg(feature = "serve")]
             Self::Address(error) => error.fmt(f),
+            #[cfg(feature = "serve")]
             Self::Push(error) => error.fmt(f),
             Self::Domain { named, known } => {
                 match named {
@@ -120,6 +140,7 @@ impl fmt::Display for Failure {
                 }
             }
             Self::Asking(reason) => write!(f, "the rules cannot be asked: {reason}"),
+            #[cfg(feature = "serve")]
             Self::Serve(reason) => f.write_str(reason),
             Self::Output(error) => write!(f, "cannot write the report: {error}"),
         }

@@ -1,10 +1,9 @@
-//! `tollgate rules`: rules from where they are kept, and to Redis.
+//! `tollgate rules`: rules into Redis.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use tollgate_rules::RuleText;
-use tollgate_service::{RedisRules, RulesFrom};
+use tollgate_service::RedisRules;
 
 use crate::check::{self, Sizes};
 use crate::failure::Failure;
@@ -60,15 +59,4 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let then = if pushed.is_new { "" } else { ", as before" };
     let mut out = io::stdout().lock();
     writeln!(out, "{redis}: {what}; version {}{then}", pushed.version).map_err(Failure::Output)
-}
-
-/// All rule texts of a directory, of a file, or of a hash in Redis. None is a failure.
-pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
-    let from = RulesFrom::named(name).map_err(Failure::Address)?;
-    let texts = from.read().map_err(|error| Failure::Rules(vec![error]))?;
-    match from {
-        _ if !texts.is_empty() => Ok(texts),
-        RulesFrom::Files(path) => Err(Failure::NoRules { path: path.display().to_string() }),
-        RulesFrom::Redis(rules) => Err(Failure::NoTexts { address: rules.to_string() }),
-    }
 }

@@ -19,7 +19,7 @@ pub(super) struct Engine {
 impl Engine {
     /// The rules of a directory, of one file, or of a hash in Redis.
     pub(super) fn load(path: &Path, settings: &Settings) -> Result<Self, Failure> {
-        let texts = crate::rules::texts(path)?;
+        let texts = crate::texts::texts(path)?;
         // Every request brings its time along. It counts from 1970, as windows of a service do.
         let cache = RuleCache::with_clock(settings.clone(), ManualClock::new());
         let rules = cache.load(&texts).map_err(Failure::Rules)?;

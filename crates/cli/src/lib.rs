@@ -1,0 +1,85 @@
+//! The `tollgate` command: look before you limit.
+//!
+//! Each subcommand is a module with its own arguments, and answers with a [`Failure`] whose text
+//! says what would have been right.
+//!
+//! The feature `serve` adds `serve` and `rules`, and with them gRPC, TLS and Redis: more than half of
+//! what has to be compiled. Without it the two say how to get them.
+
+mod check;
+mod failure;
+mod output;
+mod plot;
+mod replay;
+#[cfg(feature = "serve")]
+mod rules;
+#[cfg(all(unix, feature = "serve"))]
+mod serve;
+#[cfg(all(unix, feature = "serve"))]
+mod serve_redis;
+mod simulate;
+mod spans;
+mod tables;
+mod texts;
+#[cfg(not(feature = "serve"))]
+mod without_service;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// See what a rate limit would do before it does it to anyone.
+#[derive(Parser)]
+#[command(name = "tollgate", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Replay(replay::Args),
+    Simulate(simulate::Args),
+    Check(check::Args),
+    #[cfg(feature = "serve")]
+    Rules(rules::Args),
+    #[cfg(all(unix, feature = "serve"))]
+    Serve(Box<serve::Args>), // more flags than all the others together
+    #[cfg(not(feature = "serve"))]
+    Rules(without_service::Args),
+    #[cfg(not(feature = "serve"))]
+    Serve(without_service::Args),
+}
+
+/// Reads the command line, does what it asks for, and says how that ended.
+#[must_use]
+pub fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Replay(args) => replay::run(&args),
+        Command::Simulate(args) => simulate::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "serve")]
+        Command::Rules(args) => rules::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(all(unix, feature = "serve"))]
+        Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(not(feature = "serve"))]
+        Command::Rules(_) => Err(Failure::WithoutService { what: "`tollgate rules`" }),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve(_) => Err(Failure::WithoutService { what: "`tollgate serve`" }),
+    };
+    match outcome {
+        Ok(code) => code,
+        // Whoever reads the output (`head`, a pager) has seen enough: that is no failure.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            // Where standard error is closed there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "tollgate: {failure}");
+            ExitCode::from(Failure::EXIT_CODE)
+        }
+    }
+}

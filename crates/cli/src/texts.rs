@@ -1,0 +1,37 @@
+//! Rule texts from where a command line says that they are.
+
+use std::path::Path;
+
+use tollgate_rules::RuleText;
+
+use crate::failure::Failure;
+
+/// All rule texts of a directory, of a file, or of a hash in Redis. None is a failure.
+#[cfg(feature = "serve")]
+pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
+    use tollgate_service::RulesFrom;
+
+    let from = RulesFrom::named(name).map_err(Failure::Address)?;
+    let texts = from.read().map_err(|error| Failure::Rules(vec![error]))?;
+    match from {
+        _ if !texts.is_empty() => Ok(texts),
+        RulesFrom::Files(path) => Err(Failure::NoRules { path: path.display().to_string() }),
+        RulesFrom::Redis(rules) => Err(Failure::NoTexts { address: rules.to_string() }),
+    }
+}
+
+/// All rule texts of a directory or of a file. None is a failure, and so is a hash in Redis, which this
+/// build cannot ask.
+#[cfg(not(feature = "serve"))]
+pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
+    use tollgate_rules::{FileSource, RuleSource};
+
+    if name.to_str().is_some_and(|name| name.contains("://")) {
+        return Err(Failure::WithoutService { what: "rules in Redis" });
+    }
+    let texts = FileSource::new(name).read().map_err(|error| Failure::Rules(vec![error]))?;
+    if texts.is_empty() {
+        return Err(Failure::NoRules { path: name.display().to_string() });
+    }
+    Ok(texts)
+}
