@@ -13,7 +13,7 @@
 //!
 //! | Rows | Where |
 //! |---|---|
-//! | 11 | the service: `crates/server/tests/scenarios/http.rs` |
+//! | 11 | the service: `crates/server/tests/service/scenarios/http.rs` |
 //! | 35 | `tests/snapshot/clocks.rs` |
 //! | 37, 38 | `crates/redis`: `src/conformance/random.rs`, `src/simulation` |
 //! | 55-60 addresses | `crates/tollgate-tower` |

@@ -4,24 +4,14 @@
 //! What all kinds have in common with one server is in global.rs; faults under load are in the tests of
 //! tollgate-redis.
 
-#[path = "common/certificates.rs"]
-mod certificates;
-#[path = "../../redis/tests/common/cluster.rs"]
-mod cluster;
-mod common;
-#[path = "../../redis/tests/common/sentinel.rs"]
-mod sentinel;
-#[path = "../../redis/tests/common/server.rs"]
-mod server;
-
 use std::time::{Duration, Instant};
 
-use certificates::{Authority, files, write};
-use cluster::Cluster;
-use common::{PATIENT, World};
-use sentinel::{LONGEST_FAILOVER, Sentinel};
+use crate::certificates::{Authority, files, write};
+use crate::cluster::Cluster;
+use crate::common::{PATIENT, World};
+use crate::sentinel::{LONGEST_FAILOVER, Sentinel};
+use crate::server::{Server, free_port};
 use serde_json::{Value, json};
-use server::{Server, free_port};
 use tokio::task::block_in_place;
 use tollgate_service::{Global, Options, TlsFiles};
 
@@ -46,7 +36,7 @@ fn global(address: String) -> Global {
 /// A service, which may not have reached its store yet.
 async fn serve(test: &str, domain: &str, global: &Global) -> World {
     let with_store = |options| Options { global: Some(global.clone()), ..options };
-    common::serve_with(test, &rules(domain), with_store).await
+    crate::common::serve_with(test, &rules(domain), with_store).await
 }
 
 /// Two services on one store.

@@ -1,14 +1,10 @@
 //! Rules in a hash in Redis, on a redis-server that the test starts: pushed, polled, never read half, and
 //! what becomes of them when the server is gone or what it holds is no good.
 
-mod common;
-#[path = "../../redis/tests/common/server.rs"]
-mod redis_server;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{World, codes, descriptor, request};
-use redis_server::Server;
+use crate::common::{World, codes, descriptor, request};
+use crate::server::Server;
 use tollgate_rules::{Refresh, RuleSource, RuleText};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Options, RedisRules, RedisSource};
@@ -34,7 +30,7 @@ fn text(domain: &str, requests: u32) -> RuleText {
 /// A service whose rules are in the hash. What it says of the first reading is still to be heard.
 async fn serve(test: &str, server: &Server) -> World {
     let rules = rules_of(server);
-    common::serve_with(test, "", |options| Options { rules: rules.into(), ..options }).await
+    crate::common::serve_with(test, "", |options| Options { rules: rules.into(), ..options }).await
 }
 
 impl World {

@@ -18,15 +18,13 @@
 //! Answered otherwise, on purpose: a denied request is charged nowhere (A4, unless `compat`); metrics hold
 //! nothing of requests, so B1's `key7_abc` is `key7`, and B2's overrides have no series of their own.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod drain;
 mod full;
 mod http;
 mod reload;
 mod together;
 
-use common::{World, codes, descriptor, request, serve_at_noon};
+use crate::common::{World, codes, descriptor, request, serve_at_noon};
 use tollgate_rules::Settings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride;

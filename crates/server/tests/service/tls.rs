@@ -1,13 +1,9 @@
 //! TLS over real sockets: with the certificates of authorities that the tests make.
 
-#[path = "common/certificates.rs"]
-mod certificates;
-mod common;
-
 use std::time::Duration;
 
-use certificates::{Authority, Issued, connect, files, write};
-use common::{RULES, World, descriptor, request, serve_with};
+use crate::certificates::{Authority, Issued, connect, files, write};
+use crate::common::{RULES, World, descriptor, request, serve_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;

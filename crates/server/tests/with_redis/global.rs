@@ -1,16 +1,12 @@
 //! Limits in Redis, on a redis-server that the test starts: two services that share them, rules of every
 //! kind in one call, and what becomes of requests when the server is killed.
 
-mod common;
-#[path = "../../redis/tests/common/server.rs"]
-mod redis_server;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENT, World, descriptor, request};
-use redis_server::Server;
+use crate::common::{PATIENT, World, descriptor, request};
+use crate::server::Server;
 use serde_json::{Value, json};
 use tollgate_rules::{Settings, Timing};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
@@ -39,7 +35,7 @@ fn global(server: &Server, deadline: Duration) -> Global {
 }
 
 async fn serve(test: &str, server: &Server) -> World {
-    let world = common::serve_with(test, RULES, |options| Options {
+    let world = crate::common::serve_with(test, RULES, |options| Options {
         global: Some(global(server, Duration::from_secs(2))),
         ..options
     });
@@ -153,9 +149,8 @@ async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before
         "refused: shop.user: there is no script for fixed-window 5/d count-denied",
     )] {
         let rules = format!("domain: shop\ndescriptors:\n  - {rule}\n");
-        let world = common::serve_with("what_redis_cannot_keep", &rules, |options| Options {
-            global: Some(global(&server, Duration::from_secs(2))),
-            ..options
+        let world = crate::common::serve_with("what_redis_cannot_keep", &rules, |options| {
+            Options { global: Some(global(&server, Duration::from_secs(2))), ..options }
         });
         let (_, config) = world.await.admin("GET", "/rlconfig", "").await;
         assert_eq!(config.trim_end(), reason);
@@ -185,7 +180,7 @@ struct Seen {
 async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart() {
     const KEYS: [&str; 3] = ["local", "allow", "deny"];
     let mut server = Server::start();
-    let world = common::serve_with("bad_input_108", RULES, |options| Options {
+    let world = crate::common::serve_with("bad_input_108", RULES, |options| Options {
         global: Some(global(&server, DEADLINE)),
         ..options
     });

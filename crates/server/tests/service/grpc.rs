@@ -1,8 +1,6 @@
 //! Envoy's protocol over a real socket: what a service that speaks it has to answer.
 
-mod common;
-
-use common::{RULES, World, codes, descriptor, request, serve};
+use crate::common::{RULES, World, codes, descriptor, request, serve};
 use tollgate_rules::Settings;
 use tollgate_service::protocol::common::{
     RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride,

@@ -1,12 +1,9 @@
 //! Unix sockets, beside the addresses.
-#![cfg(unix)]
-
-mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{RULES, World, descriptor, request, serve_with};
+use crate::common::{RULES, World, descriptor, request, serve_with};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;

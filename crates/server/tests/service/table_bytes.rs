@@ -1,8 +1,6 @@
 //! How many clients fit into `--table-bytes` where limits are kept in Redis: each takes 80 bytes here beside
 //! its cell, for its share of the limit and its place among those who hold units. Nobody need answer there.
 
-mod common;
-
 use tollgate_rules::{Problem, RuleError, Settings};
 use tollgate_service::{Global, Options};
 
@@ -30,7 +28,7 @@ async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<Rul
     let global = in_redis.then(|| Global::new("redis://127.0.0.1:1/"));
     let test = format!("table_bytes_{}_{clients}_{most}_{in_redis}", rules.len());
     let with = |options| Options { settings, global, ..options };
-    common::serve_with(&test, rules, with).await.reloaded().await
+    crate::common::serve_with(&test, rules, with).await.reloaded().await
 }
 
 /// What so many clients need, as the refusal of less says.

@@ -1,8 +1,6 @@
 //! HTTP over a real socket.
 
-mod common;
-
-use common::{RULES, World, exchange, serve};
+use crate::common::{RULES, World, exchange, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate::ManualClock;
@@ -182,7 +180,7 @@ descriptors:
 
 /// The page of metrics after a few requests. Times and bytes are not the test's to say.
 async fn counted(test: &str, names: MetricsNames) -> String {
-    let world = common::serve_with(test, COUNTED, |options| Options {
+    let world = crate::common::serve_with(test, COUNTED, |options| Options {
         metrics_names: names,
         clock: ManualClock::new().into(),
         ..options
@@ -203,8 +201,8 @@ async fn counted(test: &str, names: MetricsNames) -> String {
     ] {
         assert_eq!(world.http("POST", "/v1/check", body).await.0, status, "{body}");
     }
-    let asked = common::request("d", &[common::descriptor(&[("user", "y")])]);
-    assert_eq!(common::codes(&world.ask(asked).await), [(Code::Ok, 4)]);
+    let asked = crate::common::request("d", &[crate::common::descriptor(&[("user", "y")])]);
+    assert_eq!(crate::common::codes(&world.ask(asked).await), [(Code::Ok, 4)]);
     let (status, page) = world.http("GET", "/metrics", "").await;
     assert_eq!(status, 200);
     let is_fixed = |line: &&str| {
@@ -220,14 +218,14 @@ async fn counted(test: &str, names: MetricsNames) -> String {
 #[tokio::test]
 async fn the_metrics_of_rules_and_requests_are_these() {
     let page = counted("metrics_own", MetricsNames::Own).await;
-    assert_eq!(page, include_str!("metrics_own.txt"), "{page}");
+    assert_eq!(page, include_str!("../metrics_own.txt"), "{page}");
 }
 
 #[tokio::test]
 async fn dashboards_of_envoyproxy_ratelimit_find_their_names_beside_ours() {
     let page = counted("metrics_theirs", MetricsNames::Envoyproxy).await;
-    let theirs = page.strip_suffix(include_str!("metrics_own.txt")).expect("ours come last");
-    assert_eq!(theirs, include_str!("metrics_envoyproxy.txt"), "{theirs}");
+    let theirs = page.strip_suffix(include_str!("../metrics_own.txt")).expect("ours come last");
+    assert_eq!(theirs, include_str!("../metrics_envoyproxy.txt"), "{theirs}");
 }
 
 #[tokio::test]

@@ -10,11 +10,9 @@
 //! | 125, 129, 130 what others may see | here |
 //! | 128 what the time of a decision tells | the core's `tests/bad_inputs/keys.rs` |
 
-mod common;
-
 use std::time::Duration;
 
-use common::{RULES, World, descriptor, exchange, request, serve};
+use crate::common::{RULES, World, descriptor, exchange, request, serve};
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

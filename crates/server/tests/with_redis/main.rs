@@ -1,0 +1,16 @@
+//! The service with limits and rules in Redis, on servers that the tests start.
+
+#[path = "../common/certificates.rs"]
+mod certificates;
+#[path = "../../../redis/tests/common/cluster.rs"]
+mod cluster;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../redis/tests/common/sentinel.rs"]
+mod sentinel;
+#[path = "../../../redis/tests/common/server.rs"]
+mod server;
+
+mod global;
+mod global_kinds;
+mod rules_redis;
