@@ -22,7 +22,7 @@ pub(crate) struct RedisArgs {
     #[arg(long, value_name = "NODES")]
     nodes: Option<u64>,
 
-    /// How many milliseconds a request waits for Redis at most [default: 5]
+    /// How many milliseconds a request waits for Redis at most [default: 10]
     #[arg(long, value_name = "MS")]
     redis_deadline: Option<u64>,
 

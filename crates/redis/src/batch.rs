@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use ahash::RandomState;
 use tokio::sync::oneshot;
@@ -23,6 +25,30 @@ const LIMITS_IN_A_CALL: usize = 16;
 pub(crate) struct Job {
     pub(crate) ask: Ask,
     pub(crate) answer: Answer,
+    pub(crate) stage: Arc<Stage>,
+}
+
+/// How far a request has come. The caller whose deadline passes and the task that sends the request each
+/// swap it once, and so agree on which of them was first: a request that its caller left waiting in line is
+/// not sent, and so not charged. Relaxed: nothing else is read by what it says.
+#[derive(Debug, Default)]
+pub(crate) struct Stage(AtomicU8);
+
+/// The numbers of [`Stage`].
+const IN_LINE: u8 = 0;
+const SENT: u8 = 1;
+const LEFT: u8 = 2;
+
+impl Stage {
+    /// It is sent now, if `true`; else its caller has left.
+    pub(crate) fn send(&self) -> bool {
+        self.0.swap(SENT, Ordering::Relaxed) == IN_LINE
+    }
+
+    /// The caller leaves. Whether the request was sent by then.
+    pub(crate) fn leave(&self) -> bool {
+        self.0.swap(LEFT, Ordering::Relaxed) == SENT
+    }
 }
 
 type Answer = oneshot::Sender<Result<Reply, Fault>>;
@@ -45,9 +71,10 @@ impl Batch {
         let mut places: HashMap<(Vec<u8>, Plan), usize, RandomState> = HashMap::default();
         let mut batch = Vec::with_capacity(jobs.len());
         let is_alone = jobs.len() == 1;
-        for Job { ask, answer } in jobs {
-            // Who no longer waits has fallen back: what was not sent is not charged.
-            if answer.is_closed() {
+        for Job { ask, answer, stage } in jobs {
+            // A caller that has left has fallen back, and one that was dropped waits for nothing: what was not
+            // sent is not charged.
+            if answer.is_closed() || !stage.send() {
                 continue;
             }
             if !is_alone && is_one_unit(&ask) {
@@ -153,7 +180,7 @@ mod tests {
     fn jobs(asks: Vec<Ask>) -> (Vec<Job>, Vec<Receiver<Result<Reply, Fault>>>) {
         let job = |ask| {
             let (answer, answered) = oneshot::channel();
-            (Job { ask, answer }, answered)
+            (Job { ask, answer, stage: Arc::default() }, answered)
         };
         asks.into_iter().map(job).unzip()
     }
@@ -197,6 +224,20 @@ mod tests {
         let (jobs, answers) = jobs(vec![ask("a", Units::exactly(1)), ask("b", Units::exactly(1))]);
         drop(answers);
         assert!(Batch::of(jobs).calls().is_empty());
+    }
+
+    /// A caller and the task that sends agree which of them was first: so what was left in line is not charged.
+    #[test]
+    fn a_request_that_its_caller_left_in_line_is_not_sent_and_one_that_was_sent_says_so() {
+        let one = Units::exactly(1);
+        let (jobs, _answers) = jobs(vec![ask("a", one), ask("b", one), ask("a", one)]);
+        let stages: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.stage)).collect();
+        assert!(!stages[0].leave());
+        let batch = Batch::of(jobs);
+        let sent: Vec<_> = batch.asks(0..2).map(|ask| ask.parts[0].key.clone()).collect();
+        assert_eq!(sent, [b"b", b"a"]);
+        assert_eq!(batch.asks(0..2).map(|ask| ask.parts[0].units).collect::<Vec<_>>(), [one; 2]);
+        assert!(stages[1].leave() && stages[2].leave());
     }
 
     #[test]

@@ -24,6 +24,12 @@ pub(crate) enum Count {
     Leased,
     /// Units of leases that expired unspent.
     Expired,
+    /// Deadlines that passed before the request was sent.
+    MissedInLine,
+    /// Deadlines that passed while a reply was waited for.
+    MissedSent,
+    /// Attempts to connect that took too long.
+    MissedConnecting,
 }
 
 /// Lanes of what every decision within a lease changes: threads would wait for each other's cache line longer
@@ -49,7 +55,7 @@ pub(crate) fn lane() -> usize {
 /// see one of two related counts before the other.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    counts: [AtomicU64; 7],
+    counts: [AtomicU64; 10],
     allowed: [AtomicU64; 5],
     denied: [AtomicU64; 5],
     faults: [AtomicU64; Fault::ALL.len()],
@@ -121,6 +127,14 @@ pub struct Stats {
     /// asked; it is asked every five seconds. Each may have been a limit, which then began anew. 0 for a
     /// cluster, and for a user without the right to `INFO`.
     pub evicted: u64,
+    /// Of [`Fault::Deadline`], requests that waited in line until the deadline had passed, and were not sent: so
+    /// they were not charged. Earlier ones took too long, or this process has too little of the processors.
+    pub missed_in_line: u64,
+    /// Of [`Fault::Deadline`], requests that were sent, and had no reply when the deadline had passed: the
+    /// store may have charged them. The store, the way there, or this process took too long.
+    pub missed_sent: u64,
+    /// Of [`Fault::Deadline`], attempts to connect. No request waits for one.
+    pub missed_connecting: u64,
     allowed: [u64; 5],
     denied: [u64; 5],
     faults: [u64; Fault::ALL.len()],
@@ -145,6 +159,9 @@ impl Stats {
             leased: counters.get(Count::Leased),
             expired: counters.get(Count::Expired),
             evicted: counters.evictions.grown(),
+            missed_in_line: counters.get(Count::MissedInLine),
+            missed_sent: counters.get(Count::MissedSent),
+            missed_connecting: counters.get(Count::MissedConnecting),
             allowed,
             denied: all(&counters.denied),
             faults: all(&counters.faults),

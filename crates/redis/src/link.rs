@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backoff::Backoff;
-use crate::batch::Job;
+use crate::batch::{Job, Stage};
 use crate::counters::{Count, Counters};
 use crate::error::Fault;
 use crate::evictions;
@@ -34,8 +34,11 @@ const REQUESTS_IN_A_BATCH: usize = 512;
 const BATCHES_UNDER_WAY: usize = 3;
 /// Requests that may wait for a batch. Those beyond fall back at once.
 const WAITING: usize = 8_192;
-/// Batches in a row that miss the deadline until the link is down.
+/// Batches, one after another, that miss the deadline until the link is down.
 const MISSED: u32 = 3;
+/// Turns of other tasks, by which a reply that has come reaches its caller: the connection's, the batch's, and
+/// as many again.
+const TURNS: u32 = 4;
 /// How many times the deadline connecting may take; it is nobody's request.
 const CONNECTING: u32 = 20;
 const CONNECTING_LEAST: Duration = Duration::from_millis(100);
@@ -97,22 +100,46 @@ impl Link {
         if !self.health.is_up() {
             return Err(Fault::Unreachable);
         }
-        let (answer, answered) = oneshot::channel();
-        match self.jobs.try_send(Job { ask, answer }) {
+        let (answer, mut answered) = oneshot::channel();
+        let stage = Arc::<Stage>::default();
+        match self.jobs.try_send(Job { ask, answer, stage: Arc::clone(&stage) }) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => return Err(Fault::Overloaded),
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(Fault::Unreachable),
         }
-        match timeout_at(due, answered).await {
+        let result = match timeout_at(due, &mut answered).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Fault::Disconnected), // the batch was dropped with its connection
-            Err(_) => Err(Fault::Deadline),
+            Err(_) if stage.leave() => last_look(&mut answered).await,
+            // It was not sent, and is not now.
+            Err(_) => {
+                self.counters.add(Count::MissedInLine, 1);
+                return Err(Fault::Deadline);
+            }
+        };
+        if matches!(result, Err(Fault::Deadline)) {
+            self.counters.add(Count::MissedSent, 1);
         }
+        result
     }
 
     pub(crate) fn due(&self) -> Instant {
         Instant::now() + self.deadline
     }
+}
+
+/// The deadline of a request that was sent has passed. On a busy machine that may be seen late, together with
+/// the reply: then what carries it has its turn first. No time is waited for.
+async fn last_look(answered: &mut oneshot::Receiver<Result<Reply, Fault>>) -> Result<Reply, Fault> {
+    for _ in 0..TURNS {
+        yield_now().await;
+        match answered.try_recv() {
+            Ok(result) => return result,
+            Err(oneshot::error::TryRecvError::Closed) => return Err(Fault::Disconnected),
+            Err(oneshot::error::TryRecvError::Empty) => {}
+        }
+    }
+    Err(Fault::Deadline)
 }
 
 /// A connection that has passed the probe.
@@ -148,7 +175,11 @@ impl Keeper {
                         End::Lost { proven: false } => {}
                     }
                 }
-                Err(fault) => self.counters.fault(fault),
+                Err(fault) => {
+                    self.counters.fault(fault);
+                    let missed = u64::from(fault == Fault::Deadline);
+                    self.counters.add(Count::MissedConnecting, missed);
+                }
             }
             if !self.refuse_until(Instant::now() + backoff.next()).await {
                 return;
@@ -195,28 +226,31 @@ impl Keeper {
         let mut watch = JoinSet::new();
         watch.spawn(evictions::watch(line.wire.clone(), Arc::clone(&self.counters)));
         let mut batches = JoinSet::new();
-        let mut missed = 0;
+        let mut misses = Misses::default();
         let mut proven = false;
         loop {
-            let ended = tokio::select! {
-                Some(ended) = batches.join_next() => ended.unwrap_or(Some(Fault::Disconnected)),
+            let (sent, ended) = tokio::select! {
+                Some(ended) = batches.join_next() => {
+                    ended.unwrap_or((Instant::now(), Some(Fault::Disconnected)))
+                }
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
                     let Some(first) = job else { return End::Closed };
                     // Whoever else is ready to ask does so now: a call for many costs little more than one.
-                    tokio::task::yield_now().await;
+                    yield_now().await;
                     let jobs = self.gathered(first);
-                    batches.spawn(fly(line.wire.clone(), self.names(line), jobs));
+                    let batch = fly(line.wire.clone(), self.names(line), jobs);
+                    batches.spawn(async move { (Instant::now(), batch.await) });
                     continue;
                 }
             };
             match ended {
-                None => (missed, proven) = (0, true),
-                Some(Fault::Deadline) => missed += 1,
+                None => (misses, proven) = (Misses::default(), true),
+                Some(Fault::Deadline) => misses.add([sent, Instant::now()]),
                 // The request's own fault: others may do better.
                 Some(Fault::Script | Fault::Unexpected) => {}
                 Some(_) => return End::Lost { proven },
             }
-            if missed >= MISSED {
+            if misses.count >= MISSED {
                 return End::Lost { proven };
             }
         }
@@ -241,10 +275,49 @@ impl Keeper {
     }
 }
 
+/// Batches that missed the deadline, one after another, since one was answered. Batches that were under way
+/// together are one: whatever holds up this process or the store for one deadline makes all of them late.
+#[derive(Default)]
+struct Misses {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Misses {
+    /// A batch that was sent then was given up now.
+    fn add(&mut self, [sent, now]: [Instant; 2]) {
+        if self.last.is_none_or(|last| sent >= last) {
+            self.count += 1;
+            self.last = Some(now);
+        }
+    }
+}
+
 /// Why a connection is no longer served.
 enum End {
     /// Nobody holds the link any more.
     Closed,
     /// The store failed; `proven` if it had answered at least one batch.
     Lost { proven: bool },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three batches are under way at a time: a machine that has no time for this process for one deadline
+    /// makes all three late.
+    #[test]
+    fn batches_that_are_late_together_are_one_miss_and_three_in_a_row_open_the_breaker() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut misses = Misses::default();
+        let mut counts = Vec::new();
+        for (sent, given_up) in [(0, 10), (1, 11), (9, 19), (11, 21), (12, 22), (19, 29), (22, 32)]
+        {
+            misses.add([at(sent), at(given_up)]);
+            counts.push(misses.count);
+        }
+        assert_eq!(counts, [1, 1, 1, 2, 2, 2, 3]);
+    }
 }

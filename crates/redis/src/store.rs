@@ -41,7 +41,7 @@ pub struct Store {
 
 impl Store {
     /// A store at an address, such as `redis://user:password@host:port/database`: see
-    /// [`StoreOptions::new`]. Callers wait for it at most 5 ms; its keys start with `tollgate:`.
+    /// [`StoreOptions::new`]. Callers wait for it at most 10 ms; its keys start with `tollgate:`.
     ///
     /// # Errors
     /// An address that is not understood, or no tokio runtime. Whether anybody answers there is not

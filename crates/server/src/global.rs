@@ -27,7 +27,7 @@ pub(crate) use metrics::OfStore;
 /// ```
 /// use tollgate_service::Global;
 /// let global = Global { nodes: 3, ..Global::new("redis://limiter:secret@127.0.0.1/") };
-/// assert_eq!(global.deadline.as_millis(), 5);
+/// assert_eq!(global.deadline.as_millis(), 10);
 /// assert!(!format!("{global:?}").contains("secret"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -49,14 +49,14 @@ pub struct Global {
 }
 
 impl Global {
-    /// One node, 5 ms, `tollgate`.
+    /// One node, [`StoreOptions::DEADLINE`], `tollgate`.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Global::new("redis://127.0.0.1/").nodes, 1);
     /// ```
     #[must_use]
     pub fn new(address: impl Into<String>) -> Self {
-        let (deadline, prefix) = (Duration::from_millis(5), "tollgate".to_owned());
+        let (deadline, prefix) = (StoreOptions::DEADLINE, "tollgate".to_owned());
         let (authority, certificate, key) = (None, None, None);
         let address = address.into();
         Self { address, nodes: 1, deadline, prefix, authority, certificate, key }

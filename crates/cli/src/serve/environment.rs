@@ -118,7 +118,7 @@ pub(super) const VARIABLES: [(&str, Fate); 91] = [
     ("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", NotYet("names are always looked at")),
     ("REDIS_PIPELINE_WINDOW", Meaningless("requests that wait share calls")),
     ("REDIS_PIPELINE_LIMIT", Meaningless("requests that wait share calls")),
-    ("REDIS_TIMEOUT", Honoured("as `--redis-deadline`: 5ms by default, there 10s")),
+    ("REDIS_TIMEOUT", Honoured("as `--redis-deadline`: 10ms by default, there 10s")),
     ("REDIS_PERSECOND", NotYet("one Redis keeps all limits")),
     ("REDIS_PERSECOND_URL", NotYet("one Redis keeps all limits")),
     (

@@ -15,7 +15,8 @@ pub(crate) struct OfStore {
     pub(crate) store: Store,
 }
 
-type StoreCounter = (&'static str, &'static str, fn(&Stats) -> u64);
+type Figure = fn(&Stats) -> u64;
+type StoreCounter = (&'static str, &'static str, Figure);
 
 const COUNTERS: [StoreCounter; 8] = [
     ("store_calls", "Calls of the script", |stats| stats.calls),
@@ -28,6 +29,12 @@ const COUNTERS: [StoreCounter; 8] = [
     ("store_evicted_keys", "Keys that the server evicted for want of memory", |stats| {
         stats.evicted
     }),
+];
+
+const MISSED: [(&str, Figure); 3] = [
+    ("in_line", |stats| stats.missed_in_line),
+    ("sent", |stats| stats.missed_sent),
+    ("connecting", |stats| stats.missed_connecting),
 ];
 
 const SOURCES: [(Source, &str); 5] = [
@@ -73,6 +80,13 @@ impl Collector for OfStore {
             let kind = name(fault);
             let labels = [("kind", kind.as_str())];
             ConstCounter::new(stats.faults(fault)).encode(metric.encode_family(&labels)?)?;
+        }
+        let help = "Deadlines that passed before the request was sent, while its reply was waited for, and \
+                    while a connection was tried for";
+        let mut metric =
+            encoder.encode_descriptor("store_missed_deadlines", help, None, MetricType::Counter)?;
+        for (phase, read) in MISSED {
+            ConstCounter::new(read(&stats)).encode(metric.encode_family(&[("phase", phase)])?)?;
         }
         Ok(())
     }

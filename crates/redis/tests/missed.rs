@@ -1,0 +1,90 @@
+//! Deadlines that are missed while the store is well: what is admitted then, and how they are counted.
+//!
+//! The store answers every other request too late. It is never lost for that: no time in isolation passes, and of
+//! bound D1 the bursts are left: that of the limit, and of each node's share.
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::proxy::Proxy;
+use common::server::Server;
+use common::{limiter, store};
+use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Store};
+
+/// Nothing comes back while a test runs.
+const POLICY: &str = "1/d burst 9";
+const NODES: u64 = 3;
+/// The burst, and three for each share.
+const BOUND: u64 = 9 + 3 * NODES;
+/// So long that a busy machine does not miss it without.
+const DEADLINE: Duration = Duration::from_millis(400);
+const TOO_LATE: Duration = Duration::from_millis(600);
+/// After a denial a node with leases leaves the store alone for a second.
+const PAUSE: Duration = Duration::from_millis(1_050);
+/// More than a share has.
+const MISSES: u64 = 5;
+
+/// What a node admits of which the store answers every other request too late.
+async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
+    let proxy = Proxy::start(server_port).await;
+    let address = format!("redis://127.0.0.1:{}/", proxy.port);
+    let store = Store::with(&address, DEADLINE, "test").unwrap();
+    store.ready().await;
+    let settings = Settings::new(POLICY.parse().unwrap()).mode(mode).nodes(NODES).keys(10);
+    let limiter = RedisLimiter::new(&store, settings.on_error(on_error)).unwrap();
+    let isolated = store.stats().degraded_for;
+    let (mut admitted, mut without) = (0, 0);
+    for _ in 0..MISSES {
+        proxy.delay(TOO_LATE);
+        let late = limiter.check("key", 1).await;
+        assert_eq!(late.fault(), Some(Fault::Deadline), "{mode:?}");
+        proxy.delay(Duration::ZERO);
+        // Until the reply has come that nobody waits for.
+        tokio::time::sleep(PAUSE).await;
+        let well = limiter.check("key", 1).await;
+        admitted += u64::from(late.is_allowed()) + u64::from(well.is_allowed());
+        without += 1 + u64::from(well.is_degraded());
+        tokio::time::sleep(PAUSE).await;
+    }
+    let stats = store.stats();
+    // Each is counted in the phase in which it was missed, and the store was not lost for it.
+    assert_eq!((stats.missed_sent, stats.missed_in_line), (without, 0), "{mode:?}");
+    assert_eq!(stats.faults(Fault::Deadline), without);
+    assert_eq!((stats.connections, stats.degraded_for), (1, isolated), "{mode:?}");
+    let decided = |by| stats.allowed(by) + stats.denied(by);
+    assert_eq!(decided(Source::Share) + decided(Source::Rule), without, "{mode:?}");
+    admitted
+}
+
+/// All that the store has, and then what all nodes admit.
+async fn all_admitted(mode: Mode, on_error: OnError) -> u64 {
+    let server = Server::start();
+    let direct = limiter(&store(&server).await, POLICY, mode, NODES);
+    let mut sum = 0;
+    for _ in 0..20 {
+        sum += u64::from(direct.check("key", 1).await.is_allowed());
+    }
+    assert_eq!(sum, 9, "{mode:?}");
+    let nodes: Vec<_> =
+        (0..NODES).map(|_| tokio::spawn(admitted(server.port, mode, on_error))).collect();
+    for node in nodes {
+        sum += node.await.unwrap();
+    }
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missed_deadlines_admit_the_burst_and_each_nodes_share_of_it_and_no_more() {
+    for mode in [Mode::Exact, Mode::Leased] {
+        assert_eq!(all_admitted(mode, OnError::Local).await, BOUND, "{mode:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_admits_whatever_misses_its_deadline_is_caught() {
+    let admitted = all_admitted(Mode::Exact, OnError::Allow).await;
+    assert_eq!(admitted, 9 + MISSES * NODES);
+    assert!(admitted > BOUND);
+}
