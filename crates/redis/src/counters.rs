@@ -30,6 +30,8 @@ pub(crate) enum Count {
     MissedSent,
     /// Attempts to connect that took too long.
     MissedConnecting,
+    /// The server's clock was set back.
+    SetBack,
 }
 
 /// Lanes of what every decision within a lease changes: threads would wait for each other's cache line longer
@@ -55,7 +57,7 @@ pub(crate) fn lane() -> usize {
 /// see one of two related counts before the other.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    counts: [AtomicU64; 10],
+    counts: [AtomicU64; 11],
     allowed: [AtomicU64; 5],
     denied: [AtomicU64; 5],
     faults: [AtomicU64; Fault::ALL.len()],
@@ -135,6 +137,8 @@ pub struct Stats {
     pub missed_sent: u64,
     /// Of [`Fault::Deadline`], attempts to connect. No request waits for one.
     pub missed_connecting: u64,
+    /// How often the server's clock was found set back, by more than a second.
+    pub set_back: u64,
     allowed: [u64; 5],
     denied: [u64; 5],
     faults: [u64; Fault::ALL.len()],
@@ -162,6 +166,7 @@ impl Stats {
             missed_in_line: counters.get(Count::MissedInLine),
             missed_sent: counters.get(Count::MissedSent),
             missed_connecting: counters.get(Count::MissedConnecting),
+            set_back: counters.get(Count::SetBack),
             allowed,
             denied: all(&counters.denied),
             faults: all(&counters.faults),

@@ -50,12 +50,15 @@ impl Evictions {
     }
 }
 
-/// Asks again and again, as long as the connection stands and its user may ask that.
-pub(crate) async fn watch(mut wire: Wire, counters: Arc<Counters>) {
+/// Asks again and again, as long as the connection stands and its user may ask that; why it ends. So a server
+/// that is gone is noticed though nobody asks it for anything.
+pub(crate) async fn watch(mut wire: Wire, counters: Arc<Counters>) -> Fault {
     loop {
         match wire.evicted().await {
             Ok(evicted) => counters.evictions.read(evicted),
-            Err(Fault::Forbidden | Fault::Unexpected) => return,
+            Err(fault @ (Fault::Forbidden | Fault::Unexpected | Fault::Disconnected)) => {
+                return fault;
+            }
             Err(_) => {} // as any call may fail: once more, later
         }
         sleep(EVERY).await;

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use redis::Value;
 
@@ -16,6 +18,27 @@ pub(crate) struct Names {
     pub(crate) digest: Arc<str>,
     pub(crate) text: Arc<str>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) clock: Arc<ServerClock>,
+}
+
+/// The latest time that a server has told, in microseconds.
+#[derive(Debug, Default)]
+pub(crate) struct ServerClock(AtomicU64);
+
+/// As the script, which then moves what it stored (see decide.lua).
+const SLACK_US: u64 = 1_000_000;
+
+impl ServerClock {
+    /// The server says what time it is: by how much it was set back since it said so last, if by more than replies
+    /// that pass each other explain. Relaxed: this number alone is looked at; of replies that come at the same
+    /// time one finds it.
+    fn read(&self, now_us: u64) -> Option<Duration> {
+        let before_us = self.0.fetch_max(now_us, Ordering::Relaxed);
+        let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
+        let (this, relaxed) = (&self.0, Ordering::Relaxed);
+        this.compare_exchange(before_us, now_us, relaxed, relaxed).ok()?;
+        Some(Duration::from_micros(back_us))
+    }
 }
 
 /// Sends a batch and hands out its answers. Says what went wrong, if anything did.
@@ -80,7 +103,29 @@ impl Flight {
         let asks = self.batch.asks(call.clone());
         let replies = value.and_then(|value| script::replies(&value, asks));
         let fault = replies.as_ref().err().copied();
+        let now_us = replies.as_ref().ok().and_then(|replies| Some(replies.first()?.now_us));
+        if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(now_us)) {
+            self.names.counters.add(Count::SetBack, 1);
+            tracing::warn!(
+                "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe at \
+                 most, once, and drains from there"
+            );
+        }
         self.batch.answer(call, replies);
         fault
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_is_noticed_once_for_each_time() {
+        let clock = ServerClock::default();
+        let second = 1_000_000;
+        let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(at * second));
+        let back = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(told, [None, None, back(2), None, back(11), None, None, back(2)]);
     }
 }

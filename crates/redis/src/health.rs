@@ -1,4 +1,4 @@
-//! Whether the store answers, and how long in all it has not.
+//! Whether the store answers, how long in all it has not, and why.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate::Timestamp;
+
+use crate::error::Fault;
 
 /// The state of the connection, shared by the task that keeps it and all who ask.
 #[derive(Debug)]
@@ -20,12 +22,26 @@ pub(crate) struct Health {
 struct Isolation {
     before: Duration,
     since: Option<Instant>,
+    /// How often the store was lost.
+    losses: u64,
+    /// Why it was lost last, or could not be reached since.
+    fault: Option<Fault>,
+}
+
+/// What [`Health`] knows of the store's absences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Absence {
+    /// Since when it does not answer, if it does not.
+    pub(crate) since: Option<Instant>,
+    pub(crate) losses: u64,
+    pub(crate) fault: Option<Fault>,
 }
 
 impl Health {
     /// Isolated until the first connection stands.
     pub(crate) fn new(now: Instant) -> Self {
-        let isolation = Isolation { before: Duration::ZERO, since: Some(now) };
+        let isolation =
+            Isolation { before: Duration::ZERO, since: Some(now), losses: 0, fault: None };
         Self { up: AtomicBool::new(false), isolation: Mutex::new(isolation) }
     }
 
@@ -45,8 +61,19 @@ impl Health {
 
     pub(crate) fn fall(&self, now: Instant) {
         let mut isolation = self.isolation();
+        isolation.losses += u64::from(isolation.since.is_none());
         isolation.since.get_or_insert(now);
         self.up.store(false, Ordering::Relaxed);
+    }
+
+    /// Why it does not answer.
+    pub(crate) fn blame(&self, fault: Fault) {
+        self.isolation().fault = Some(fault);
+    }
+
+    pub(crate) fn absence(&self) -> Absence {
+        let Isolation { since, losses, fault, .. } = *self.isolation();
+        Absence { since, losses, fault }
     }
 
     /// The time spent in isolation, as the local shares' clock reads it.
@@ -82,5 +109,6 @@ mod tests {
         assert_eq!(health.isolated(at(13)), Timestamp::from_secs(5));
         health.rise(at(14));
         assert_eq!(health.isolated(at(99)), Timestamp::from_secs(6));
+        assert_eq!(health.absence(), Absence { since: None, losses: 1, fault: None });
     }
 }

@@ -10,6 +10,7 @@ use crate::decision::{RedisDecision, RedisPermit, Source};
 use crate::error::{BuildError, Fault};
 use crate::lease::Terms;
 use crate::link::Link;
+use crate::links::Enrolled;
 use crate::local::{Form, Local};
 use crate::plan::Plan;
 use crate::reporting::report_regularly;
@@ -60,6 +61,7 @@ pub(crate) struct Inner {
     pub(crate) terms: Terms,
     /// What all keys of this limit begin with.
     head: Vec<u8>,
+    _enrolled: Enrolled,
 }
 
 impl RedisLimiter {
@@ -90,8 +92,9 @@ impl RedisLimiter {
         let link = store.links.of(&name)?;
         let (local, era) = store.links.locals.of(&head, form, plan, store.now_ns());
         let terms = Terms { era, ..Terms::new(held, fill_ns) };
+        let _enrolled = store.links.enrol(on_error);
         let store = store.clone();
-        let inner = Inner { store, link, plan, on_error, share, local, terms, head };
+        let inner = Inner { store, link, plan, on_error, share, local, terms, head, _enrolled };
         let inner = Arc::new(inner);
         let alive = (mode == Mode::Async).then(|| {
             let (alive, gone) = oneshot::channel();

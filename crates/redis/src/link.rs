@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -22,7 +22,7 @@ use crate::batch::{Job, Stage};
 use crate::counters::{Count, Counters};
 use crate::error::Fault;
 use crate::evictions;
-use crate::flight::{Names, fly};
+use crate::flight::{Names, ServerClock, fly};
 use crate::health::Health;
 use crate::place::Place;
 use crate::script::{self, Ask, Invoked, Reply};
@@ -61,6 +61,8 @@ pub(crate) struct Bond {
     pub(crate) deadline: Duration,
     pub(crate) counters: Arc<Counters>,
     pub(crate) runtime: Handle,
+    /// Told when the store is lost and when it is back.
+    pub(crate) changed: Arc<Notify>,
 }
 
 /// How long connecting may take where callers wait for no longer than `deadline`.
@@ -73,7 +75,7 @@ impl Link {
     pub(crate) fn open(bond: Bond, tag: &str, probe: Ask) -> Self {
         let (sender, jobs) = mpsc::channel(WAITING);
         let health = Arc::new(Health::new(Instant::now()));
-        let Bond { place, deadline, counters, runtime } = bond;
+        let Bond { place, deadline, counters, runtime, changed } = bond;
         let keeper = Keeper {
             place,
             jobs,
@@ -82,6 +84,8 @@ impl Link {
             text: script::text().into(),
             health: Arc::clone(&health),
             counters: Arc::clone(&counters),
+            clock: Arc::default(),
+            changed,
         };
         runtime.spawn(keeper.run());
         Self { jobs: sender, health, counters, deadline, tag: tag.into() }
@@ -157,6 +161,8 @@ struct Keeper {
     text: Arc<str>,
     health: Arc<Health>,
     counters: Arc<Counters>,
+    clock: Arc<ServerClock>,
+    changed: Arc<Notify>,
 }
 
 impl Keeper {
@@ -167,18 +173,21 @@ impl Keeper {
                 Ok(line) => {
                     self.counters.add(Count::Connections, 1);
                     self.health.rise(Instant::now());
+                    self.changed.notify_one();
                     let end = self.serve(&line).await;
                     self.health.fall(Instant::now());
-                    match end {
-                        End::Closed => return,
-                        End::Lost { proven: true } => backoff.reset(),
-                        End::Lost { proven: false } => {}
+                    let End::Lost { proven, fault } = end else { return };
+                    self.health.blame(fault);
+                    self.changed.notify_one();
+                    if proven {
+                        backoff.reset();
                     }
                 }
                 Err(fault) => {
                     self.counters.fault(fault);
                     let missed = u64::from(fault == Fault::Deadline);
                     self.counters.add(Count::MissedConnecting, missed);
+                    self.health.blame(fault);
                 }
             }
             if !self.refuse_until(Instant::now() + backoff.next()).await {
@@ -233,6 +242,10 @@ impl Keeper {
                 Some(ended) = batches.join_next() => {
                     ended.unwrap_or((Instant::now(), Some(Fault::Disconnected)))
                 }
+                Some(ended) = watch.join_next() => match ended {
+                    Ok(fault @ Fault::Disconnected) => return End::Lost { proven, fault },
+                    _ => continue, // it may not ask: nothing is known
+                },
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
                     let Some(first) = job else { return End::Closed };
                     // Whoever else is ready to ask does so now: a call for many costs little more than one.
@@ -248,10 +261,10 @@ impl Keeper {
                 Some(Fault::Deadline) => misses.add([sent, Instant::now()]),
                 // The request's own fault: others may do better.
                 Some(Fault::Script | Fault::Unexpected) => {}
-                Some(_) => return End::Lost { proven },
+                Some(fault) => return End::Lost { proven, fault },
             }
             if misses.count >= MISSED {
-                return End::Lost { proven };
+                return End::Lost { proven, fault: Fault::Deadline };
             }
         }
     }
@@ -261,6 +274,7 @@ impl Keeper {
             digest: Arc::clone(&line.digest),
             text: Arc::clone(&self.text),
             counters: Arc::clone(&self.counters),
+            clock: Arc::clone(&self.clock),
         }
     }
 
@@ -298,7 +312,7 @@ enum End {
     /// Nobody holds the link any more.
     Closed,
     /// The store failed; `proven` if it had answered at least one batch.
-    Lost { proven: bool },
+    Lost { proven: bool, fault: Fault },
 }
 
 #[cfg(test)]

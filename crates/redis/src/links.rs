@@ -5,6 +5,8 @@
 //! limits with it but its own, and only for those the time in isolation passes.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,18 +14,60 @@ use tokio::time::Instant;
 use tollgate::Timestamp;
 
 use crate::counters::Stats;
+use crate::decision::Source;
 use crate::error::BuildError;
 use crate::link::{Bond, Link};
 use crate::local::Locals;
+use crate::outage::{self, Reading, Tally};
 use crate::plan::Plan;
 use crate::script::{Ask, Part, Units, Verb};
+use crate::settings::OnError;
+use crate::store::Outage;
 
 /// Of the key that is charged to see whether the store works: often enough for any node.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
 
+/// How many limits of a store decide in which way while it is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Without {
+    pub(crate) local: usize,
+    pub(crate) allow: usize,
+    pub(crate) deny: usize,
+}
+
+impl fmt::Display for Without {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ways = [
+            (self.local, ["limit admits", "limits admit"], " this node's share"),
+            (self.allow, ["limit allows", "limits allow"], ""),
+            (self.deny, ["limit denies", "limits deny"], ""),
+        ];
+        let mut comma = "";
+        for (count, [one, many], what) in ways.into_iter().filter(|(count, ..)| *count > 0) {
+            write!(f, "{comma}{count} {}{what}", if count == 1 { one } else { many })?;
+            comma = ", ";
+        }
+        if comma.is_empty() { f.write_str("there is no limit to decide") } else { Ok(()) }
+    }
+}
+
+/// A limit that decides in some way while the store is away, counted as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Enrolled(Arc<[AtomicUsize; 3]>, OnError);
+
+impl Drop for Enrolled {
+    fn drop(&mut self) {
+        self.0[self.1 as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Links {
     bond: Bond,
+    /// Its address, without what is secret in it.
+    pub(crate) name: Box<str>,
+    /// Limits by [`OnError`], for the log. Relaxed: a count for people.
+    limits: Arc<[AtomicUsize; 3]>,
     prefix: Arc<str>,
     /// Of one server.
     one: Option<Arc<Link>>,
@@ -33,15 +77,34 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn open(bond: Bond, prefix: Arc<str>) -> Result<Self, BuildError> {
+    pub(crate) fn open(
+        bond: Bond,
+        name: Box<str>,
+        prefix: Arc<str>,
+    ) -> Result<Arc<Self>, BuildError> {
         let one = if bond.place.is_cluster() {
             None
         } else {
             let probe = probe(format!("{prefix}:probe"))?;
             Some(Arc::new(Link::open(bond.clone(), "", probe)))
         };
-        let (of_names, locals) = (Mutex::default(), Locals::default());
-        Ok(Self { bond, prefix, one, of_names, locals })
+        let (limits, of_names, locals) = (Arc::default(), Mutex::default(), Locals::default());
+        let links = Arc::new(Self { bond, name, limits, prefix, one, of_names, locals });
+        let changed = Arc::clone(&links.bond.changed);
+        links.spawn(outage::watch(Arc::downgrade(&links), changed));
+        Ok(links)
+    }
+
+    /// Counts a limit, for the log.
+    pub(crate) fn enrol(&self, on_error: OnError) -> Enrolled {
+        self.limits[on_error as usize].fetch_add(1, Ordering::Relaxed);
+        Enrolled(Arc::clone(&self.limits), on_error)
+    }
+
+    pub(crate) fn without(&self) -> Without {
+        let count = |on_error: OnError| self.limits[on_error as usize].load(Ordering::Relaxed);
+        let [local, allow, deny] = [OnError::Local, OnError::Allow, OnError::Deny].map(count);
+        Without { local, allow, deny }
     }
 
     /// The link that limits of a name ask.
@@ -74,6 +137,38 @@ impl Links {
         let isolated = |link: &Arc<Link>| link.health.isolated(now) - Timestamp::default();
         let longest: Option<Duration> = self.all().iter().map(isolated).max();
         Stats::read(&self.bond.counters, !self.are_up(), longest.unwrap_or_default())
+    }
+
+    /// What the log is written from.
+    pub(crate) fn reading(&self, now: Instant) -> Reading {
+        let absences: Vec<_> = self.all().iter().map(|link| link.health.absence()).collect();
+        let stats = self.stats();
+        let decisions =
+            |of: fn(&Stats, Source) -> u64| of(&stats, Source::Share) + of(&stats, Source::Rule);
+        let tally = Tally {
+            losses: absences.iter().map(|absence| absence.losses).sum(),
+            away: stats.degraded_for,
+            allowed: decisions(Stats::allowed),
+            denied: decisions(Stats::denied),
+            in_line: stats.missed_in_line,
+            sent: stats.missed_sent,
+        };
+        let outage = self.outage(now);
+        let fault = absences.iter().find_map(|absence| absence.fault);
+        let fault = outage.as_ref().map_or(fault, |outage| outage.fault);
+        Reading { is_up: outage.is_none(), fault, tally }
+    }
+
+    /// The longest of those that last.
+    pub(crate) fn outage(&self, now: Instant) -> Option<Outage> {
+        let absences = self.all().into_iter().map(|link| link.health.absence());
+        let lasting = absences.filter_map(|absence| Some((absence.since?, absence.fault)));
+        let (since, fault) = lasting.min_by_key(|(since, _)| *since)?;
+        Some(Outage {
+            store: self.name.clone(),
+            lasts: now.saturating_duration_since(since),
+            fault,
+        })
     }
 
     fn all(&self) -> Vec<Arc<Link>> {

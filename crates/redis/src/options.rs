@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::error::BuildError;
 use crate::link::{Bond, patience};
 use crate::links::Links;
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::settings::check_name;
 use crate::store::Store;
 
@@ -181,10 +181,11 @@ impl StoreOptions {
             is_given.then_some(TlsCertificates { client_tls: identity, root_cert: authority });
         let place = Place::parse(&address, certificates, patience(deadline))?;
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let changed = Arc::default();
         let counters = Arc::new(Counters::default());
-        let bond = Bond { place: Arc::new(place), deadline, counters, runtime };
+        let bond = Bond { place: Arc::new(place), deadline, counters, runtime, changed };
         let prefix: Arc<str> = prefix.into();
-        let links = Arc::new(Links::open(bond, Arc::clone(&prefix))?);
+        let links = Links::open(bond, place::shown(&address), Arc::clone(&prefix))?;
         Ok(Store { links, prefix, origin: Instant::now() })
     }
 }

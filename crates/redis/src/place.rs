@@ -175,6 +175,15 @@ impl Cluster {
     }
 }
 
+/// An address without user, password and options: for people, and for logs.
+pub(crate) fn shown(address: &str) -> Box<str> {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (rest, _) = rest.split_once(['?', '#']).unwrap_or((rest, ""));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+    format!("{scheme}://{hosts}{path}").into()
+}
+
 fn unclear(reason: &str) -> BuildError {
     BuildError::Address { reason: reason.to_string() }
 }
@@ -320,6 +329,20 @@ mod tests {
             "redis+sentinel://a/x?sentinel_auth=:q",
         ] {
             assert!(matches!(parse(address), Ok(Place::Master(_))), "{address}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_what_is_secret_in_it() {
+        for (address, expected) in [
+            ("redis://host", "redis://host"),
+            ("rediss://user:p%40ss@host:1/2", "rediss://host:1/2"),
+            ("redis://:a@b@host/?protocol=resp3", "redis://host/"),
+            ("unix:///run/redis.sock?pass=secret", "unix:///run/redis.sock"),
+            ("redis+cluster://u:secret@[::1]:7,b:8", "redis+cluster://[::1]:7,b:8"),
+            ("redis+sentinel://a,b:1/x/3?sentinel_auth=u:se@cret", "redis+sentinel://a,b:1/x/3"),
+        ] {
+            assert_eq!(&*shown(address), expected, "{address}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::counters::Stats;
-use crate::error::BuildError;
+use crate::error::{BuildError, Fault};
 use crate::links::Links;
 use crate::options::StoreOptions;
 
@@ -37,6 +37,28 @@ pub struct Store {
     pub(crate) prefix: Arc<str>,
     /// What local times count from.
     pub(crate) origin: Instant,
+}
+
+/// That a store does not answer: see [`Store::outage`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+/// let store = tollgate_redis::Store::open("redis://limiter:secret@127.0.0.1:1/")?;
+/// let outage = store.outage().expect("nobody answers there");
+/// assert_eq!(&*outage.store, "redis://127.0.0.1:1/");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outage {
+    /// The address of the store, without user, password and options.
+    pub store: Box<str>,
+    /// For how long it has not answered by now.
+    pub lasts: Duration,
+    /// Why it was lost, or could not be reached since; `None` if it is being reached for the first time.
+    pub fault: Option<Fault>,
 }
 
 impl Store {
@@ -107,6 +129,20 @@ impl Store {
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.links.are_up()
+    }
+
+    /// That the store does not answer now, since when, and why; of a cluster, the outage that lasts longest.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// assert!(tollgate_redis::Store::open("redis://127.0.0.1:1/")?.outage().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn outage(&self) -> Option<Outage> {
+        self.links.outage(tokio::time::Instant::now())
     }
 
     /// What the store has done, in numbers.

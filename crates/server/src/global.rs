@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use tollgate::Policy;
 use tollgate_redis::{
-    Group, Mode, RedisLimiter, RedisToll, Store, StoreOptions, Weight, check_request, peek_request,
+    Group, Mode, Outage, RedisLimiter, RedisToll, Store, StoreOptions, Weight, check_request,
+    peek_request,
 };
 use tollgate_rules::{
     Accuracy, Answer, Claim, DecisionMaker, Found, Limit, OnError, Question, Rule, Settings,
@@ -159,6 +160,11 @@ impl Keeper {
 
     pub(crate) fn metrics(&self) -> OfStore {
         OfStore { store: self.store.clone() }
+    }
+
+    /// That the store does not answer now.
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        self.store.outage()
     }
 
     /// Gives every limit of a rule its limiter, or says why there is none.

@@ -18,7 +18,7 @@ pub(crate) struct OfStore {
 type Figure = fn(&Stats) -> u64;
 type StoreCounter = (&'static str, &'static str, Figure);
 
-const COUNTERS: [StoreCounter; 8] = [
+const COUNTERS: [StoreCounter; 9] = [
     ("store_calls", "Calls of the script", |stats| stats.calls),
     ("store_connections", "Connections that were made and work", |stats| stats.connections),
     ("store_reloads", "Calls that brought the script along", |stats| stats.reloads),
@@ -28,6 +28,9 @@ const COUNTERS: [StoreCounter; 8] = [
     ("store_expired_units", "Units of leases that expired unspent", |stats| stats.expired),
     ("store_evicted_keys", "Keys that the server evicted for want of memory", |stats| {
         stats.evicted
+    }),
+    ("store_clock_set_back", "How often the server's clock was found set back", |stats| {
+        stats.set_back
     }),
 ];
 

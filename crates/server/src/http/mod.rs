@@ -5,13 +5,16 @@ mod connections;
 pub(crate) mod json;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use tollgate_redis::Outage;
 
+use crate::global::Keeper;
 use crate::page;
 use crate::service::Service;
 
@@ -46,12 +49,23 @@ pub(crate) fn admin_routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
+/// Without the store it is well as before: it decides by each rule's `on_error`, and to kill it for that would
+/// leave nobody to. It says so.
 async fn health(State(service): State<Arc<Service>>) -> Response {
-    if service.is_healthy() {
-        "OK".into_response()
-    } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response()
+    if !service.is_healthy() {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();
     }
+    match service.keeper.as_ref().and_then(Keeper::outage) {
+        None => "OK".into_response(),
+        Some(outage) => degraded(&outage, SystemTime::now()).into_response(),
+    }
+}
+
+fn degraded(outage: &Outage, now: SystemTime) -> String {
+    let since = httpdate::fmt_http_date(now.checked_sub(outage.lasts).unwrap_or(now));
+    let fault = outage.fault.map_or_else(String::new, |fault| format!(": {fault}"));
+    let store = &outage.store;
+    format!("degraded: {store} has not answered since {since}{fault}; rules decide by on_error")
 }
 
 async fn metrics(State(service): State<Arc<Service>>) -> Response {

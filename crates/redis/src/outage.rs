@@ -1,0 +1,290 @@
+//! What the log says when decisions are made without the store: that it is lost, and that it is back.
+//!
+//! Few lines, whatever happens: a store that flaps is lost, and back, once in [`HOLD`], and what was decided in
+//! between is in the next line. No decision made without the store is in none.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use crate::error::Fault;
+use crate::links::{Links, Without};
+
+/// From one line to the next of its kind.
+const HOLD: Duration = Duration::from_secs(5);
+/// Until a store that was never reached is missed.
+const START: Duration = Duration::from_secs(1);
+/// How often is looked, beside every time that the store is lost or back.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// All since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) losses: u64,
+    /// Time without it.
+    pub(crate) away: Duration,
+    /// Decisions without it.
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    pub(crate) in_line: u64,
+    pub(crate) sent: u64,
+}
+
+impl Tally {
+    fn since(self, before: Self) -> Self {
+        Self {
+            // Of a cluster, names come and go, and take along how often they were lost.
+            losses: self.losses.saturating_sub(before.losses),
+            away: self.away.saturating_sub(before.away),
+            allowed: self.allowed - before.allowed,
+            denied: self.denied - before.denied,
+            in_line: self.in_line - before.in_line,
+            sent: self.sent - before.sent,
+        }
+    }
+
+    fn decisions(self) -> u64 {
+        self.allowed + self.denied
+    }
+}
+
+/// A reading of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) is_up: bool,
+    /// Why it was lost last.
+    pub(crate) fault: Option<Fault>,
+    pub(crate) tally: Tally,
+}
+
+/// What is worth a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Lost(Option<Fault>),
+    /// With what happened since the last line of any other kind.
+    Back(Tally),
+    /// It answers, but not always in time.
+    Late(Tally),
+}
+
+/// What was said, and until when nothing of its kind is said again.
+#[derive(Debug)]
+pub(crate) struct Log {
+    is_lost: bool,
+    before: Tally,
+    next_lost: Instant,
+    next_late: Instant,
+}
+
+impl Log {
+    pub(crate) fn new(now: Instant) -> Self {
+        let next_lost = now + START;
+        Self { is_lost: false, before: Tally::default(), next_lost, next_late: now }
+    }
+
+    /// The next line, if there is one.
+    pub(crate) fn look(&mut self, reading: Reading, now: Instant) -> Option<Line> {
+        let since = reading.tally.since(self.before);
+        let line = match (self.is_lost, reading.is_up) {
+            (true, true) => Line::Back(since),
+            (true, false) => return None,
+            (false, is_up) if !is_up || since.losses > 0 => {
+                if now < self.next_lost {
+                    return None;
+                }
+                self.next_lost = now + HOLD;
+                self.is_lost = true;
+                // What was decided before belongs to what follows.
+                return Some(Line::Lost(reading.fault));
+            }
+            _ if since.decisions() > 0 && now >= self.next_late => Line::Late(since),
+            _ => return None,
+        };
+        (self.is_lost, self.before, self.next_late) = (false, reading.tally, now + HOLD);
+        Some(line)
+    }
+}
+
+/// A line in words.
+struct Told<'a> {
+    line: Line,
+    store: &'a str,
+    without: Without,
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let store = self.store;
+        let decided = |tally: Tally| {
+            let Tally { allowed, denied, .. } = tally;
+            let (count, s) = counted(tally.decisions());
+            format!("{count} decision{s} made without it, {allowed} allowed and {denied} denied")
+        };
+        match self.line {
+            Line::Lost(fault) => {
+                let fault = fault.unwrap_or(Fault::Unreachable);
+                write!(f, "store lost: {store}: {fault}; until it is back {}", self.without)
+            }
+            Line::Back(tally) => {
+                let (losses, es) = (tally.losses.max(1), if tally.losses > 1 { "s" } else { "" });
+                let away = tally.away.as_secs_f64();
+                write!(
+                    f,
+                    "store back: {store}: away for {away:.3} s in {losses} outage{es}; {}",
+                    decided(tally)
+                )
+            }
+            Line::Late(tally) => write!(
+                f,
+                "store late: {store}: {}; deadlines missed: {} before the request was sent, {} while its \
+                 reply was waited for",
+                decided(tally),
+                tally.in_line,
+                tally.sent,
+            ),
+        }
+    }
+}
+
+/// With the verb that follows it.
+fn counted(count: u64) -> (u64, &'static str) {
+    (count, if count == 1 { " was" } else { "s were" })
+}
+
+/// Writes lines as long as the store is used.
+pub(crate) async fn watch(links: Weak<Links>, changed: Arc<Notify>) {
+    let mut log = Log::new(Instant::now());
+    loop {
+        _ = timeout(EVERY, changed.notified()).await;
+        let Some(links) = links.upgrade() else { return };
+        let now = Instant::now();
+        while let Some(line) = log.look(links.reading(now), now) {
+            let told = Told { line, store: &links.name, without: links.without() };
+            match line {
+                Line::Back(_) => tracing::info!("{told}"),
+                Line::Lost(_) | Line::Late(_) => tracing::warn!("{told}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct World {
+        log: Log,
+        start: Instant,
+        reading: Reading,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let start = Instant::now();
+            let reading = Reading { is_up: true, fault: None, tally: Tally::default() };
+            Self { log: Log::new(start), start, reading }
+        }
+
+        fn lose(&mut self) {
+            self.reading.is_up = false;
+            self.reading.fault = Some(Fault::Disconnected);
+            self.reading.tally.losses += 1;
+        }
+
+        fn look(&mut self, ms: u64) -> Vec<Line> {
+            let now = self.start + Duration::from_millis(ms);
+            std::iter::from_fn(|| self.log.look(self.reading, now)).collect()
+        }
+    }
+
+    #[test]
+    fn an_outage_is_a_pair_of_lines_with_what_was_decided_in_between() {
+        let mut world = World::new();
+        assert_eq!(world.look(2_000), []);
+        world.lose();
+        assert_eq!(world.look(3_000), [Line::Lost(Some(Fault::Disconnected))]);
+        assert_eq!(world.look(60_000), []);
+        world.reading.is_up = true;
+        let away = Duration::from_secs(58);
+        world.reading.tally = Tally { allowed: 7, denied: 2, away, ..world.reading.tally };
+        let tally = Tally { losses: 1, away, allowed: 7, denied: 2, ..Tally::default() };
+        assert_eq!(world.look(61_000), [Line::Back(tally)]);
+        assert_eq!(world.look(62_000), []);
+    }
+
+    /// Lost and back ten times a second for a minute: a pair in five seconds, and no decision left out.
+    #[test]
+    fn a_store_that_flaps_is_told_of_every_five_seconds_and_no_decision_is_lost() {
+        let mut world = World::new();
+        let mut lines = Vec::new();
+        for n in 0..600 {
+            world.lose();
+            lines.extend(world.look(1_000 + n * 100));
+            world.reading.is_up = true;
+            world.reading.tally.allowed += 3;
+            lines.extend(world.look(1_050 + n * 100));
+        }
+        lines.extend(world.look(100_000));
+        let count = |of: fn(&Line) -> bool| lines.iter().filter(|line| of(line)).count();
+        assert_eq!(count(|line| matches!(line, Line::Lost(_))), 13);
+        assert_eq!(count(|line| matches!(line, Line::Back(_))), 13);
+        let told = lines.iter().map(|line| match line {
+            Line::Back(tally) | Line::Late(tally) => [tally.allowed, tally.losses],
+            Line::Lost(_) => [0; 2],
+        });
+        let [allowed, losses] = told.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+        assert_eq!([allowed, losses], [1_800, 600]);
+    }
+
+    #[test]
+    fn a_store_that_is_not_reached_within_a_second_of_the_start_is_missed() {
+        let mut world = World::new();
+        world.reading = Reading { is_up: false, fault: None, ..world.reading };
+        assert_eq!(world.look(999), []);
+        assert_eq!(world.look(1_000), [Line::Lost(None)]);
+    }
+
+    #[test]
+    fn missed_deadlines_are_told_of_every_five_seconds_though_the_store_is_never_lost() {
+        let mut world = World::new();
+        let mut lines = Vec::new();
+        for n in 0..100 {
+            world.reading.tally.denied += 1;
+            world.reading.tally.sent += 1;
+            lines.extend(world.look(n * 100));
+        }
+        let late = |count| Line::Late(Tally { denied: count, sent: count, ..Tally::default() });
+        assert_eq!(lines, [late(1), late(50)]);
+    }
+
+    #[test]
+    fn lines_say_what_happens_meanwhile_and_what_has_happened() {
+        let without = Without { local: 2, allow: 0, deny: 1 };
+        let tally = Tally {
+            losses: 2,
+            away: Duration::from_millis(1_500),
+            allowed: 1,
+            in_line: 4,
+            ..Tally::default()
+        };
+        let told = |line| Told { line, store: "redis://host/", without }.to_string();
+        assert_eq!(
+            told(Line::Lost(Some(Fault::Disconnected))),
+            "store lost: redis://host/: the connection to the store broke; until it is back 2 limits admit \
+             this node's share, 1 limit denies"
+        );
+        assert_eq!(
+            told(Line::Back(tally)),
+            "store back: redis://host/: away for 1.500 s in 2 outages; 1 decision was made without it, 1 \
+             allowed and 0 denied"
+        );
+        assert_eq!(
+            told(Line::Late(Tally { allowed: 3, sent: 1, ..tally })),
+            "store late: redis://host/: 3 decisions were made without it, 3 allowed and 0 denied; deadlines \
+             missed: 4 before the request was sent, 1 while its reply was waited for"
+        );
+    }
+}
