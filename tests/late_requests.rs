@@ -4,9 +4,11 @@
 
 mod common;
 
+use std::time::Duration;
+
 use ahash::RandomState;
 use common::policy;
-use tollgate::{KeyedLimiter, ManualClock, Timestamp};
+use tollgate::{Decision, KeyedLimiter, ManualClock, Tiers, Timestamp};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
@@ -54,4 +56,50 @@ fn a_silence_as_long_as_a_clock_tells_is_passed_in_a_few_steps() {
         assert!(table.check_at(&key, 10, latest).is_allowed());
     }
     assert_eq!(table.stats().contended, 0);
+}
+
+/// What charges a key, what only asks about one of them, and the epoch of their table.
+type Asks<'a> =
+    (&'a dyn Fn(u64, u64, Timestamp) -> Decision, &'a dyn Fn(u64, Timestamp) -> Decision, Duration);
+
+/// In a keyed word of this policy 2^64 ticks are 63 days to 2.8 years, by how fine they are: a distance that a
+/// word cannot tell.
+#[test]
+fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late() {
+    let (policy, base_ns) = (policy("822535/1ms"), 4_000_000_000_000_000_000_u64);
+    let tiers: KeyedLimiter<u64> =
+        Tiers::of(policy).build_with_clock(1, ManualClock::new()).unwrap();
+    let (table, tier) = (table("822535/1ms", 1), tiers.tier(0).unwrap());
+    let asks: [Asks<'_>; 2] = [
+        (
+            &|key, cost, at| table.check_at(&key, cost, at),
+            &|cost, at| table.peek_at(&7, cost, at),
+            table.stats().epoch,
+        ),
+        (
+            &|key, cost, at| tier.check_at(&key, cost, at),
+            &|cost, at| tier.peek_at(&7, cost, at),
+            tiers.stats().epoch,
+        ),
+    ];
+    let at = Timestamp::from_nanos;
+    for (check, peek, epoch) in asks {
+        assert!(check(7, 822_535, at(base_ns)).is_allowed());
+        let span_ns = u64::try_from(epoch.as_nanos()).unwrap() + (1 << 22);
+        // The floors stand before what is owed has drained, then after it.
+        for floor_ns in [base_ns, base_ns + span_ns] {
+            (10..16).for_each(|key| assert!(check(key, 1, at(floor_ns)).is_allowed()));
+            for (unit_bits, step) in (8..=12).flat_map(|bits| (0..800).map(move |n| (bits, n))) {
+                let far_ns = u128::pow(2, 64) * 1_000_000 / (822_535 << unit_bits);
+                let far_ns = u64::try_from(far_ns).unwrap();
+                let now = at(floor_ns - far_ns - span_ns + step * (span_ns / 400));
+                let cost = 1 + step * 1_027;
+                let told = peek(cost, now).into_result().unwrap_err();
+                let ready = now + told.retry_after().unwrap();
+                assert!(peek(cost, ready).is_allowed(), "{cost} at {now:?}: {told:?}");
+                let before = at(ready.as_nanos() - 1);
+                assert!(!peek(cost, before).is_allowed(), "{cost} at {now:?}: {told:?}");
+            }
+        }
+    }
 }

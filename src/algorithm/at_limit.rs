@@ -226,8 +226,7 @@ impl Decides for Ruled<'_> {
 
     fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
         // So late that the distance was cut: what the word's time is cannot be written back.
-        let is_cut = held.ahead == u64::MAX;
-        if !self.rules.count_denials() || is_cut || cost == 0 || cost > self.kernel.limit() {
+        if !self.rules.count_denials() || held.is_cut() || cost == 0 || cost > self.kernel.limit() {
             return None;
         }
         if planted(Fault::DenialNotWritten) {

@@ -165,10 +165,10 @@ impl Gcra {
     }
 
     fn tat(&self, held: Held, at_ns: u64) -> u128 {
-        if held.ahead == u64::MAX {
-            return u128::MAX; // cut off on the way here: later than any clock tells
+        if held.is_cut() {
+            return u128::MAX; // later than any clock tells
         }
-        self.scale.ticks(at_ns) + u128::from(held.ahead)
+        (self.scale.ticks(at_ns) + u128::from(held.ahead)).saturating_sub(held.behind.into())
     }
 }
 

@@ -51,10 +51,17 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Whether the word's time lies further ahead than can be told: nothing can be admitted, and how long that
+    /// is so must be asked of the word seen from nearby.
+    pub(crate) fn is_cut(self) -> bool {
+        self.ahead == u64::MAX
+    }
+
     /// A word that was never used, seen from any moment.
     pub(crate) const IDLE: Self = Self { ahead: 0, behind: 0, counts: 0 };
 
-    /// The same word seen from a later moment, `passed` units on.
+    /// The same word seen from a later moment, `passed` units on. Cut there if that is `u64::MAX`, which
+    /// [`Kernel::passed`] gives for more: however far it lies behind then, nothing is owed any more.
     pub(crate) fn seen_later(self, passed: u64) -> Self {
         Self {
             ahead: self.ahead.saturating_sub(passed),
@@ -63,8 +70,12 @@ impl Held {
         }
     }
 
-    /// The same word seen from an earlier moment, `passed` units back.
+    /// The same word seen from an earlier moment, `passed` units back: [cut](Self::is_cut) if that is
+    /// `u64::MAX`, which [`Kernel::passed`] gives for more.
     pub(crate) fn seen_earlier(self, passed: u64) -> Self {
+        if passed == u64::MAX {
+            return Self { ahead: u64::MAX, behind: 0, ..self };
+        }
         Self {
             ahead: self.ahead.saturating_add(passed.saturating_sub(self.behind)),
             behind: self.behind.saturating_sub(passed),

@@ -175,19 +175,21 @@ impl Table {
             let Priced { held, .. } = priced.seen_from(header.floor_ns(), ask.now_ns);
             let moment = kernel.moment(ask.now_ns);
             fresh.kernel = Some(kernel);
-            let outcome = |verdict, after, cost| {
-                let at_ns = ask.now_ns;
+            let outcome = |verdict, (after, at_ns), cost| {
                 Some(Outcome { before: held, ..Outcome::of_idle(verdict, after, at_ns, cost) })
             };
+            let seen = (held, ask.now_ns);
             let Some(next) = kernel.apply(wish, held, moment, 0) else {
-                return outcome(Verdict::Denied, held, wish.denied_cost());
+                // So late that it cannot tell: the floor does.
+                let seen = if held.is_cut() { (priced.held, header.floor_ns()) } else { seen };
+                return outcome(Verdict::Denied, seen, wish.denied_cost());
             };
             if !ask.charge || next.cost == 0 {
-                return outcome(Verdict::Allowed, held, 0);
+                return outcome(Verdict::Allowed, seen, 0);
             }
             let next_word = layout.live(tag | priced.lane.mark, next.held, &kernel, moment);
             if self.shard(index).charge(cell, word, next_word) {
-                return outcome(Verdict::Allowed, next.held, next.cost);
+                return outcome(Verdict::Allowed, (next.held, ask.now_ns), next.cost);
             }
         }
     }

@@ -396,8 +396,7 @@ impl Table {
                 let Some(held) = afar(header, word) else { return Hit::Afar };
                 held
             };
-            let outcome = |verdict, after, cost, unpaid| {
-                let at_ns = ask.now_ns;
+            let outcome = |verdict, (after, at_ns), cost, unpaid| {
                 let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, (0, unpaid));
                 Hit::Decided(Outcome { verdict, mark, before: held, held: after, at_ns, cost })
             };
@@ -413,17 +412,18 @@ impl Table {
                     if next_word != word && !shard.charge(cell, word, next_word) {
                         continue;
                     }
-                    return outcome(Verdict::Denied, next, cost, 0);
+                    return outcome(Verdict::Denied, (next, ask.now_ns), cost, 0);
                 }
-                return outcome(Verdict::Denied, held, cost, 0);
+                let seen = if held.is_cut() { self.near(header, word) } else { (held, ask.now_ns) };
+                return outcome(Verdict::Denied, seen, cost, 0);
             };
             // Nothing charged, nothing written: what is seen from too far away could not be written back.
             if !ask.charge || next.cost == 0 {
                 let unpaid = if ask.charge { 0 } else { ask.cost };
-                return outcome(Verdict::Allowed, held, 0, unpaid);
+                return outcome(Verdict::Allowed, (held, ask.now_ns), 0, unpaid);
             }
             if shard.charge(cell, word, self.layout.live(tag, next.held, algorithm, moment)) {
-                return outcome(Verdict::Allowed, next.held, next.cost, 0);
+                return outcome(Verdict::Allowed, (next.held, ask.now_ns), next.cost, 0);
             }
         }
     }
@@ -452,6 +452,14 @@ impl Table {
     pub(super) fn is_near(&self, header: Header, instant_ns: u64) -> bool {
         // Wraps to a huge number if the instant lies below the floor: one comparison for both ends.
         (instant_ns >> GRANULE_BITS).wrapping_sub(header.floor()) <= self.layout.epoch
+    }
+
+    /// What a live word holds, seen from the floor: for a request so late that it cannot tell.
+    #[cold]
+    #[inline(never)]
+    fn near(&self, header: Header, word: u64) -> (Held, u64) {
+        let (ruled, floor_ns) = (self.ruled(), header.floor_ns());
+        (self.layout.unpack(word, &ruled, ruled.moment(floor_ns)), floor_ns)
     }
 
     /// What a live word holds, seen from an instant below the floor, or far above it: read at the
