@@ -105,14 +105,11 @@ impl Table {
         if self.wish(fresh.ask).is_never(&self.quota_of(fresh.ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(identity, second, fresh));
         }
-        if !fresh.ask.charge
-            && let Some(index) = self.forgotten_in(identity, second, &fresh.ask)
-        {
-            return Round::Decided(self.question(identity, second, index, fresh));
-        }
-        let (Some(here), Some(there)) =
-            (self.survey(first, tag, &fresh.ask), self.survey(second, tag, &fresh.ask))
-        else {
+        // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
+        let forgotten =
+            if fresh.ask.charge { None } else { self.forgotten_in(identity, second, &fresh.ask) };
+        let offer = |index| self.survey(index, tag, &fresh.ask, forgotten == Some(index));
+        let (Some(here), Some(there)) = (offer(first), offer(second)) else {
             return Round::Lost;
         };
         match choose(&here, &there) {

@@ -66,8 +66,9 @@ pub(super) enum Choice {
 }
 
 impl Table {
-    /// What a shard offers a new key, or `None` if it was changed meanwhile.
-    pub(super) fn survey(&self, index: usize, tag: u64, ask: &Ask) -> Option<Offer> {
+    /// What a shard offers a new key, or `None` if it was changed meanwhile. `forgets` says that an advance to
+    /// now forgets the key's own word there.
+    pub(super) fn survey(&self, index: usize, tag: u64, ask: &Ask, forgets: bool) -> Option<Offer> {
         let shard = self.shard(index);
         let header = shard.header();
         let floor_ns = header.floor_ns();
@@ -103,11 +104,15 @@ impl Table {
                         offer.own_claim = offer.own_claim.or(Some(seen));
                     }
                 }
-                // Installed since it was not found: not a stranger's cell, but the key's own.
+                // Not a stranger's cell, but the key's own: installed since it was not found, unless it is the
+                // one that goes.
                 Kind::Live
                     if self.layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers) =>
                 {
-                    return None;
+                    if !forgets {
+                        return None;
+                    }
+                    offer.idle_soon = true;
                 }
                 Kind::Live => {
                     if let Some(book) = book {
@@ -230,7 +235,7 @@ mod tests {
                 verb: Verb::Check,
                 tier: 0,
             };
-            let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
+            let offer = table.survey(0, 1, &ask, false).expect("nobody disturbs");
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let advances = matches!(offer.best(), Some(Choice::Advance(0)));
             assert_eq!(advances, behind, "at granule {granule}");
@@ -246,7 +251,7 @@ mod tests {
         for (tag, cells) in [(1 << 61, [0, 1, 2, 3, 4, 5, 6]), (1 << 62, [6, 5, 4, 3, 2, 1, 0])] {
             let table = Table::new(layout, 1, 10).expect("a table");
             for (nth, cell) in cells.into_iter().enumerate() {
-                let offer = table.survey(0, tag, &ask).expect("nobody disturbs");
+                let offer = table.survey(0, tag, &ask, false).expect("nobody disturbs");
                 let vacant = offer.vacant.expect("a vacant cell").cell;
                 assert_eq!(vacant, cell);
                 let Row { first, count, .. } = Row::home(table.shard(0), tag);
@@ -257,7 +262,7 @@ mod tests {
                 let word = layout.live(tag | 1 << 40, held, table.kernel(), moment);
                 assert!(table.shard(0).replace(cell, 0, word));
             }
-            assert!(table.survey(0, tag, &ask).expect("nobody disturbs").vacant.is_none());
+            assert!(table.survey(0, tag, &ask, false).expect("nobody disturbs").vacant.is_none());
         }
     }
 
@@ -269,7 +274,7 @@ mod tests {
         let ask =
             Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         for cell in 0..3 {
-            let offer = table.survey(0, 1, &ask).expect("nobody disturbs");
+            let offer = table.survey(0, 1, &ask, false).expect("nobody disturbs");
             assert_eq!(offer.taken, cell);
             assert!(table.shard(0).replace(cell, 0, layout.claim(7 << layout.state_bits(), 1)));
         }

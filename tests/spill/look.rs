@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Full, Timestamp};
+use tollgate::{Decision, Full, Timestamp};
 
 use crate::crowd::{Table, table};
 
@@ -62,4 +62,43 @@ fn without_a_spill_what_is_forgotten_owes_nothing() {
     let now = crowd(&table) + Duration::from_millis(10);
     assert!(table.peek_at(&KEY, 5, now).is_allowed());
     assert!(table.check_at(&KEY, 5, now).is_allowed());
+}
+
+/// Keys of a small table at times that leap to and fro, so that a charge forgets its own key and finds it a cell
+/// in its other shard, whose floor may stand far ahead.
+#[test]
+fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
+    let mut state = 88_172_645_463_325_251_u64;
+    // Marsaglia's xorshift.
+    let mut below = |end: u64| {
+        for shift in [13, -7, 17] {
+            state ^= if shift > 0 { state << shift } else { state >> -shift };
+        }
+        state % end
+    };
+    for text in [
+        "fixed-window 5/10s",
+        "fixed-window 5/10s from-first",
+        "sliding-window 5/10s",
+        "segmented-window 6/12s x3",
+        "gcra 1/s burst 5",
+    ] {
+        for round in 0..1_500 {
+            let table = table(text, usize::try_from(below(20)).unwrap() + 1);
+            let table = if round % 2 == 0 { table.when_full(Full::Deny).unwrap() } else { table };
+            let (keys, span_ns) = (below(40) + 1, [1, 10, 100, 100_000][round % 4] * 1_000_000_000);
+            let mut now_ns = 1_000_000_000_000_000_000;
+            for step in 0..120 {
+                now_ns = now_ns + below(span_ns) - below(span_ns);
+                let (key, cost) = (below(keys), below(5) + 1);
+                let now = Timestamp::from_nanos(now_ns);
+                let [look, charge] =
+                    [table.peek_at(&key, cost, now), table.check_at(&key, cost, now)];
+                let told = format!("{text}, round {round}, step {step}: {look:?}, {charge:?}");
+                assert_eq!(look.is_allowed(), charge.is_allowed(), "{told}");
+                let wait = |decision: Decision| decision.into_result().map_err(|d| d.retry_after());
+                assert_eq!(wait(look).err(), wait(charge).err(), "{told}");
+            }
+        }
+    }
 }
