@@ -1,0 +1,50 @@
+//! By how much a unit may come early: by a tick of the key's cell, or by one of the spill.
+
+use tollgate::{Decision, Timestamp};
+
+use crate::crowd::{Table, table};
+
+/// Seven units in nine nanoseconds: a whole number of ticks in no nanosecond.
+const POLICY: &str = "7/9ns burst 1000";
+const BURST: u64 = 1_000;
+const KEY: u64 = 7;
+
+/// What a key takes that asks in each nanosecond for as much as there is: when, and how much.
+fn taken(table: &Table, base_ns: u64) -> Vec<(u64, u64)> {
+    let take = |ns: u64| table.take_up_to_at(&KEY, BURST, Timestamp::from_nanos(base_ns + ns));
+    let units = |decision: Decision| decision.into_result().ok().map(|permit| permit.cost());
+    (0..300).filter_map(|ns| Some((ns, units(take(ns))?))).collect()
+}
+
+/// The most in any interval above the burst and what drains in it, in ninths of a 256th of a unit.
+fn early(taken: &[(u64, u64)]) -> i64 {
+    let above = |from: usize, to: usize| {
+        let units: u64 = taken[from..=to].iter().map(|(_, units)| units).sum();
+        let span_ns = taken[to].0 - taken[from].0;
+        (i64::try_from(9 * units).unwrap() - i64::try_from(9 * BURST + 7 * span_ns).unwrap()) * 256
+    };
+    let pairs = (0..taken.len()).flat_map(|from| (from..taken.len()).map(move |to| (from, to)));
+    pairs.map(|(from, to)| above(from, to)).max().unwrap()
+}
+
+#[test]
+fn a_unit_comes_no_more_than_a_tick_early_and_in_the_spill_than_a_nanosecond() {
+    let mut earliest = [0, 0];
+    for base_ns in [0, 1_888, 1_000_000_000, 25_914_364, 123_456_789_123_456, 1 << 60] {
+        let kept = table(POLICY, 10);
+        let taken_there = taken(&kept, base_ns);
+        assert!(!kept.peek_at(&KEY, 1, Timestamp::from_nanos(base_ns)).is_spilled());
+        let full = table(POLICY, 1);
+        for key in 100..200 {
+            let _ = full.check_at(&key, BURST, Timestamp::from_nanos(base_ns));
+        }
+        assert!(full.peek_at(&KEY, 1, Timestamp::from_nanos(base_ns)).is_spilled());
+        let found = [taken_there, taken(&full, base_ns)].map(|taken| early(&taken));
+        earliest = [0, 1].map(|which| earliest[which].max(found[which]));
+    }
+    let [kept, spilled] = earliest;
+    // A tick is a 256th of a unit, which nobody sees in whole units and nanoseconds.
+    assert!(kept <= 9, "in a cell: {kept}");
+    // What drains in a nanosecond: seven ninths of a unit; the ticks of the spill are halves.
+    assert!((9..=7 * 256).contains(&spilled), "in the spill: {spilled}");
+}
