@@ -184,6 +184,34 @@ fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
     }
 }
 
+/// What was charged under a quota has drained at another rate meanwhile, though the first is in force again.
+#[test]
+fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back() {
+    let [slow, fast] = ["gcra 1/s burst 10", "gcra 20/s burst 10"].map(policy);
+    for (subject, clock, name) in subjects("gcra 1/s burst 10") {
+        let set_quota = |policy| match &subject {
+            Subject::Live(limiter) => limiter.set_quota(policy).unwrap(),
+            Subject::Tier(limiter) => limiter.tier(0).unwrap().set_quota(policy).unwrap(),
+            _ => {}
+        };
+        if matches!(subject, Subject::One(_) | Subject::Keyed(_) | Subject::Tiered(_)) {
+            continue; // its quota stays
+        }
+        let permit = subject.check(5).into_result().unwrap();
+        let place = subject.reserve(5, Duration::ZERO).unwrap();
+        clock.advance(millis(1));
+        set_quota(fast);
+        clock.advance(millis(1_000));
+        set_quota(slow);
+        clock.advance(millis(1));
+        let later = subject.check(10).into_result().unwrap();
+        assert_eq!(subject.refund(permit), 0, "{name}");
+        assert!(!subject.cancel(place), "{name}");
+        assert!(!subject.check(1).is_allowed(), "{name}");
+        assert_eq!(subject.refund(later), 10, "{name}");
+    }
+}
+
 /// A charge that counts at its turn, and what of it was given back.
 #[derive(Debug)]
 struct Counts {

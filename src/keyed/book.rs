@@ -23,6 +23,7 @@
 //! none is left.
 //! One change at a time: who comes second is told so, and nobody waits.
 
+use crate::decision::View;
 use crate::policy::Policy;
 use crate::sketch::Lens;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
@@ -71,6 +72,8 @@ struct Entry {
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
     /// is in force.
     retired: AtomicU64,
+    /// The same of the instant at which it replaced another; 0 if it was the first.
+    since: AtomicU64,
 }
 
 /// The numbers of a policy ([`Policy::numbers`]).
@@ -86,8 +89,8 @@ pub(super) struct NewQuota<'a> {
 impl Entry {
     fn vacant() -> Self {
         let numbers = std::array::from_fn(|_| AtomicU64::new(0));
-        let [version, tier, retired] = [0, 0, 0].map(AtomicU64::new);
-        Self { version, numbers, tier, retired }
+        let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
+        Self { version, numbers, tier, retired, since }
     }
 }
 
@@ -129,7 +132,7 @@ impl Book {
         let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
         let book = Self { shared, entries, named, turned_to, changing, latest_ns };
         for (tier, ((policy, layout), &index)) in quotas.iter().zip(indices).enumerate() {
-            book.write(index, tier, NewQuota { policy, code: &Shared::code(layout)? });
+            book.write(index, tier, NewQuota { policy, code: &Shared::code(layout)? }, 0);
         }
         Some(book)
     }
@@ -265,8 +268,17 @@ impl Book {
         (whole || planted(Fault::QuotaReadTorn)).then(|| (self.shared.of_code(code), tier))
     }
 
-    /// Writes the numbers of an index that no word carries. Only who builds or changes does.
-    fn write(&self, index: usize, tier: usize, NewQuota { policy, code }: NewQuota<'_>) {
+    /// Whether a charge was made after the quota of a word's index came into force: an equal one may have been
+    /// before, and another between them. It is so if the word stands: see `price.rs`.
+    pub(super) fn is_of(&self, lane_mark: u64, charge: &View) -> bool {
+        // Acquire: who sees the word, or the tier turned, sees what was written before.
+        let since = self.entries[self.index(lane_mark)].since.load(Ordering::Acquire);
+        charge.at_ns.max(charge.now_ns) >= since
+    }
+
+    /// Writes the numbers of an index that no word carries, in force `since`. Only who builds or changes does.
+    fn write(&self, index: usize, tier: usize, quota: NewQuota<'_>, since: u64) {
+        let NewQuota { policy, code } = quota;
         let entry = &self.entries[index];
         // Relaxed: only who changes writes it, and one change comes after the other.
         let version = entry.version.load(Ordering::Relaxed);
@@ -283,6 +295,7 @@ impl Book {
             for (number, value) in self.named[index].iter().zip(policy.numbers()) {
                 number.store(value, Ordering::Release);
             }
+            entry.since.store(since, Ordering::Release);
         }
         entry.tier.store(tier as u64, Ordering::Release);
         entry.retired.store(0, Ordering::Release);
@@ -334,10 +347,10 @@ impl Changing<'_> {
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
         let new = self.free_index(old);
         if planted(Fault::QuotaWrittenInPlace) {
-            book.write(old, tier, quota);
+            book.write(old, tier, quota, at_ns + 1);
             return old;
         }
-        book.write(new, tier, quota);
+        book.write(new, tier, quota, at_ns + 1);
         // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
         book.turned_to[tier].store(new as u64, Ordering::Release);
         // And so are old ones from here on.

@@ -221,6 +221,11 @@ impl Table {
             let own = tag | priced.lane.mark;
             let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
             let (next, units) = match amendment {
+                Amendment::Refund(charge) | Amendment::Undo(charge)
+                    if !book.is_of(priced.lane.mark, charge) =>
+                {
+                    (held, 0)
+                }
                 Amendment::Refund(charge) => kernel.given_back(found, charge),
                 Amendment::Undo(charge) => {
                     let moment = kernel.moment(charge.at_ns);

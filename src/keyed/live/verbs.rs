@@ -66,7 +66,8 @@ impl LiveLimiter {
         uncharged(cost, self.decide(Verb::Charge, cost, now, cost > 0))
     }
 
-    /// As [`Limiter::refund`](crate::Limiter::refund). A permit of before a change gives nothing back.
+    /// As [`Limiter::refund`](crate::Limiter::refund). A permit of before a change, or of its very instant, gives
+    /// nothing back, also if the quota has been changed back since.
     ///
     /// ```
     /// use tollgate::{LiveLimiter, ManualClock, Quota};
@@ -210,6 +211,11 @@ impl LiveLimiter {
             let Read { held, at_ns, .. } = read;
             let found = Found { held, at_ns, now_ns: at_ns };
             let (next, units) = match amendment {
+                Amendment::Refund(charge) | Amendment::Undo(charge)
+                    if !self.book.is_of(read.mark, charge) =>
+                {
+                    (held, 0)
+                }
                 Amendment::Refund(charge) => read.kernel().given_back(found, charge),
                 Amendment::Undo(charge) => {
                     let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
