@@ -66,6 +66,6 @@ pub use told::Told;
 pub use word::Word;
 
 /// What the models of `loom-tests` set: planted faults, spurious failures, small shards.
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub use sync::control;

@@ -1,19 +1,24 @@
-//! The one file that chooses where atomics come from: the standard library, or loom's models of them.
+//! The one file that chooses where atomics come from: the standard library, loom's models of them, or
+//! atomics at each of which shuttle may run another thread.
 //!
 //! Everything in this crate that two threads may touch goes through here, so that the same code runs
-//! in production and under the model checker (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`).
+//! in production, under the model checker (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`) and under the
+//! random scheduler (`RUSTFLAGS="--cfg shuttle"`, its test `worlds`).
 //!
 //! A model that cannot fail proves nothing. So the places that the proofs lean on ask [`planted`]
-//! whether to do the wrong thing. Under loom a test plants one [`Fault`] and expects the models to
+//! whether to do the wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects to
 //! notice; everywhere else the answer is the constant `false`, and the question compiles to nothing.
 
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::sync::atomic::AtomicU64;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{Ordering, fence};
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) use modelled::AtomicU64;
+// Under shuttle threads take turns on one thread of the system: a fence has nothing to order.
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{Ordering, fence};
 
 /// Also under loom: what an `Arc` counts orders nothing that a decision reads, and the standard one may
 /// be dropped while a failed model unwinds.
@@ -24,8 +29,8 @@ pub(crate) use std::sync::atomic::AtomicU64 as Tally;
 
 /// Bugs that a model can plant: each breaks one thing that a proof leans on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(loom), expect(unreachable_pub, reason = "exported under loom"))]
-#[cfg_attr(not(loom), allow(dead_code, reason = "some are asked only by loom's atomics"))]
+#[cfg_attr(not(any(loom, shuttle)), expect(unreachable_pub, reason = "exported for the models"))]
+#[cfg_attr(not(any(loom, shuttle)), allow(dead_code, reason = "some are asked only by their atomics"))]
 pub enum Fault {
     /// A charge is stored, whatever the word has become since it was read.
     PlainStoreForCas,
@@ -179,17 +184,17 @@ pub enum Fault {
     MoveClearsFirst,
 }
 
-/// Whether a test has planted this fault: never, outside of loom.
-#[cfg(not(loom))]
+/// Whether a test has planted this fault: never, outside of loom and shuttle.
+#[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
 pub(crate) const fn planted(_: Fault) -> bool {
     false
 }
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) use control::planted;
 
 /// A number for this thread: threads that start one after the other get numbers one after the other.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 #[inline]
 pub(crate) fn thread_number() -> u32 {
     use std::sync::atomic::AtomicU32;
@@ -201,11 +206,11 @@ pub(crate) fn thread_number() -> u32 {
     // A thread that is ending has no thread-locals any more: any stripe is as good.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) use control::thread_number;
 
 /// How much of a size is used: all of it, but under loom, which explores every way to use it.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) mod scale {
     #[inline(always)]
     pub(crate) const fn cells(most: usize) -> usize {
@@ -234,12 +239,12 @@ pub(crate) mod scale {
         true
     }
 }
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) use control::scale;
 
-/// What a model sets before it runs. Loom runs all threads of a model on one thread of the system, so
-/// settings of that thread are the model's own.
-#[cfg(loom)]
+/// What a model sets before it runs. Loom and shuttle run all threads of a model on one thread of the
+/// system, so settings of that thread are the model's own.
+#[cfg(any(loom, shuttle))]
 pub mod control {
     use std::cell::Cell;
 
@@ -248,8 +253,8 @@ pub mod control {
     thread_local! {
         static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
         static SPURIOUS: Cell<u32> = const { Cell::new(0) };
-        static CELLS: Cell<usize> = const { Cell::new(2) };
-        static ROUNDS: Cell<usize> = const { Cell::new(3) };
+        static CELLS: Cell<usize> = const { Cell::new(if cfg!(loom) { 2 } else { usize::MAX }) };
+        static ROUNDS: Cell<usize> = const { Cell::new(if cfg!(loom) { 3 } else { usize::MAX }) };
         static APART: Cell<Option<u64>> = const { Cell::new(None) };
         static MARKS: Cell<bool> = const { Cell::new(true) };
         static ROW_BITS: Cell<u32> = const { Cell::new(u32::MAX) };
@@ -282,18 +287,24 @@ pub mod control {
         mask & 1 == 1
     }
 
+    #[cfg(loom)]
     loom::thread_local! {
         static NUMBER: Cell<u32> = Cell::new(0);
     }
 
     /// Says what number this thread of a model has.
+    #[cfg(loom)]
     pub fn number_thread(number: u32) {
         NUMBER.with(|own| own.set(number));
     }
 
+    #[cfg(loom)]
     pub(crate) fn thread_number() -> u32 {
         NUMBER.with(Cell::get)
     }
+
+    #[cfg(shuttle)]
+    pub use super::switched::{run_in_turns, thread_number, writes};
 
     /// How many cells of each shard are used.
     pub fn use_cells(cells: usize) {
@@ -362,24 +373,32 @@ pub mod control {
     }
 }
 
-/// Loom's atomic, which also knows its newest value without being asked as a thread, fails spuriously
-/// on demand, and forgets to compare when told to.
-#[cfg(loom)]
+#[cfg(shuttle)]
+mod switched;
+
+/// Loom's atomic, or one at which shuttle may switch, which also knows its newest value without being asked
+/// as a thread, fails spuriously on demand, and forgets to compare when told to.
+#[cfg(any(loom, shuttle))]
 mod modelled {
     use std::sync::atomic::AtomicU64 as Plain;
+
+    #[cfg(loom)]
+    use loom::sync::atomic::AtomicU64 as Engine;
+    #[cfg(shuttle)]
+    use std::sync::atomic::AtomicU64 as Engine;
 
     use super::control::{Fault, fails_spuriously, planted};
     use super::{Ordering, Ordering::Relaxed};
 
     #[derive(Debug)]
     pub(crate) struct AtomicU64 {
-        modelled: loom::sync::atomic::AtomicU64,
+        modelled: Engine,
         newest: Plain,
     }
 
     impl AtomicU64 {
         pub(crate) fn new(bits: u64) -> Self {
-            let modelled = loom::sync::atomic::AtomicU64::new(bits);
+            let modelled = Engine::new(bits);
             Self { modelled, newest: Plain::new(bits) }
         }
 
@@ -388,24 +407,38 @@ mod modelled {
             self.newest.load(Relaxed)
         }
 
-        pub(crate) fn load(&self, order: Ordering) -> u64 {
-            self.modelled.load(order)
+        /// The atomic, for one step on it.
+        fn step(&self) -> &Engine {
+            #[cfg(shuttle)]
+            super::switched::step();
+            &self.modelled
         }
 
-        pub(crate) fn store(&self, bits: u64, order: Ordering) {
-            self.modelled.store(bits, order);
+        /// A step has written this. Shuttle switches only before a step, so no other comes between the two.
+        fn wrote(&self, bits: u64) {
+            #[cfg(shuttle)]
+            super::switched::wrote();
             self.newest.store(bits, Relaxed);
         }
 
+        pub(crate) fn load(&self, order: Ordering) -> u64 {
+            self.step().load(order)
+        }
+
+        pub(crate) fn store(&self, bits: u64, order: Ordering) {
+            self.step().store(bits, order);
+            self.wrote(bits);
+        }
+
         pub(crate) fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
-            let found = self.modelled.fetch_add(more, order);
-            self.newest.store(found.wrapping_add(more), Relaxed);
+            let found = self.step().fetch_add(more, order);
+            self.wrote(found.wrapping_add(more));
             found
         }
 
         pub(crate) fn fetch_max(&self, bits: u64, order: Ordering) -> u64 {
-            let found = self.modelled.fetch_max(bits, order);
-            self.newest.store(found.max(bits), Relaxed);
+            let found = self.step().fetch_max(bits, order);
+            self.wrote(found.max(bits));
             found
         }
 
@@ -417,8 +450,8 @@ mod modelled {
         ) -> Result<u64, u64> {
             let mut written = 0;
             let remember = |found| next(found).inspect(|&bits| written = bits);
-            let found = self.modelled.fetch_update(set, fetch, remember)?;
-            self.newest.store(written, Relaxed);
+            let found = self.step().fetch_update(set, fetch, remember)?;
+            self.wrote(written);
             Ok(found)
         }
 
@@ -429,8 +462,8 @@ mod modelled {
             success: Ordering,
             failure: Ordering,
         ) -> Result<u64, u64> {
-            let found = self.modelled.compare_exchange(current, next, success, failure)?;
-            self.newest.store(next, Relaxed);
+            let found = self.step().compare_exchange(current, next, success, failure)?;
+            self.wrote(next);
             Ok(found)
         }
 

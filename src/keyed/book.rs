@@ -209,13 +209,13 @@ impl Book {
     }
 
     /// Whether some tier is turned to the index of a live word. No step of a model.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(super) fn is_in_force(&self, word: u64) -> bool {
         self.is_index_in_force(self.index(word))
     }
 
     /// Whether some tier is turned to this index. No step of a model.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(super) fn is_index_in_force(&self, index: usize) -> bool {
         self.turned_to.iter().any(|turned_to| index_of(turned_to.newest()) == index)
     }

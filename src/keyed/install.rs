@@ -243,7 +243,7 @@ impl Table {
         if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }
-        #[cfg(loom)]
+        #[cfg(any(loom, shuttle))]
         self.assert_one_live(identity, second);
         let verdict = Verdict::Allowed;
         let (mark, held, at_ns) = ruled.tell(verdict, held, base_ns, (late, 0));

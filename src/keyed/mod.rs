@@ -29,7 +29,7 @@ mod tiered;
 mod tiers;
 mod tiers_saved;
 mod verbs;
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 mod witness;
 
 use std::fmt;

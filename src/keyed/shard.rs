@@ -63,7 +63,7 @@ pub(super) fn is_upper(tag: u64) -> bool {
     tag >> (u64::BITS - 2) != 0
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Shard>() == 64);
 
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl Shard {
     }
 
     /// The newest word of a cell, as no thread of a model sees it: for assertions.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, cell: usize) -> u64 {
         self.cells[cell].newest()
     }

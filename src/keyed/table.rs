@@ -22,10 +22,10 @@ use super::survey::pair;
 use super::tally::Tallies;
 
 /// Shards that share one padded unit: two where the hardware fetches lines of 64 bytes in pairs.
-/// One under loom, whose models are of few shards.
+/// One under loom and shuttle, whose tables are of few shards.
 const SHARDS_PER_PAD: usize = {
     let pad = size_of::<CachePadded<u8>>() / 64;
-    if pad == 0 || cfg!(loom) { 1 } else { pad }
+    if pad == 0 || cfg!(any(loom, shuttle)) { 1 } else { pad }
 };
 
 type Pad = CachePadded<[Shard; SHARDS_PER_PAD]>;
@@ -172,7 +172,7 @@ impl Table {
     }
 
     /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
-    #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
+    #[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "one shard per pad"))]
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         &self.pads[index / SHARDS_PER_PAD][index % SHARDS_PER_PAD]

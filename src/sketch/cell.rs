@@ -88,7 +88,7 @@ impl Cell {
         Word::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self) -> Word {
         Word::from_bits(self.0.newest())
     }

@@ -6,7 +6,7 @@ mod lens;
 mod place;
 mod rows;
 mod size;
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 mod witness;
 
 use std::fmt;

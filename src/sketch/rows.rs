@@ -196,7 +196,7 @@ impl Cells {
     }
 
     /// All words, as no thread could read them. No step of a model.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(crate) fn newest(&self) -> impl Iterator<Item = Word> {
         self.0.iter().map(Cell::newest)
     }

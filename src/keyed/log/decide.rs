@@ -59,7 +59,7 @@ impl Table {
 
     /// Asked right after an opening, and openings are all that could make a second log: so what holds here
     /// holds at every moment.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
         let live = pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))

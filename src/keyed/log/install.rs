@@ -234,7 +234,7 @@ impl Table {
         }
         let live = claim.turned(Kind::Live);
         if self.store.replace(place, claim, live) {
-            #[cfg(loom)]
+            #[cfg(any(loom, shuttle))]
             self.assert_one_live(identity, second);
             if let Some(decision) = self.rule.decide(&self.store.entry(place, live), *ask) {
                 return Round::Decided(decision);

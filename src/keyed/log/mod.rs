@@ -242,7 +242,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     }
 
     /// The two shards of a key, which may be one: for the models.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     #[doc(hidden)]
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {

@@ -119,7 +119,7 @@ impl Store {
     }
 
     /// The newest header, as no thread of a model sees it: for assertions.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, place: Place) -> Header {
         Header::from_bits(self.header_word(place).newest())
     }

@@ -256,7 +256,7 @@ impl Spill {
     }
 
     /// All words, as no thread could read them. No step of a model.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn newest(&self) -> impl Iterator<Item = Word> {
         self.cells.newest()
     }

@@ -1,0 +1,307 @@
+//! [`Hand`]: what a thread of a world asks, what it holds of what it was given, and what it was told.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate::{Decision, Lease, Permit, Reservation, Timestamp, Wait, control};
+
+use crate::history::{Change, Event, Kind};
+use crate::kinds::{Ask, Family, Verb};
+use crate::state::stamp;
+use crate::subject::{At, LIMITER, LIVE, Shop, Subject};
+use crate::verdict::scope;
+use crate::world::World;
+
+/// What is said of a denial, or of a look, that left a trace.
+pub(crate) const DENIAL_WROTE: &str = "a denied request wrote";
+
+/// What a thread was told.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) events: Vec<Event>,
+    pub(crate) verbs: Vec<Verb>,
+    /// What was changed, and how.
+    pub(crate) changes: Vec<(u64, Change)>,
+    /// Snapshots, when they were taken.
+    pub(crate) files: Vec<(u64, u64, Vec<u8>)>,
+}
+
+pub(crate) struct Hand<'a> {
+    told: Told,
+    permits: Vec<(usize, Permit)>,
+    places: Vec<(usize, Reservation)>,
+    leases: Vec<(usize, Lease<'a>)>,
+}
+
+/// A call under way: its time, when it began, and what its thread had written by then.
+#[derive(Clone, Copy)]
+struct Begun {
+    at: At,
+    begin: u64,
+    from_ns: u64,
+    writes: u64,
+}
+
+impl Begun {
+    fn new(world: &World, at: At) -> Self {
+        let from_ns = at.map_or_else(|| world.clock.now().as_nanos(), Timestamp::as_nanos);
+        Self { at, begin: stamp(), from_ns, writes: control::writes() }
+    }
+}
+
+impl<'a> Hand<'a> {
+    pub(crate) fn new() -> Self {
+        Self { told: Told::default(), permits: Vec::new(), places: Vec::new(), leases: Vec::new() }
+    }
+
+    /// A request of the setup: at its own time, whatever the clock.
+    pub(crate) fn ask_at(&mut self, world: &'a World, ask: &Ask) {
+        let begun = Begun::new(world, Some(Timestamp::from_nanos(ask.time_ns)));
+        let decision = world.subject.check(ask.key, ask.cost, begun.at);
+        self.decided(world, ask, begun, decision);
+    }
+
+    pub(crate) fn ask(&mut self, world: &'a World, ask: &Ask) {
+        let at = world.is_of_callers().then(|| Timestamp::from_nanos(ask.time_ns));
+        if at.is_none() {
+            world.turn_clock(ask.time_ns);
+        }
+        // What there is nothing for yet is asked for first.
+        let verb = match ask.verb {
+            Verb::Refund if self.permits.is_empty() => Verb::Check,
+            Verb::Cancel if self.places.is_empty() => Verb::Reserve,
+            Verb::Return if self.leases.is_empty() => Verb::Lease,
+            verb => verb,
+        };
+        let ask = &Ask { verb, ..*ask };
+        let begun = Begun::new(world, at);
+        let is_done = match (verb, world.subject.shop()) {
+            (Verb::Check, _) => {
+                let decision = world.subject.check(ask.key, ask.cost, at);
+                self.decided(world, ask, begun, decision)
+            }
+            (Verb::Peek, _) => {
+                let _ = world.subject.peek(ask.key, ask.cost, at);
+                // In the spill of a table whose quota changes a look brings over what it finds.
+                let wrote = control::writes() != begun.writes;
+                let may_write = world.family == Family::Tiers && world.is_changing();
+                assert!(!wrote || may_write, "{DENIAL_WROTE}: {ask:?}");
+                true
+            }
+            (_, Some(shop)) => self.ask_shop(world, shop, ask, begun),
+            (_, None) => false,
+        };
+        self.add(world, ask, begun, (Kind::Asked, 0));
+        if is_done {
+            self.told.verbs.push(verb);
+        }
+    }
+
+    /// Gives back what is left of leases, as dropping them does, and tells.
+    pub(crate) fn close(mut self, world: &'a World) -> Told {
+        while !self.leases.is_empty() {
+            self.give_back_lease(world, world.is_of_callers().then_some(Timestamp::from_nanos(0)));
+        }
+        self.told
+    }
+
+    /// Asks what only a shop knows, and says whether there was anything to ask.
+    fn ask_shop(&mut self, world: &'a World, shop: &'a Shop, ask: &Ask, begun: Begun) -> bool {
+        let (Ask { key, cost, .. }, at) = (*ask, begun.at);
+        let wait = Duration::from_nanos(ask.wait_ns);
+        match ask.verb {
+            Verb::UpTo => {
+                let decision = shop.take_up_to(key, cost, at);
+                self.decided(world, &Ask { cost: cost.min(1), ..*ask }, begun, decision)
+            }
+            Verb::Charge => {
+                let units = shop.charge(key, cost, at);
+                let kind = if world.is_gcra() { Kind::Loose } else { Kind::Firm };
+                self.add(world, ask, begun, (kind, units))
+            }
+            Verb::Refund => self.refund(world, shop, at),
+            Verb::Queue => {
+                let wait = Wait::at_most(wait).behind(cost * 2);
+                self.placed(world, ask, begun, shop.queue(key, cost, wait, at))
+            }
+            Verb::Acquire if at.is_none() => match shop.acquire(key, cost, Wait::at_most(wait)) {
+                Some(Poll::Ready(permit)) => {
+                    self.add(world, ask, begun, (Kind::Firm, permit.cost()))
+                }
+                Some(Poll::Pending) => self.add(world, ask, begun, (Kind::Unsure, cost)),
+                None => key == LIMITER || !shop.has_tiers(),
+            },
+            Verb::Reserve | Verb::Acquire => {
+                self.placed(world, ask, begun, shop.reserve(key, cost, wait, at))
+            }
+            Verb::Cancel => self.cancel(world, shop, at),
+            Verb::Reset => {
+                shop.reset(key, at);
+                self.add(world, ask, begun, (Kind::Forgiven, 0))
+            }
+            Verb::Many => self.many(world, shop, ask, begun),
+            Verb::All => self.all(world, shop, ask, begun),
+            Verb::Lease => {
+                let Some(mut lease) = shop.lease(cost, at) else { return false };
+                let _ = lease.spend(cost / 2);
+                self.add(world, &Ask { key: LIMITER, ..*ask }, begun, (Kind::Firm, cost));
+                self.leases.push((self.told.events.len() - 1, lease));
+                true
+            }
+            Verb::Return => self.give_back_lease(world, at),
+            Verb::SetQuota => self.set_quota(world, shop, ask, begun),
+            Verb::MoveKey => {
+                let moved = (key > LIVE).then(|| shop.move_key(key, at)).flatten();
+                let Some(units) = moved else { return false };
+                self.add(world, ask, begun, (Kind::Forgiven, 0));
+                self.add(world, &Ask { key: key ^ 1, ..*ask }, begun, (Kind::Loose, units))
+            }
+            Verb::Snapshot => {
+                let file = shop.snapshot();
+                self.told.files.extend(file.map(|file| (begun.begin, stamp(), file)));
+                true
+            }
+            Verb::Check | Verb::Peek => unreachable!("every subject knows these"),
+        }
+    }
+
+    fn add(&mut self, world: &World, ask: &Ask, begun: Begun, (kind, units): (Kind, u64)) -> bool {
+        let (from_ns, to_ns) = match begun.at {
+            Some(now) => (now.as_nanos(), now.as_nanos()),
+            None => world.clock_since(begun.begin, begun.from_ns),
+        };
+        let span = (begun.begin, stamp());
+        let event = Event::new(ask.key, ask.verb, kind, units, span);
+        self.told.events.push(Event { from_ns, to_ns, ..event });
+        true
+    }
+
+    fn decided(&mut self, world: &World, ask: &Ask, begun: Begun, decision: Decision) -> bool {
+        match decision {
+            Decision::Allowed(permit) => {
+                self.add(world, ask, begun, (Kind::Firm, permit.cost()));
+                self.permits.push((self.told.events.len() - 1, permit));
+            }
+            Decision::Denied(denial) => {
+                // A table's newcomer claims a cell and gives it back; a log marks its slots.
+                if ask.key == LIMITER && !matches!(world.subject, Subject::Log(_)) {
+                    assert_eq!(control::writes(), begun.writes, "{DENIAL_WROTE}: {ask:?}");
+                }
+                if !denial.is_never() && !denial.is_table_full() {
+                    self.add(world, ask, begun, (Kind::Denied, ask.cost));
+                }
+            }
+        }
+        true
+    }
+
+    fn placed(
+        &mut self,
+        world: &World,
+        ask: &Ask,
+        begun: Begun,
+        place: Option<Reservation>,
+    ) -> bool {
+        let Some(place) = place else { return true };
+        let kind = Kind::Place { ready_ns: place.ready_at().as_nanos() };
+        self.add(world, ask, begun, (kind, place.permit().cost()));
+        self.places.push((self.told.events.len() - 1, place));
+        true
+    }
+
+    /// What was given back of a call that was told before.
+    fn back(&mut self, event: usize, begin: u64, units: u64) -> bool {
+        let event = &mut self.told.events[event];
+        (event.back, event.back_begin, event.back_end) = (units, begin, stamp());
+        true
+    }
+
+    fn refund(&mut self, world: &World, shop: &Shop, at: At) -> bool {
+        let Some((event, permit)) = self.permits.pop() else { return false };
+        let (key, begin) = (self.told.events[event].key, stamp());
+        // Not before any other charge.
+        let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
+        let units = shop.refund(key, permit, at);
+        self.back(event, begin, units)
+    }
+
+    fn cancel(&mut self, world: &World, shop: &Shop, at: At) -> bool {
+        let Some((event, place)) = self.places.pop() else { return false };
+        let Event { key, units, .. } = self.told.events[event];
+        let (begin, turn_ns) = (stamp(), place.ready_at().as_nanos());
+        // Not before any other charge.
+        let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
+        let now_ns = at.unwrap_or_else(|| world.clock.now()).as_nanos();
+        if shop.cancel(key, place, at) {
+            // All of it until its turn, and then what has not drained since.
+            let drained = world.least_flow(key, now_ns.saturating_sub(turn_ns));
+            self.back(event, begin, units.saturating_sub(drained));
+        }
+        true
+    }
+
+    fn give_back_lease(&mut self, world: &World, at: At) -> bool {
+        let Some((event, lease)) = self.leases.pop() else { return false };
+        let (left, begin) = (lease.left(), stamp());
+        match at {
+            Some(_) => lease.return_at(Timestamp::from_nanos(world.horizon_ns)),
+            None => drop(lease),
+        }
+        self.back(event, begin, left)
+    }
+
+    fn many(&mut self, world: &World, shop: &Shop, ask: &Ask, begun: Begun) -> bool {
+        if ask.key <= LIVE {
+            return false;
+        }
+        // All of the first tier, where there are several.
+        let key = if shop.has_tiers() { ask.key & !1 } else { ask.key };
+        let keys = [key, key + 2, key];
+        let mut decisions = Vec::new();
+        shop.check_many(&keys, ask.cost, begun.at, |nth, decision| {
+            decisions.push((keys[nth], decision));
+        });
+        for (key, decision) in decisions {
+            self.decided(world, &Ask { key, ..*ask }, begun, decision);
+        }
+        true
+    }
+
+    fn all(&mut self, world: &World, shop: &Shop, ask: &Ask, begun: Begun) -> bool {
+        if ask.key <= LIVE || ask.cost == 0 {
+            return false;
+        }
+        let (joint, permits) = shop.check_all(ask.key, ask.cost, begun.at);
+        for (key, permit) in [LIMITER, ask.key].into_iter().zip(permits) {
+            let ask = Ask { key, ..*ask };
+            match permit.filter(|_| joint.is_allowed()) {
+                Some(permit) => {
+                    self.add(world, &ask, begun, (Kind::Firm, permit.cost()));
+                    self.permits.push((self.told.events.len() - 1, permit));
+                }
+                // Charged and undone, if it was.
+                None => {
+                    self.add(world, &ask, begun, (Kind::Unsure, ask.cost));
+                }
+            }
+        }
+        true
+    }
+
+    /// Once in a world for each tier, and for the limit that may be changed.
+    fn set_quota(&mut self, world: &World, shop: &Shop, ask: &Ask, begun: Begun) -> bool {
+        let now = begun.at.unwrap_or_else(|| world.clock.now());
+        let scope = scope(world.family, ask.key);
+        if !world.begin_change(scope) || !shop.set_quota(ask.key, world.other, now) {
+            return false;
+        }
+        let change = Change {
+            before: World::rate_of(world.policy_of(ask.key)),
+            at_ns: now.as_nanos(),
+            begin: begun.begin,
+            end: stamp(),
+        };
+        self.told.changes.push((scope, change));
+        true
+    }
+}

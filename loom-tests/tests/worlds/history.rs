@@ -1,0 +1,359 @@
+//! What the threads of a world were told, and the verdict on it.
+//!
+//! Threads take turns, so each call has a place in one order: the stamps of its beginning and its end. What ended
+//! before another began came before it; of calls that overlap nothing is assumed.
+//!
+//! # The bound of GCRA
+//! In any interval of the callers' own times the units admitted, less those given back, are at most the burst and
+//! what the rate gives, and the documented ticks. A place counts at the instant from which it may be used, with the
+//! largest one for the burst if that is larger. A charge into debt asks for nobody's leave: it counts towards the
+//! admissions that came after it. A reset forgives, so the history is split there: a call that overlaps one counts
+//! on neither side.
+//!
+//! Given back is taken off the charge itself, since what comes back has not drained: the limit is then as if less
+//! had been charged. Until then the charge counts whole.
+
+use std::fmt;
+
+use crate::kinds::Verb;
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Admitted.
+    Firm,
+    /// Admitted, from an instant on.
+    Place { ready_ns: u64 },
+    /// Charged, fit or not.
+    Loose,
+    /// Charged, or charged and undone.
+    Unsure,
+    /// Refused.
+    Denied,
+    /// Asked for: its time has come, whatever the answer was.
+    Asked,
+    /// Everything before is forgiven.
+    Forgiven,
+}
+
+/// A call, or one key's part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) key: u64,
+    pub(crate) verb: Verb,
+    pub(crate) kind: Kind,
+    /// The earliest and the latest time that it can have been decided at.
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+    pub(crate) units: u64,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    /// The units given back, and when.
+    pub(crate) back: u64,
+    pub(crate) back_begin: u64,
+    pub(crate) back_end: u64,
+}
+
+impl Event {
+    /// A call from a stamp to another; its times are to be said.
+    pub(crate) fn new(
+        key: u64,
+        verb: Verb,
+        kind: Kind,
+        units: u64,
+        (begin, end): (u64, u64),
+    ) -> Self {
+        let (from_ns, to_ns) = (0, 0);
+        let (back, back_begin, back_end) = (0, u64::MAX, u64::MAX);
+        Self { key, verb, kind, from_ns, to_ns, units, begin, end, back, back_begin, back_end }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, verb, kind, from_ns, to_ns, units, begin, end, back, .. } = self;
+        write!(
+            f,
+            "{begin:>4}..{end:<4} key {key} {verb:?} {units} at {from_ns}..{to_ns}: {kind:?}"
+        )?;
+        if *back > 0 {
+            write!(f, ", back {back} in {}..{}", self.back_begin, self.back_end)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A change of quota from then on: `before` was in force until then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) before: Rate,
+    pub(crate) at_ns: u64,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
+/// So many units per period, and the burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub(crate) count: u64,
+    pub(crate) period_ns: u64,
+    pub(crate) burst: u64,
+}
+
+/// What a key is promised.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    /// GCRA on so many words, each of which may be a tick early; and what it was before it was changed.
+    Gcra { rate: Rate, words: u64, change: Option<Change> },
+    /// So many units in each window of the clock.
+    Fixed { window_ns: u64, limit: u64 },
+    /// At most so many units in any half-open interval of these lengths.
+    Within([(u64, u64); 2]),
+}
+
+/// What an execution that is wrong is said to have done.
+pub(crate) const ABOVE_BOUND: &str = "admitted above the bound";
+pub(crate) const LOST_CHARGE: &str = "a charge was lost";
+pub(crate) const REFUSED: &str = "refused without a reason";
+
+/// One part of a key's history, from the bound's point of view.
+#[derive(Clone, Copy)]
+struct Part {
+    from_ns: u64,
+    to_ns: u64,
+    units: u64,
+    begin: u64,
+    end: u64,
+}
+
+/// Whether one key's calls keep its bound.
+pub(crate) fn judge(bound: &Bound, of_key: &[Event]) -> Result<(), String> {
+    let mut events = of_key.to_vec();
+    let mut after = 0;
+    for (before, end) in forgiven(&mut events).into_iter().chain([(u64::MAX, u64::MAX)]) {
+        let inside = |event: &&Event| after <= event.begin && event.end <= before;
+        let events: Vec<Event> = events.iter().filter(inside).copied().collect();
+        judge_stretch(bound, &events)?;
+        after = after.max(end);
+    }
+    Ok(())
+}
+
+/// The stretches at which a history is split, in their order. What was given back although its charge had been
+/// forgiven was another's: that forgives, too.
+fn forgiven(events: &mut [Event]) -> Vec<(u64, u64)> {
+    let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
+    let mut spans: Vec<_> = resets.map(|event| (event.begin, event.end)).collect();
+    let crosses = |spans: &[(u64, u64)], event: &Event| {
+        event.back > 0
+            && spans.iter().any(|&(begin, end)| begin < event.back_end && event.begin < end)
+    };
+    while let Some(event) = events.iter_mut().find(|event| crosses(&spans, event)) {
+        event.back = 0;
+        spans.push((event.back_begin, event.back_end));
+    }
+    spans.sort_unstable();
+    spans
+}
+
+fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
+    let is_place = |event: &Event| matches!(event.kind, Kind::Place { .. });
+    // A cost of 0 is a look, and passes in debt.
+    let of_kind = |is_of: &dyn Fn(&Event) -> bool| -> Vec<&Event> {
+        events.iter().filter(|event| event.units > 0 && is_of(event)).collect()
+    };
+    let firm = of_kind(&|event| event.kind == Kind::Firm || is_place(event));
+    let loose = of_kind(&|event| event.kind == Kind::Loose);
+    let net = |event: &Event| event.units - event.back;
+    let largest = firm.iter().filter(|event| is_place(event)).map(|event| event.units).max();
+    let largest = largest.unwrap_or(0);
+    let parts = |events: &[&Event], units: &dyn Fn(&Event) -> u64| -> Vec<Part> {
+        events.iter().map(|event| part(event, bound, units(event))).collect()
+    };
+    let told = |excess: Result<(), String>| excess.map_err(|what| format!("{ABOVE_BOUND}: {what}"));
+    told(keeps(bound, &parts(&firm, &net), None, (largest, events)))?;
+    // Before it was given back a charge counted whole.
+    if events.iter().any(|event| event.back > 0) {
+        for last in &firm {
+            let known: Vec<_> =
+                firm.iter().filter(|event| event.end <= last.end).copied().collect();
+            let then = |event: &Event| {
+                if event.back_begin > last.end { event.units } else { net(event) }
+            };
+            told(keeps(bound, &parts(&known, &then), None, (largest, events)))?;
+        }
+    }
+    // A change of quota may forgive what a word has no room for; a window has no debts.
+    if loose.is_empty() || !matches!(bound, Bound::Gcra { change: None, .. }) {
+        return Ok(());
+    }
+    // Of the admissions the last in the limit's order came no earlier than that which began last.
+    for last in &firm {
+        let mut known: Vec<_> =
+            firm.iter().filter(|event| event.begin <= last.begin).copied().collect();
+        known.extend(loose.iter().filter(|event| event.end < last.begin));
+        let around = part(last, bound, 0);
+        told(keeps(bound, &parts(&known, &net), Some(around), (largest, events)))?;
+    }
+    Ok(())
+}
+
+fn part(event: &Event, bound: &Bound, units: u64) -> Part {
+    let (from_ns, to_ns) = match (event.kind, bound) {
+        (Kind::Place { ready_ns }, Bound::Gcra { .. }) => (ready_ns, ready_ns),
+        _ => (event.from_ns, event.to_ns),
+    };
+    Part { from_ns, to_ns, units, begin: event.begin, end: event.end }
+}
+
+/// Whether every interval keeps the bound; of those around a part, if there is one.
+fn keeps(
+    bound: &Bound,
+    parts: &[Part],
+    around: Option<Part>,
+    (largest, events): (u64, &[Event]),
+) -> Result<(), String> {
+    match *bound {
+        Bound::Gcra { rate, words, change } => {
+            let unit = i128::from(rate.period_ns);
+            let ticks = i128::from(words) * unit / 256;
+            let burst = i128::from(rate.burst.max(largest)) * unit;
+            let count = i128::from(rate.count);
+            let Some(change) = change else {
+                let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
+                return intervals(parts, around, flow, (unit, burst + ticks));
+            };
+            // See `src/algorithm/rebase.rs`. What is surely of one quota keeps that one's bound.
+            let old = change.before;
+            let of = |rate, is_of: &dyn Fn(&Part) -> bool| {
+                let own: Vec<Part> = parts.iter().filter(|part| is_of(part)).copied().collect();
+                keeps(&Bound::Gcra { rate, words, change: None }, &own, None, (largest, events))
+            };
+            of(old, &|part| part.end < change.begin)?;
+            of(rate, &|part| part.begin > change.end)?;
+            // Both together: how far decisions of the one may lie on the other's side of the change, to which every
+            // interval is taken to reach.
+            let before = parts.iter().filter(|part| part.begin <= change.end);
+            let late = before.map(|part| part.to_ns.saturating_sub(change.at_ns)).max();
+            let after = parts.iter().filter(|part| part.end >= change.begin);
+            let early = after.map(|part| change.at_ns.saturating_sub(part.from_ns)).max();
+            let [late, early] = [late, early].map(|ns| i128::from(ns.unwrap_or(0)));
+            let old_count = i128::from(old.count);
+            let old_burst = i128::from(old.burst.max(largest)) * unit;
+            let most = (old_burst + old_count * late).max(burst) + count * early;
+            let flow = |from_ns: u64, to_ns: u64| {
+                let before_ns = change.at_ns.saturating_sub(from_ns);
+                let after_ns = to_ns.saturating_sub(change.at_ns);
+                old_count * i128::from(before_ns) + count * i128::from(after_ns)
+            };
+            intervals(parts, around, flow, (unit, most + 2 * ticks))
+        }
+        Bound::Fixed { window_ns, limit } => {
+            let index = |part: &Part| (part.from_ns / window_ns, part.to_ns / window_ns);
+            for first in parts.iter().map(|part| index(part).0) {
+                for last in parts.iter().map(|part| index(part).1).filter(|&last| first <= last) {
+                    let inside =
+                        parts.iter().filter(|part| first <= index(part).0 && index(part).1 <= last);
+                    let units: u64 = inside.map(|part| part.units).sum();
+                    let most = limit * (last - first + 1);
+                    if units > most {
+                        return Err(format!("{units} of {most} in windows {first}..={last}"));
+                    }
+                }
+            }
+            Ok(())
+        }
+        Bound::Within(lengths) => {
+            for (length_ns, most) in lengths {
+                for from_ns in parts.iter().map(|part| part.from_ns) {
+                    let inside = parts
+                        .iter()
+                        .filter(|part| from_ns <= part.from_ns && part.to_ns - from_ns < length_ns);
+                    let units: u64 = inside.map(|part| part.units).sum();
+                    if units > most {
+                        return Err(format!("{units} of {most} in {length_ns} ns from {from_ns}"));
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The units of every interval are at most the burst and what has come back in it, in parts of which `unit` are one.
+fn intervals(
+    parts: &[Part],
+    around: Option<Part>,
+    flow: impl Fn(u64, u64) -> i128,
+    (unit, burst): (i128, i128),
+) -> Result<(), String> {
+    let mut by_end = parts.to_vec();
+    by_end.sort_unstable_by_key(|part| part.to_ns);
+    let (latest_from, earliest_to) =
+        around.map_or((u64::MAX, 0), |part| (part.from_ns, part.to_ns));
+    for from_ns in parts.iter().map(|part| part.from_ns).filter(|&from| from <= latest_from) {
+        let mut units = 0;
+        for part in by_end.iter().filter(|part| from_ns <= part.from_ns) {
+            units += part.units;
+            if part.to_ns < earliest_to {
+                continue;
+            }
+            let above = i128::from(units) * unit - flow(from_ns, part.to_ns) - burst;
+            if above > 0 {
+                let to_ns = part.to_ns;
+                return Err(format!(
+                    "{units} units in {from_ns}..={to_ns} ns, {above} of {unit} of a unit too many"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// At one instant nothing drains: whether each refusal of a key had a reason, and whether so much is left as the
+/// calls say. `words` are as many words as share the limit; `left` is what is left now.
+pub(crate) fn judge_instant(
+    of_key: &[Event],
+    (burst, words): (u64, u64),
+    left: Option<u64>,
+) -> Result<(), String> {
+    let charges = || {
+        let is_charge =
+            |event: &&Event| !matches!(event.kind, Kind::Denied | Kind::Asked | Kind::Forgiven);
+        of_key.iter().filter(is_charge)
+    };
+    for denied in of_key.iter().filter(|event| event.kind == Kind::Denied) {
+        let began = charges().filter(|event| event.begin < denied.end);
+        // Of what is left in a lease less comes back while the limit is in debt, and nobody tells how much.
+        let is_gone = |event: &Event| event.back_end < denied.begin && event.verb != Verb::Lease;
+        let held = began.map(|event| event.units - if is_gone(event) { event.back } else { 0 });
+        let beside = of_key.iter().filter(|other| {
+            other.kind == Kind::Denied
+                && other.begin != denied.begin
+                && other.begin < denied.end
+                && denied.begin < other.end
+        });
+        let most = held.chain(beside.map(|event| event.units)).sum::<u64>();
+        if most + words * denied.units <= burst {
+            return Err(format!("{REFUSED}: {denied}, at most {most} of {burst} were charged"));
+        }
+    }
+    let Some(left) = left else { return Ok(()) };
+    if of_key.iter().any(|event| event.kind == Kind::Forgiven) {
+        return Ok(());
+    }
+    let (sure, unsure): (Vec<&Event>, Vec<&Event>) =
+        charges().partition(|event| event.kind != Kind::Unsure);
+    let sure: u64 = sure.iter().map(|event| event.units - event.back).sum();
+    let leases = charges().filter(|event| event.verb == Verb::Lease).map(|event| event.back);
+    let unsure: u64 = unsure.iter().map(|event| event.units).chain(leases).sum();
+    if left > burst.saturating_sub(sure) {
+        return Err(format!("{LOST_CHARGE}: {left} of {burst} are left, {sure} were charged"));
+    }
+    if left < burst.saturating_sub(sure + unsure) {
+        let most = sure + unsure;
+        return Err(format!("{REFUSED}: {left} of {burst} are left, at most {most} were charged"));
+    }
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! What the threads of a world ask: limits of every kind, with the real geometry and few cells.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime};
+
+use tollgate::{
+    Decision, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter, LiveLimiter,
+    LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats,
+    StripedLimiter, Tier, Tiers, Timer, Timestamp, Wait, check_all, check_all_at,
+};
+
+/// A hash without a seed.
+pub(crate) type Plain = BuildHasherDefault<DefaultHasher>;
+
+pub(crate) type Table = KeyedLimiter<u64, Plain>;
+
+/// The key of the limit without keys, and of the one whose quota may be changed. All others are the table's.
+pub(crate) const LIMITER: u64 = 0;
+pub(crate) const LIVE: u64 = 1;
+
+/// A time of the caller's, or the limit's own clock.
+pub(crate) type At = Option<Timestamp>;
+
+pub(crate) enum Subject {
+    Shop(Box<Shop>),
+    Striped(StripedLimiter),
+    Sketch(SketchLimiter<u64, Plain>),
+    Log(LogLimiter),
+    Logs(KeyedLogLimiter<u64, Plain>),
+}
+
+/// A limit, one that may be changed, and a table, which between them know every verb.
+pub(crate) struct Shop {
+    limiter: Limiter,
+    live: LiveLimiter,
+    table: Table,
+    /// The policies of the tiers, the last being headroom; one policy for a table without tiers.
+    policies: Vec<Policy>,
+    capacity: usize,
+}
+
+/// Where a key's word lies.
+enum Home<'a> {
+    Limiter(&'a Limiter),
+    Live(&'a LiveLimiter),
+    Table(&'a Table, u64),
+    Tier(Tier<'a, u64, Plain>, u64),
+}
+
+macro_rules! ask {
+    ($home:expr, $own:ident, $at:ident, $now:expr $(, $argument:expr)*) => {
+        match ($home, $now) {
+            (Home::Limiter(limit), None) => limit.$own($($argument),*),
+            (Home::Limiter(limit), Some(now)) => limit.$at($($argument,)* now),
+            (Home::Live(limit), None) => limit.$own($($argument),*),
+            (Home::Live(limit), Some(now)) => limit.$at($($argument,)* now),
+            (Home::Table(limit, key), None) => limit.$own(&key $(, $argument)*),
+            (Home::Table(limit, key), Some(now)) => limit.$at(&key $(, $argument)*, now),
+            (Home::Tier(limit, key), None) => limit.$own(&key $(, $argument)*),
+            (Home::Tier(limit, key), Some(now)) => limit.$at(&key $(, $argument)*, now),
+        }
+    };
+}
+
+fn hashers() -> [Plain; 2] {
+    [Plain::default(), Plain::default()]
+}
+
+/// A timer whose sleep does not end.
+struct Never;
+
+impl Timer for Never {
+    fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+}
+
+impl Shop {
+    pub(crate) fn new(
+        policies: Vec<Policy>,
+        capacity: usize,
+        full: Full,
+        clock: &ManualClock,
+    ) -> Self {
+        let live = LiveLimiter::with_clock(policies[0], clock.clone()).expect("a limit");
+        let table = if let [policy] = policies[..] {
+            Table::with_hashers(policy, capacity, clock.clone(), hashers())
+                .and_then(|table| table.when_full(full))
+        } else {
+            let tiers = Self::tiers(&policies).when_full(full);
+            tiers.build_with_hashers(capacity, clock.clone(), hashers())
+        };
+        let limiter = Limiter::with_clock(policies[0], clock.clone());
+        Self { limiter, live, table: table.expect("a table"), policies, capacity }
+    }
+
+    fn tiers(policies: &[Policy]) -> Tiers {
+        let (headroom, tiers) = policies.split_last().expect("policies");
+        let (first, others) = tiers.split_first().expect("a tier");
+        others
+            .iter()
+            .fold(Tiers::of(*first), |tiers, policy| tiers.and(*policy))
+            .headroom(*headroom)
+    }
+
+    pub(crate) fn has_tiers(&self) -> bool {
+        self.policies.len() > 1
+    }
+
+    /// A table's key in a tier: the key and the tier.
+    pub(crate) fn split(&self, key: u64) -> (u64, usize) {
+        if self.has_tiers() { (key / 2, usize::from(key % 2 == 1)) } else { (key, 0) }
+    }
+
+    fn home(&self, key: u64) -> Home<'_> {
+        let (own, tier) = self.split(key);
+        match key {
+            LIMITER => Home::Limiter(&self.limiter),
+            LIVE => Home::Live(&self.live),
+            _ if self.has_tiers() => Home::Tier(self.table.tier(tier).expect("a tier"), own),
+            _ => Home::Table(&self.table, own),
+        }
+    }
+
+    pub(crate) fn take_up_to(&self, key: u64, cost: u64, at: At) -> Decision {
+        ask!(self.home(key), take_up_to, take_up_to_at, at, cost)
+    }
+
+    pub(crate) fn charge(&self, key: u64, cost: u64, at: At) -> u64 {
+        cost - ask!(self.home(key), charge, charge_at, at, cost)
+    }
+
+    pub(crate) fn refund(&self, key: u64, permit: Permit, at: At) -> u64 {
+        ask!(self.home(key), refund, refund_at, at, permit)
+    }
+
+    pub(crate) fn reserve(
+        &self,
+        key: u64,
+        cost: u64,
+        wait: Duration,
+        at: At,
+    ) -> Option<Reservation> {
+        ask!(self.home(key), reserve, reserve_at, at, cost, wait).ok()
+    }
+
+    pub(crate) fn cancel(&self, key: u64, place: Reservation, at: At) -> bool {
+        ask!(self.home(key), cancel, cancel_at, at, place)
+    }
+
+    pub(crate) fn reset(&self, key: u64, at: At) {
+        ask!(self.home(key), reset, reset_at, at);
+    }
+
+    /// A place in the queue; where there is no queue, a reservation.
+    pub(crate) fn queue(&self, key: u64, cost: u64, wait: Wait, at: At) -> Option<Reservation> {
+        match (self.home(key), at) {
+            (Home::Limiter(limit), None) => limit.queue(cost, wait).ok(),
+            (Home::Table(limit, key), None) => limit.queue(&key, cost, wait).ok(),
+            _ => self.reserve(key, cost, wait.max_wait(), at),
+        }
+    }
+
+    /// Waits for its turn and gives up at once if that has not come: whether it had, and then the cost.
+    pub(crate) fn acquire(&self, key: u64, cost: u64, wait: Wait) -> Option<Poll<Permit>> {
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = match self.home(key) {
+            Home::Limiter(limit) => pin!(limit.acquire(cost, wait, &Never)).poll(&mut context),
+            Home::Table(limit, key) => {
+                pin!(limit.acquire(&key, cost, wait, &Never)).poll(&mut context)
+            }
+            Home::Live(_) | Home::Tier(..) => return None,
+        };
+        match polled {
+            Poll::Ready(Ok(permit)) => Some(Poll::Ready(permit)),
+            Poll::Ready(Err(_)) => None,
+            Poll::Pending => Some(Poll::Pending),
+        }
+    }
+
+    /// A batch in the table, whose keys are those of the first tier.
+    pub(crate) fn check_many(
+        &self,
+        keys: &[u64],
+        cost: u64,
+        at: At,
+        mut each: impl FnMut(usize, Decision),
+    ) {
+        let own: Vec<u64> = keys.iter().map(|&key| self.split(key).0).collect();
+        let mut nth = 0;
+        let each = |_: &u64, decision| {
+            each(nth, decision);
+            nth += 1;
+        };
+        match at {
+            Some(now) => self.table.check_many_at(&own, cost, now, each),
+            None => self.table.check_many(&own, cost, each),
+        }
+    }
+
+    /// One request under the limit and a key's: the decision, and what each was charged.
+    pub(crate) fn check_all(
+        &self,
+        key: u64,
+        cost: u64,
+        at: At,
+    ) -> (JointDecision, [Option<Permit>; 2]) {
+        let toll = match self.home(key) {
+            Home::Table(limit, key) => limit.toll(&key, cost),
+            Home::Tier(tier, key) => tier.toll(&key, cost),
+            Home::Limiter(_) | Home::Live(_) => unreachable!("a key of the table"),
+        };
+        let mut tolls = [self.limiter.toll(cost), toll];
+        let joint = match at {
+            Some(now) => check_all_at(&mut tolls, now),
+            None => check_all(&mut tolls),
+        };
+        (joint, tolls.map(|toll| toll.permit()))
+    }
+
+    pub(crate) fn lease(&self, units: u64, at: At) -> Option<Lease<'_>> {
+        match at {
+            Some(now) => self.limiter.lease_at(units, now).ok(),
+            None => self.limiter.lease(units).ok(),
+        }
+    }
+
+    /// Gives the limit that may be changed, or a tier, another policy.
+    pub(crate) fn set_quota(&self, key: u64, policy: Policy, now: Timestamp) -> bool {
+        match self.home(key) {
+            Home::Live(limit) => limit.set_quota_at(policy, now).is_ok(),
+            Home::Tier(tier, _) => tier.set_quota_at(policy, now).is_ok(),
+            Home::Limiter(_) | Home::Table(..) => false,
+        }
+    }
+
+    /// Moves what a key has spent to the other tier, and says how much that was.
+    pub(crate) fn move_key(&self, key: u64, at: At) -> Option<u64> {
+        let (own, from) = self.split(key);
+        match at {
+            Some(now) => self.table.move_key_at(&own, from, 1 - from, now).ok(),
+            None => self.table.move_key(&own, from, 1 - from).ok(),
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<Vec<u8>> {
+        let mut file = Vec::new();
+        self.table.snapshot_at(&mut file, SystemTime::UNIX_EPOCH).ok()?;
+        Some(file)
+    }
+
+    /// The shop with the table of a snapshot for its own.
+    pub(crate) fn restored(&self, file: &[u8]) -> Result<Self, String> {
+        let (clock, wall) = (ManualClock::new(), SystemTime::UNIX_EPOCH);
+        let table = if let [policy] = self.policies[..] {
+            Table::restore_with_hashers_at(policy, clock.clone(), hashers(), file, wall)
+        } else {
+            let tiers = Self::tiers(&self.policies);
+            tiers.restore_with_hashers_at(clock.clone(), hashers(), file, wall)
+        };
+        let table = table.map_err(|error| error.to_string())?;
+        let fresh = Self::new(self.policies.clone(), self.capacity, Full::Deny, &clock);
+        Ok(Self { table, ..fresh })
+    }
+
+    /// The claims that stand in the table.
+    pub(crate) fn claims(&self) -> usize {
+        self.table.claims()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.table.stats()
+    }
+
+    /// Whether some key was decided without a cell.
+    pub(crate) fn was_crowded(&self) -> bool {
+        let stats = self.table.stats();
+        stats.spilled + stats.full + stats.contended > 0
+    }
+}
+
+impl Subject {
+    pub(crate) fn striped(policy: Policy, stripes: usize, clock: ManualClock) -> Self {
+        let striped = StripedLimiter::with_stripes(policy.quota(), stripes, clock);
+        Self::Striped(striped.expect("stripes"))
+    }
+
+    pub(crate) fn sketch(policy: Policy, rows: usize, cells: usize, clock: ManualClock) -> Self {
+        let size = SketchSize::new(rows, cells).expect("a size");
+        let sketch = SketchLimiter::with_hashers(policy, size, clock, hashers());
+        Self::Sketch(sketch.expect("a sketch"))
+    }
+
+    pub(crate) fn log(policy: Policy, clock: ManualClock) -> Self {
+        Self::Log(LogLimiter::with_clock(policy.quota(), clock).expect("a log"))
+    }
+
+    pub(crate) fn logs(policy: Policy, capacity: usize, clock: ManualClock) -> Self {
+        let logs = KeyedLogLimiter::with_hashers(policy.quota(), capacity, clock, hashers());
+        Self::Logs(logs.expect("logs"))
+    }
+
+    pub(crate) fn shop(&self) -> Option<&Shop> {
+        match self {
+            Self::Shop(shop) => Some(shop),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn check(&self, key: u64, cost: u64, at: At) -> Decision {
+        match (self, at) {
+            (Self::Shop(shop), _) => ask!(shop.home(key), check, check_at, at, cost),
+            (Self::Striped(limit), None) => limit.check(cost),
+            (Self::Striped(limit), Some(now)) => limit.check_at(cost, now),
+            (Self::Sketch(limit), None) => limit.check(&key, cost),
+            (Self::Sketch(limit), Some(now)) => limit.check_at(&key, cost, now),
+            (Self::Log(limit), None) => limit.check(cost),
+            (Self::Log(limit), Some(now)) => limit.check_at(cost, now),
+            (Self::Logs(limit), None) => limit.check(&key, cost),
+            (Self::Logs(limit), Some(now)) => limit.check_at(&key, cost, now),
+        }
+    }
+
+    pub(crate) fn peek(&self, key: u64, cost: u64, at: At) -> Decision {
+        match (self, at) {
+            (Self::Shop(shop), _) => ask!(shop.home(key), peek, peek_at, at, cost),
+            (Self::Striped(limit), None) => limit.peek(cost),
+            (Self::Striped(limit), Some(now)) => limit.peek_at(cost, now),
+            (Self::Sketch(limit), None) => limit.peek(&key, cost),
+            (Self::Sketch(limit), Some(now)) => limit.peek_at(&key, cost, now),
+            (Self::Log(limit), None) => limit.peek(cost),
+            (Self::Log(limit), Some(now)) => limit.peek_at(cost, now),
+            (Self::Logs(limit), None) => limit.peek(&key, cost),
+            (Self::Logs(limit), Some(now)) => limit.peek_at(&key, cost, now),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Turns`]: which thread of a world runs next, drawn from the world's seed.
+//!
+//! A schedule that switches at every step finds other mistakes than one that lets a thread run for long; and most
+//! mistakes of a lock-free protocol need one thread that sleeps between two of its steps while others do a lot. So
+//! each world draws how readily its threads give way, and two times in three one thread that is held up.
+
+use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
+
+use crate::random::Random;
+use crate::state;
+
+/// Out of 256: how often a thread goes on, each as often as the others.
+const STAYS: [u64; 4] = [0, 128, 224, 248];
+
+/// A thread that is held up: which, before which of its steps, and for how many steps of the others.
+#[derive(Clone, Copy)]
+struct Hold {
+    task: usize,
+    steps: u64,
+    length: u64,
+}
+
+pub(crate) struct Turns {
+    random: Random,
+    stay: u64,
+    hold: Option<Hold>,
+}
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self { random: Random::new(0), stay: 0, hold: None }
+    }
+
+    /// Whether this task is held up now. Its steps are counted down first, then those of the others.
+    fn is_held(&mut self, current: usize) -> Option<usize> {
+        let hold = self.hold.as_mut()?;
+        if hold.steps > 0 {
+            hold.steps -= u64::from(hold.task == current);
+            return None;
+        }
+        hold.length = hold.length.checked_sub(1)?;
+        Some(hold.task)
+    }
+}
+
+impl Scheduler for Turns {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        let seed = state::next_seed()?;
+        let mut random = Random::new(!seed);
+        self.stay = STAYS[random.index(STAYS.len())];
+        self.hold = (random.below(3) > 0).then(|| Hold {
+            task: 1 + random.index(3),
+            steps: 1 + random.below(120),
+            length: 1 << random.below(14),
+        });
+        self.random = random;
+        Some(Schedule::new(seed))
+    }
+
+    fn next_task(&mut self, tasks: &[&Task], current: Option<TaskId>, _: bool) -> Option<TaskId> {
+        if let [only] = tasks {
+            return Some(only.id());
+        }
+        state::count_point();
+        let current = current.map_or(0, usize::from);
+        let held = self.is_held(current);
+        let ready = |task: &&&Task| Some(usize::from(task.id())) != held;
+        let stays = self.random.below(256) < self.stay;
+        let own = tasks.iter().filter(ready).find(|task| usize::from(task.id()) == current);
+        if let (true, Some(own)) = (stays, own) {
+            return Some(own.id());
+        }
+        let count = tasks.iter().filter(ready).count();
+        tasks.iter().filter(ready).nth(self.random.index(count)).map(|task| task.id())
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.random.next()
+    }
+}

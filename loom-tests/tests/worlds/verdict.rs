@@ -1,0 +1,246 @@
+//! The verdict on a world: what its threads were told, and what they have left behind.
+
+use tollgate::Timestamp;
+
+use crate::history::{ABOVE_BOUND, LOST_CHARGE};
+use crate::history::{Bound, Change, Event, Kind, judge, judge_instant};
+use crate::kinds::{Family, Time, Verb};
+use crate::state::stamp;
+use crate::subject::{LIVE, Shop, Subject};
+use crate::world::{BASE_NS, World};
+
+/// What is said of a claim that outlived its install.
+pub(crate) const LEFT_CLAIM: &str = "a claim was left behind";
+/// What is said of a snapshot that cannot be restored.
+pub(crate) const REFUSED_FILE: &str = "the snapshot is refused";
+
+fn latest(events: &[Event]) -> u64 {
+    events.iter().map(|event| event.to_ns).max().unwrap_or(0)
+}
+
+/// What a change of a key's quota changes: that of its tier.
+pub(crate) fn scope(family: Family, key: u64) -> u64 {
+    if family == Family::Tiers && key > LIVE { 2 + key % 2 } else { key }
+}
+
+impl World {
+    /// What of it is wrong, if anything.
+    pub(crate) fn verdict(
+        &self,
+        mut events: Vec<Event>,
+        changes: &[(u64, Change)],
+        files: &[(u64, u64, Vec<u8>)],
+        tell: bool,
+    ) -> Result<(), String> {
+        self.settle(&mut events);
+        if tell {
+            self.describe(&events, changes);
+            if let Some(shop) = self.subject.shop() {
+                println!("{:?}", shop.stats());
+            }
+        }
+        // A window that has come to there may take in what is asked for at an earlier time.
+        let latest_ns = if self.is_gcra() { 0 } else { latest(&events) };
+        let mut keys: Vec<u64> = events.iter().map(|event| event.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        if let Some(shop) = self.subject.shop()
+            && shop.claims() > 0
+        {
+            return Err(format!("{LEFT_CLAIM}: {}", shop.claims()));
+        }
+        for (begin, end, file) in files {
+            self.judge_snapshot(&keys, &events, changes, (*begin, *end, file))?;
+        }
+        for &key in &keys {
+            let bound = self.bound(key, changes);
+            let mut of_key: Vec<Event> =
+                events.iter().filter(|event| event.key == key).copied().collect();
+            let told = |what| format!("key {key}: {what}");
+            let own = scope(self.family, key);
+            let is_changed = changes.iter().any(|(changed, _)| *changed == own);
+            if self.time == Time::Still && self.is_exact(key) && !is_changed {
+                let burst = Self::rate_of(self.policy_of(key)).burst;
+                let look = self.subject.peek(key, 0, Some(Timestamp::from_nanos(BASE_NS)));
+                let is_full = look.into_result().is_err_and(|denial| denial.is_table_full());
+                let is_told = self.family != Family::Striped && !look.is_spilled() && !is_full;
+                let left = is_told.then(|| look.remaining());
+                judge_instant(&of_key, (burst, self.words), left).map_err(told)?;
+            }
+            // What is left now is one more admission.
+            self.probe(&self.subject, key, &mut of_key, latest_ns);
+            judge(&bound, &of_key).map_err(told)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a key's limit is its own, so that what is left follows from its calls.
+    fn is_exact(&self, key: u64) -> bool {
+        match &self.subject {
+            Subject::Shop(shop) => key <= LIVE || !shop.was_crowded(),
+            Subject::Striped(_) | Subject::Log(_) => true,
+            Subject::Sketch(_) | Subject::Logs(_) => false,
+        }
+    }
+
+    /// What is known only when all is known.
+    fn settle(&self, events: &mut [Event]) {
+        // The spill remembers a little less of what is charged there by several threads at once.
+        if self.subject.shop().is_some_and(Shop::was_crowded) {
+            let is_charge = |event: &&mut Event| {
+                event.key > LIVE
+                    && (event.kind == Kind::Loose
+                        || (event.verb == Verb::Charge && event.kind == Kind::Firm))
+            };
+            events.iter_mut().filter(is_charge).for_each(|event| event.kind = Kind::Unsure);
+        }
+        // A word takes in no more than twice the burst; what a key that moves brings beyond is dropped.
+        for n in 0..events.len() {
+            if events[n].verb == Verb::MoveKey && events[n].kind == Kind::Loose {
+                let key = events[n].key;
+                let of_key = events.iter().filter(|event| event.key == key);
+                let all: u64 = of_key.map(|event| event.units).sum();
+                if all > 2 * Self::rate_of(self.policy_of(key)).burst {
+                    events[n].kind = Kind::Unsure;
+                }
+            }
+        }
+        // A window places a time that lies before it at its own start: somewhere up to the latest that has come.
+        if !self.is_gcra() {
+            let latest: Vec<u64> = events
+                .iter()
+                .map(|event| {
+                    let begun = events.iter().filter(|other| other.begin < event.end);
+                    begun.map(|other| other.to_ns).max().unwrap_or(0)
+                })
+                .collect();
+            for (event, latest) in events.iter_mut().zip(latest) {
+                event.to_ns = event.to_ns.max(latest);
+            }
+        }
+    }
+
+    /// Takes all that a key can have now, and adds it to what it was told.
+    fn probe(&self, subject: &Subject, key: u64, of_key: &mut Vec<Event>, latest_ns: u64) {
+        let times = of_key.iter().filter(|event| !matches!(event.kind, Kind::Denied | Kind::Asked));
+        let Some(now_ns) = times.map(|event| event.to_ns).max() else { return };
+        let now = Some(Timestamp::from_nanos(now_ns));
+        let units = match subject {
+            Subject::Shop(shop) => {
+                shop.take_up_to(key, 1_000, now).into_result().map_or(0, |permit| permit.cost())
+            }
+            _ => (0..64).take_while(|_| subject.check(key, 1, now).is_allowed()).count() as u64,
+        };
+        let (begin, end) = (stamp(), stamp());
+        of_key.push(Event {
+            from_ns: now_ns,
+            to_ns: now_ns.max(latest_ns),
+            ..Event::new(key, Verb::UpTo, Kind::Firm, units, (begin, end))
+        });
+    }
+
+    /// What was charged before a snapshot began is in it.
+    fn judge_snapshot(
+        &self,
+        keys: &[u64],
+        events: &[Event],
+        changes: &[(u64, Change)],
+        (begin, end, file): (u64, u64, &[u8]),
+    ) -> Result<(), String> {
+        let Some(shop) = self.subject.shop() else { return Ok(()) };
+        let restored = match shop.restored(file) {
+            Ok(restored) => Subject::Shop(Box::new(restored)),
+            // It names another quota than the one that it is to be restored with.
+            Err(_) if changes.iter().any(|(scope, _)| *scope != LIVE) => return Ok(()),
+            Err(error) => return Err(format!("{REFUSED_FILE}: {error}")),
+        };
+        // Its quotas are those of the beginning.
+        let is_changed = |key: u64| {
+            let of_key = |change: &&(u64, Change)| change.0 == scope(self.family, key);
+            changes.iter().filter(of_key).any(|(_, change)| change.begin < end)
+        };
+        for &key in keys.iter().filter(|&&key| key > LIVE && !is_changed(key)) {
+            let known = |event: &&Event| {
+                event.key == key
+                    && (event.end < begin || (event.kind == Kind::Forgiven && event.begin < end))
+            };
+            let mut of_key: Vec<Event> = events.iter().filter(known).copied().collect();
+            // What was given back after it had begun may be in it or not.
+            let late = of_key.iter().filter(|event| event.back > 0 && event.back_begin > end);
+            let whole: Vec<u64> = late.map(|event| event.begin).collect();
+            for event in of_key.iter_mut().filter(|event| whole.contains(&event.begin)) {
+                event.back = 0;
+            }
+            let latest_ns = if self.is_gcra() { 0 } else { latest(events) };
+            self.probe(&restored, key, &mut of_key, latest_ns);
+            let told = |what: String| {
+                let what = what.replace(ABOVE_BOUND, LOST_CHARGE);
+                format!("key {key} in a snapshot: {what}")
+            };
+            judge(&self.bound(key, &[]), &of_key).map_err(told)?;
+        }
+        Ok(())
+    }
+
+    fn describe(&self, events: &[Event], changes: &[(u64, Change)]) {
+        println!(
+            "{:?}, {:?}, {}; tier {}; other {}",
+            self.family, self.time, self.policy, self.second, self.other
+        );
+        let mut events = events.to_vec();
+        events.sort_unstable_by_key(|event| event.begin);
+        for event in events {
+            println!("  {event}");
+        }
+        for (scope, change) in changes {
+            println!("  {}..{}: change of {scope} at {}", change.begin, change.end, change.at_ns);
+        }
+    }
+
+    /// What a key is promised.
+    fn bound(&self, key: u64, changes: &[(u64, Change)]) -> Bound {
+        let policy = self.policy_of(key);
+        let rate = Self::rate_of(policy);
+        let (window_ns, limit) = (rate.period_ns, rate.count);
+        let text = policy.to_string();
+        if matches!(self.family, Family::Log | Family::Logs) {
+            return Bound::Within([(window_ns, limit); 2]);
+        }
+        // As the README's table says of a half-open window.
+        if text.contains("strict") {
+            return Bound::Within([(window_ns, limit); 2]);
+        }
+        if text.contains("round-down") {
+            return Bound::Within([(window_ns, 2 * limit); 2]);
+        }
+        if text.contains("from-first") || text.contains("sliding") {
+            return Bound::Within([(window_ns, 2 * limit - 1); 2]);
+        }
+        if text.contains("segmented") {
+            return Bound::Within([(window_ns, 2 * limit), (window_ns / 4 * 3, limit)]);
+        }
+        if text.contains("fixed") {
+            return Bound::Fixed { window_ns, limit };
+        }
+        let own = scope(self.family, key);
+        let change = changes.iter().find(|(changed, _)| *changed == own);
+        match change {
+            Some((_, change)) => {
+                // In a table a change takes place no earlier than the one before it.
+                let others = changes.iter().filter(|(other, _)| own > LIVE && *other > LIVE);
+                let before = others.filter(|(_, other)| other.begin < change.end);
+                let overlaps = before
+                    .clone()
+                    .any(|(other, before)| *other != own && change.begin < before.end);
+                if overlaps {
+                    return Bound::Within([(1, u64::MAX); 2]); // which came first nobody knows
+                }
+                let at_ns = before.map(|(_, other)| other.at_ns).max().unwrap_or(change.at_ns);
+                let change = Change { before: rate, at_ns, ..*change };
+                let rate = Self::rate_of(self.other);
+                Bound::Gcra { rate, words: self.words, change: Some(change) }
+            }
+            None => Bound::Gcra { rate, words: self.words, change: None },
+        }
+    }
+}

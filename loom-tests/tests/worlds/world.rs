@@ -1,0 +1,384 @@
+//! A world: a subject, a clock, threads and their requests, all drawn from one seed, and the run of it.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use shuttle::thread;
+use tollgate::{Full, ManualClock, Policy, Timestamp, control};
+
+use crate::hand::Hand;
+use crate::history::Rate;
+use crate::kinds::{Ask, Family, Scene, Time, VERBS, Verb};
+use crate::random::Random;
+use crate::state::{self, fail, stamp, words_of};
+use crate::subject::{LIMITER, LIVE, Shop, Subject};
+
+pub(crate) struct World {
+    pub(crate) family: Family,
+    pub(crate) time: Time,
+    pub(crate) subject: Subject,
+    pub(crate) clock: ManualClock,
+    /// No request has a later time.
+    pub(crate) horizon_ns: u64,
+    /// What a quota is changed to.
+    pub(crate) other: Policy,
+    pub(crate) policy: Policy,
+    /// The second tier's.
+    pub(crate) second: Policy,
+    /// Words that share one limit: stripes.
+    pub(crate) words: u64,
+    setup: Vec<Ask>,
+    lists: Vec<Vec<Ask>>,
+    /// What somebody has begun to change.
+    changing: Mutex<Vec<u64>>,
+    /// When the clock was turned, and to what.
+    turned: Mutex<Vec<(u64, u64)>>,
+}
+
+pub(crate) const BASE_NS: u64 = 1_000_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+const GCRAS: [&str; 6] = [
+    "gcra 1/s burst 4",
+    "gcra 2/s burst 6",
+    "gcra 10/s burst 12",
+    "gcra 3/s burst 3",
+    "gcra 1/s burst 2",
+    "gcra 1000/s burst 8",
+];
+
+const WINDOWS: [&str; 6] = [
+    "fixed-window 5/s",
+    "sliding-window 5/s",
+    "sliding-window 4/s strict",
+    "sliding-window 5/s round-down",
+    "segmented-window 6/s x4",
+    "fixed-window 4/s from-first",
+];
+
+const LOGS: [&str; 3] = ["gcra 3/s burst 3", "gcra 5/s burst 5", "gcra 9/s burst 9"];
+
+fn read(text: &str) -> Policy {
+    text.parse().expect("a policy")
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (family, random) = (Family::of(seed), &mut Random::new(seed));
+        let time = random.of(&Time::SHARES);
+        let text = match family {
+            Family::Windows => random.of(&WINDOWS),
+            Family::Sketch if random.below(3) == 0 => random.of(&WINDOWS[..5]),
+            Family::Log | Family::Logs => random.of(&LOGS),
+            _ => random.of(&GCRAS),
+        };
+        let policies = [text, random.of(&GCRAS), random.of(&GCRAS)].map(read);
+        let has_scenes = matches!(family, Family::Gcra | Family::Tiers | Family::Windows);
+        let scene = if has_scenes { random.of(&Scene::SHARES) } else { Scene::Verbs };
+        let is_spilling = random.below(2) > 0 || scene == Scene::Crowd;
+        let full = if is_spilling { Full::Spill } else { Full::Deny };
+        let of_tiers = if family == Family::Tiers { &policies[..] } else { &policies[..1] };
+        let bursts = of_tiers.iter().map(|policy| policy.quota().max_burst());
+        let burst = bursts.min().expect("a policy");
+        let mut threads = 2 + random.below(5);
+        let mut cost_max = burst.min(4);
+        // What is decided without a cell of its own holds its bound while threads that decide one key at one
+        // moment ask for no more than a burst in all.
+        if family == Family::Sketch || full == Full::Spill {
+            threads = threads.min(burst);
+            cost_max = (burst / threads).max(1);
+        }
+        let words = if family == Family::Striped { (1 + random.below(4)).min(burst) } else { 1 };
+        if family == Family::Striped {
+            cost_max = burst / words;
+        }
+        let clock = ManualClock::new();
+        let subject = Self::subject(random, (family, of_tiers), (full, words), &clock);
+        let [policy, second, other] = policies;
+        let mut world = Self {
+            family,
+            time,
+            subject,
+            clock,
+            horizon_ns: 0,
+            other,
+            policy,
+            second,
+            words,
+            setup: Vec::new(),
+            lists: Vec::new(),
+            changing: Mutex::default(),
+            turned: Mutex::default(),
+        };
+        world.plan(random, scene, threads, cost_max.max(1));
+        world
+    }
+
+    fn subject(
+        random: &mut Random,
+        (family, policies): (Family, &[Policy]),
+        (full, words): (Full, u64),
+        clock: &ManualClock,
+    ) -> Subject {
+        let (policy, own_clock) = (policies[0], clock.clone());
+        match family {
+            Family::Gcra | Family::Windows | Family::Tiers => {
+                // A sketch cannot keep the bound of these.
+                let is_from_first = policy.to_string().ends_with("from-first");
+                let full = if is_from_first { Full::Deny } else { full };
+                let capacity = random.of(&[4, 4, 9, 13]);
+                Subject::Shop(Box::new(Shop::new(policies.to_vec(), capacity, full, clock)))
+            }
+            Family::Striped => {
+                Subject::striped(policy, usize::try_from(words).expect("few"), own_clock)
+            }
+            Family::Sketch => {
+                let (rows, cells) = (1 + random.index(3), 1 + random.index(4));
+                Subject::sketch(policy, rows, cells, own_clock)
+            }
+            Family::Log => Subject::log(policy, own_clock),
+            Family::Logs => Subject::logs(policy, random.of(&[1, 2, 4, 7]), own_clock),
+        }
+    }
+
+    /// Draws who asks what and when.
+    fn plan(&mut self, random: &mut Random, scene: Scene, threads: u64, cost_max: u64) {
+        let is_any = scene == Scene::Verbs;
+        let each = 1 + random.below(if is_any { 24 / threads } else { 3 });
+        let keys = self.keys(random, scene);
+        let verbs = if is_any { self.verbs() } else { vec![Verb::Check] };
+        let pair = [random.of(&verbs), random.of(&verbs)];
+        let quota = self.policy.quota();
+        let period_ns = u64::try_from(quota.period().as_nanos()).expect("short");
+        let unit_ns = period_ns / quota.count();
+        let step_ns =
+            random.of(&[0, 1, 1_000_000, unit_ns / 4, unit_ns / 2, unit_ns, unit_ns, period_ns]);
+        let burst_ns = unit_ns * quota.max_burst();
+        // What a floor may be away from what it dates: an epoch; and a word's wrap, some epochs.
+        let stats = self.subject.shop().map(Shop::stats);
+        let epoch = stats.as_ref().map_or(Duration::from_secs(70), |stats| stats.epoch);
+        let epoch_ns = u64::try_from(epoch.as_nanos()).expect("short").min(BASE_NS / 16);
+        let leaps = [burst_ns, 2 * period_ns, 40 * SECOND_NS, epoch_ns, 2 * epoch_ns, 4 * epoch_ns];
+        let draw = |random: &mut Random, now_ns: &mut u64| {
+            match random.below(16) {
+                0 => *now_ns += random.of(&leaps),
+                1 | 2 => *now_ns = now_ns.saturating_sub(step_ns * random.below(24)),
+                3 => *now_ns = now_ns.saturating_sub(random.of(&leaps)).max(BASE_NS / 2),
+                4..12 => *now_ns += step_ns * random.below(4),
+                _ => {}
+            }
+            let verb = match random.below(20) {
+                0..7 => pair[0],
+                7..14 => pair[1],
+                14..18 => Verb::Check,
+                _ => random.of(&verbs),
+            };
+            let cost = if random.below(24) == 0 { 0 } else { 1 + random.below(cost_max) };
+            let wait_ns = unit_ns * random.below(6);
+            Ask { verb, key: random.of(&keys), cost, time_ns: *now_ns, wait_ns }
+        };
+        for _ in 0..threads {
+            let skew_ns = step_ns * random.below(8);
+            let mut now_ns = BASE_NS + if self.time == Time::Skewed { skew_ns } else { 0 };
+            let mut list: Vec<Ask> = (0..each).map(|_| draw(random, &mut now_ns)).collect();
+            if self.time == Time::Still {
+                list.iter_mut().for_each(|ask| ask.time_ns = BASE_NS);
+            }
+            self.lists.push(list);
+        }
+        // Strangers who were there before: some of them idle by now, some in the way.
+        let cells = stats.map_or(8, |stats| stats.cells as u64);
+        let strangers = match scene {
+            _ if !self.has_keys() => 0,
+            Scene::Crowd => cells + random.below(4),
+            Scene::Newcomers => random.below(cells + 1),
+            Scene::Verbs => random.below(12),
+        };
+        self.setup = (0..strangers)
+            .map(|nth| {
+                let before_ns = match self.time {
+                    Time::Still => 0,
+                    _ if scene == Scene::Crowd => unit_ns * random.below(quota.max_burst() + 1),
+                    _ => random.of(&leaps),
+                };
+                let is_own = is_any && random.below(4) == 0;
+                let key = if is_own { random.of(&keys) } else { 1_000 + 2 * nth };
+                let (time_ns, cost) = (BASE_NS - before_ns, 1 + random.below(cost_max));
+                Ask { verb: Verb::Check, key, cost, time_ns, wait_ns: 0 }
+            })
+            .collect();
+        let asks = self.lists.iter().flatten().chain(&self.setup);
+        self.horizon_ns = asks.map(|ask| ask.time_ns).max().unwrap_or(BASE_NS);
+    }
+
+    fn has_keys(&self) -> bool {
+        !matches!(self.family, Family::Striped | Family::Log)
+    }
+
+    fn keys(&self, random: &mut Random, scene: Scene) -> Vec<u64> {
+        let count =
+            random.of(if scene == Scene::Verbs { &[1, 1, 2, 3, 10] } else { &[1, 1, 1, 2, 3] });
+        let start = 2 + 2 * random.below(1_000_000);
+        let own = start..start + count;
+        match self.family {
+            Family::Striped | Family::Log => vec![LIMITER],
+            Family::Sketch | Family::Logs => own.collect(),
+            _ if scene != Scene::Verbs => own.collect(),
+            _ => match random.below(8) {
+                0 => vec![LIMITER],
+                1 => vec![LIVE],
+                2 => own.chain([LIMITER, LIVE]).collect(),
+                _ => own.collect(),
+            },
+        }
+    }
+
+    fn verbs(&self) -> Vec<Verb> {
+        let is_known = |verb: &Verb| match (self.family, *verb) {
+            (_, Verb::Check | Verb::Peek) => true,
+            (Family::Striped | Family::Sketch | Family::Log | Family::Logs, _) => false,
+            // What is given back must not be so before a charge.
+            (_, Verb::Refund | Verb::Lease | Verb::Return | Verb::Cancel | Verb::Acquire) => {
+                self.time != Time::Backward
+            }
+            (_, Verb::Snapshot) => self.is_of_callers(),
+            (family, Verb::MoveKey) => family == Family::Tiers,
+            (family, Verb::SetQuota) => family != Family::Windows,
+            _ => true,
+        };
+        VERBS.into_iter().filter(is_known).collect()
+    }
+
+    pub(crate) fn is_of_callers(&self) -> bool {
+        matches!(self.time, Time::Still | Time::Skewed)
+    }
+
+    pub(crate) fn is_gcra(&self) -> bool {
+        self.policy.to_string().starts_with("gcra")
+    }
+
+    /// Turns the clock to a thread's time; only forward, unless it is one that goes back.
+    pub(crate) fn turn_clock(&self, to_ns: u64) {
+        let (now_ns, to) = (self.clock.now().as_nanos(), Timestamp::from_nanos(to_ns));
+        if self.time == Time::Backward {
+            self.clock.set(to);
+            let mut turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
+            turned.push((stamp(), to_ns));
+        } else if to_ns > now_ns {
+            // Another may have turned it meanwhile: then it goes further.
+            self.clock.advance(to - Timestamp::from_nanos(now_ns));
+        }
+    }
+
+    /// The earliest and the latest that the clock has said since a call began, when it said `from_ns`.
+    pub(crate) fn clock_since(&self, begin: u64, from_ns: u64) -> (u64, u64) {
+        let now_ns = self.clock.now().as_nanos();
+        let turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = turned.iter().filter(|(stamp, _)| *stamp > begin).map(|(_, to_ns)| *to_ns);
+        since.chain([now_ns]).fold((from_ns, from_ns), |(from, to), ns| (from.min(ns), to.max(ns)))
+    }
+
+    /// Whether a change of quota has begun.
+    pub(crate) fn is_changing(&self) -> bool {
+        !self.changing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Whether nobody has begun to change this before.
+    pub(crate) fn begin_change(&self, scope: u64) -> bool {
+        let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = !changing.contains(&scope);
+        changing.push(scope);
+        is_first
+    }
+
+    /// The rate of a policy that a key may have.
+    pub(crate) fn rate_of(policy: Policy) -> Rate {
+        let quota = policy.quota();
+        Rate {
+            count: quota.count(),
+            period_ns: u64::try_from(quota.period().as_nanos()).expect("short"),
+            burst: quota.max_burst(),
+        }
+    }
+
+    /// The whole units that come back to a key in such a time at least, whatever its quota is by then. Windows give
+    /// back all or nothing.
+    pub(crate) fn least_flow(&self, key: u64, passed_ns: u64) -> u64 {
+        if !self.is_gcra() {
+            return 0;
+        }
+        let rates = [self.policy_of(key), self.other].map(Self::rate_of);
+        let flow = |rate: Rate| {
+            u128::from(passed_ns) * u128::from(rate.count) / u128::from(rate.period_ns)
+        };
+        rates
+            .into_iter()
+            .map(flow)
+            .min()
+            .map_or(0, |units| u64::try_from(units).unwrap_or(u64::MAX))
+    }
+
+    /// The policy that a key has before anything is changed.
+    pub(crate) fn policy_of(&self, key: u64) -> Policy {
+        let is_second = key > LIVE && self.family == Family::Tiers && key % 2 == 1;
+        if is_second { self.second } else { self.policy }
+    }
+}
+
+/// Runs the world of the seed that the scheduler has drawn, and keeps what went wrong.
+pub(crate) fn run(tell: bool) {
+    let seed = state::seed();
+    state::begin();
+    let fault = control::fault();
+    let mut random = Random::new(seed.rotate_left(32));
+    let mask = random.next() & random.next() & random.next();
+    control::fail_spuriously(u32::try_from(mask >> 32).expect("32 bits"));
+    let world = Arc::new(World::new(seed));
+    let mut own = Hand::new();
+    let mut clock_ns = 0;
+    for ask in &world.setup {
+        // Of a clock: the setup sets it to its times, and leaves it at the base.
+        clock_ns = clock_ns.max(ask.time_ns);
+        own.ask_at(&world, ask);
+    }
+    if !world.is_of_callers() {
+        world.clock.set(Timestamp::from_nanos(clock_ns.max(BASE_NS)));
+    }
+    control::run_in_turns(true);
+    let threads: Vec<_> = (0..world.lists.len())
+        .map(|nth| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let asked = panic::catch_unwind(AssertUnwindSafe(|| {
+                    let mut hand = Hand::new();
+                    for ask in &world.lists[nth] {
+                        hand.ask(&world, ask);
+                    }
+                    hand.close(&world)
+                }));
+                asked.map_err(|payload| fail(words_of(&*payload)))
+            })
+        })
+        .collect();
+    let told: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().ok()?.ok()).collect();
+    control::run_in_turns(false);
+    if state::has_failed() {
+        return;
+    }
+    control::plant(None); // the question is what the threads have left behind
+    let verbs: Vec<_> = told.iter().map(|told| told.verbs.clone()).collect();
+    state::count_pairs(&verbs);
+    let mut events = own.close(&world).events;
+    let (mut changes, mut files) = (Vec::new(), Vec::new());
+    for told in told {
+        events.extend(told.events);
+        changes.extend(told.changes);
+        files.extend(told.files);
+    }
+    let verdict = world.verdict(events, &changes, &files, tell);
+    control::plant(fault);
+    if let Err(what) = verdict {
+        fail(what);
+    }
+}
