@@ -1,5 +1,6 @@
 //! `tollgate serve`: the rate limit service.
 
+mod certificates;
 mod effective;
 mod environment;
 mod log;
@@ -10,8 +11,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_rules::Refresh;
-use tollgate_service::{Options, Running, start};
+use tollgate_rules::{Refresh, RuleSet};
+use tollgate_service::{HostName, Options, Running, start};
 
 use self::effective::Effective;
 use self::environment::Environment;
@@ -30,8 +31,9 @@ Examples:
 Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules
 in Redis every 5 s.
 SIGTERM and Ctrl-C let requests that have begun end. Check rules before they are served: tollgate check
-DIR. The environment variables of envoyproxy/ratelimit are honoured where they mean something here; flags
-beat them, and --print-config says which value comes from where.";
+DIR. A rule that is gone and comes back, as while a file is written, finds what was spent under it; a
+domain whose rules are all gone keeps the last good ones. The environment variables of
+envoyproxy/ratelimit are honoured where they mean something here; flags beat them, and --print-config says which value comes from where.";
 
 /// Answer Envoy and HTTP clients by the rules of a directory
 ///
@@ -95,6 +97,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
 
+    /// A name by which the admin's routes may be asked for, beside localhost and IP addresses; may be repeated
+    ///
+    /// A request there with another Host, or with an Origin that is not that Host, is refused with 403: a page of
+    /// another site could have sent a browser.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    admin_host: Vec<HostName>,
+
     /// Decide each descriptor on its own, as envoyproxy/ratelimit does
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     compat: Option<bool>,
@@ -118,6 +127,19 @@ pub(crate) struct Args {
     /// Hand the metadata of rules to Envoy
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     metadata: Option<bool>,
+
+    /// Let a domain go whose rules are all gone, and start with an empty directory: nothing is limited then
+    ///
+    /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
+    /// refused at the start.
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    allow_empty: Option<bool>,
+
+    /// Seconds for which what was spent under a rule is kept after it is gone [default: 600, or its window if longer]
+    ///
+    /// If the rule comes back within that time, it goes on with it. Counts into --table-bytes; 0: not at all.
+    #[arg(long, value_name = "SECONDS")]
+    linger_rules: Option<u64>,
 
     /// Clients at a time that a rule is built for where its file does not say: 14 to 16 bytes each [default: 65536]
     #[arg(long, value_name = "CLIENTS")]
@@ -144,8 +166,8 @@ pub(crate) struct Args {
     metrics_names: Option<Names>,
 
     /// Seconds to go on answering, when told to stop, while health checks fail already [default: 0]
-    #[arg(long, value_name = "SECONDS")]
-    linger: Option<u16>,
+    #[arg(long, alias = "linger", value_name = "SECONDS")]
+    linger_stop: Option<u16>,
 
     #[command(flatten)]
     redis: crate::serve_redis::RedisArgs,
@@ -198,21 +220,43 @@ async fn until_stopped(running: &Running, [hangup, terminate, interrupt]: &mut [
     }
 }
 
+/// What a load says of its rules: what is in force, what was kept, and what was lost.
+fn tell_of(rules: &RuleSet) {
+    let (count, domains) = (rules.rules().len(), rules.domains().count());
+    let s = if domains == 1 { "" } else { "s" };
+    if count == 0 {
+        tracing::warn!("rules loaded: 0 in {domains} domain{s}; nothing is limited");
+    } else {
+        tracing::info!("rules loaded: {count} in {domains} domain{s}");
+    }
+    for domain in rules.kept_domains() {
+        let domain = domain.escape_debug();
+        tracing::warn!(
+            "domain {domain} has no rules any more; its last good ones stay in force (to end them, write a \
+             rule there that is unlimited, or start with --allow-empty)"
+        );
+    }
+    for change in rules.changes() {
+        if change.is_kept() {
+            tracing::info!("limit changed: {change}");
+        } else {
+            tracing::warn!("limit changed: {change}");
+        }
+    }
+    if rules.lingering() > 0 {
+        let s = if rules.lingering() == 1 { "" } else { "s" };
+        tracing::info!(
+            "{} limit{s} gone; what was spent is kept for a while, in case of a return",
+            rules.lingering()
+        );
+    }
+    rules.forgotten().iter().for_each(|limit| tracing::warn!("limit forgotten: {limit}"));
+}
+
 /// What came of reading the rules.
 fn tell(refresh: &Refresh) {
     match refresh {
-        Refresh::Loaded(rules) => {
-            let (count, domains) = (rules.rules().len(), rules.domains().count());
-            let s = if domains == 1 { "" } else { "s" };
-            tracing::info!("rules loaded: {count} in {domains} domain{s}");
-            for change in rules.changes() {
-                if change.is_kept() {
-                    tracing::info!("limit changed: {change}");
-                } else {
-                    tracing::warn!("limit changed: {change}");
-                }
-            }
-        }
+        Refresh::Loaded(rules) => tell_of(rules),
         Refresh::Refused(errors) => {
             errors.iter().for_each(|error| tracing::error!("rules refused: {error}"));
         }

@@ -116,7 +116,8 @@ impl Serving {
 
 #[test]
 fn a_flag_beats_a_variable_and_that_beats_the_default() {
-    let flags = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false", "--print-config"];
+    let given = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false", "--print-config"];
+    let flags = [&given[..], &["--admin-host", "a.internal", "--admin-host", "b"]].concat();
     let environment = [
         ("RUNTIME_ROOT", "/there"),
         ("PORT", "81"),
@@ -145,6 +146,10 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("log-level", "warn", "LOG_LEVEL"),
         ("log-format", "text", "default"),
         ("grace", "10s", "default"),
+        ("linger-rules", "600s, or the window if longer", "default"),
+        ("linger-stop", "0s", "default"),
+        ("allow-empty", "false", "default"),
+        ("admin-host", "a.internal,b", "--admin-host"),
     ] {
         assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
     }
@@ -209,6 +214,77 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
     }
     let (ok, _, errors) = run(&["--rules", RULES, "--grpc-tls-cert", "c"], &[]);
     assert!(!ok && errors.contains("--grpc-tls-key"), "{errors}");
+}
+
+#[test]
+fn a_bad_start_ends_with_2_and_what_would_be_accepted() {
+    let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let empty = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_empty");
+    std::fs::create_dir_all(&empty).expect("a directory below target");
+    let empty = empty.to_str().expect("a path");
+    let redis = "redis://127.0.0.1:1/";
+    for (flags, expected) in [
+        (vec!["--rules", "no/such"], "no/such: cannot be read: No such file or directory"),
+        (vec!["--rules", "no/such"], "; give a directory of .yaml files\n"),
+        (
+            vec!["--rules", empty],
+            " holds no rules; put a file there whose name ends in .yaml or .yml",
+        ),
+        (
+            vec!["--rules", RULES, "--redis", redis, "--nodes", "0"],
+            "tollgate: 0 nodes share nothing; use at least 1\n",
+        ),
+        (
+            vec!["--rules", RULES, "--admin-host", "http://limits"],
+            "'http://limits' is no name of a host; give a name alone, as in limits.internal",
+        ),
+        (vec!["--rules", RULES, "--linger-rules", "soon"], "for '--linger-rules <SECONDS>'"),
+        (vec!["--rules", RULES, "--allow-empty=perhaps"], "[possible values: true, false]"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        let output = command.env_clear().arg("serve").args(any).args(&flags).output();
+        let output = output.expect("it runs");
+        let errors = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {errors}");
+        assert!(errors.contains(expected), "{flags:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_domain_that_becomes_empty_is_a_warning_and_allow_empty_takes_it() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_becomes_empty");
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory below target");
+    let file = path.join("shop.yaml");
+    let rules =
+        "domain: d\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}\n";
+    let directory = path.to_str().expect("a path");
+    let check = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
+    for (flags, after) in [(&[][..], 429), (&["--allow-empty"][..], 200)] {
+        std::fs::write(&file, rules).expect("a file below target");
+        let (serving, _) = serve_rules(directory, "", flags, &[]);
+        assert_eq!(serving.ask("POST /v1/check", check).0, 200);
+        assert_eq!(serving.ask("POST /v1/check", check).0, 429);
+        std::fs::remove_file(&file).expect("the file");
+        serving.signal("HUP");
+        if after == 429 {
+            let line = serving.wait_for("domain d has no rules any more");
+            assert!(
+                line.contains(" WARN ") && line.contains("its last good ones stay in force"),
+                "{line}"
+            );
+        } else {
+            let line = serving.wait_for("rules loaded: 0 in 0 domains; nothing is limited");
+            assert!(line.contains(" WARN "), "{line}");
+            let line = serving.wait_for("1 limit gone");
+            assert!(line.contains(" INFO "), "{line}");
+        }
+        assert_eq!(serving.ask("POST /v1/check", check).0, after);
+        std::fs::write(&file, rules).expect("a file below target");
+        serving.signal("HUP");
+        serving.wait_for("rules loaded: 1 in 1 domain");
+        assert_eq!(serving.ask("POST /v1/check", check).0, 429, "what was spent is spent");
+    }
 }
 
 #[test]

@@ -49,7 +49,16 @@ impl World {
             let words = words(line.trim_end_matches('&'));
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             match &words[..] {
-                ["cargo", "run", "--release", "--features", "serve", "--", "serve", arguments @ ..] => {
+                [
+                    "cargo",
+                    "run",
+                    "--release",
+                    "--features",
+                    "serve",
+                    "--",
+                    "serve",
+                    arguments @ ..,
+                ] => {
                     self.serve(arguments);
                 }
                 ["redis-server", arguments @ ..] => self.keep(arguments),
@@ -161,7 +170,8 @@ impl World {
 /// The block of a page that serves, and what is printed.
 fn serving(page: &str) -> (&str, &str) {
     let mut blocks = shell_blocks(page).into_iter();
-    let block = blocks.find(|(block, _)| block.contains("cargo run --release --features serve -- serve --rules"));
+    let block = blocks
+        .find(|(block, _)| block.contains("cargo run --release --features serve -- serve --rules"));
     let (block, printed) = block.expect("the page serves");
     (block, printed.expect("the page says what is answered"))
 }

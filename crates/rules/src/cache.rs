@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwapOption, Guard};
 use tollgate::Clock;
 
-use crate::compile::compile;
+use crate::compile::{Before, compile};
 use crate::error::{Problem, RuleError};
+use crate::linger::Lingering;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
@@ -38,8 +39,18 @@ pub struct RuleCache {
     unknown_domains: AtomicU64,
     /// Requests that nothing but the global shadow mode let pass.
     global_shadow: AtomicU64,
-    /// Held while loading, so that loads come one after the other: of the last one the errors.
-    loading: Mutex<Vec<RuleError>>,
+    /// Held while loading, so that loads come one after the other.
+    loading: Mutex<Loading>,
+}
+
+/// What loads leave to each other, beside the rules.
+#[derive(Debug, Default)]
+struct Loading {
+    /// Those of the last load.
+    errors: Vec<RuleError>,
+    lingering: Lingering,
+    /// How many limits were forgotten before their time.
+    forgotten: u64,
 }
 
 /// Whether a rule can be kept where it is to be.
@@ -80,6 +91,12 @@ pub struct LoadStatus {
     pub refused_loads: u64,
     /// The errors of the last load; none if it took effect.
     pub errors: Vec<RuleError>,
+    /// The tables that linger: what was spent under limits that are gone.
+    pub lingering_tables: usize,
+    /// What they take.
+    pub lingering_bytes: u64,
+    /// Limits that were gone, and forgotten before their time for want of room.
+    pub forgotten: u64,
 }
 
 impl RuleCache {
@@ -112,7 +129,7 @@ impl RuleCache {
             refused_loads: AtomicU64::new(0),
             unknown_domains: AtomicU64::new(0),
             global_shadow: AtomicU64::new(0),
-            loading: Mutex::new(Vec::new()),
+            loading: Mutex::new(Loading::default()),
         }
     }
 
@@ -150,22 +167,28 @@ impl RuleCache {
     /// assert!(errors[0].to_string().starts_with("b.yaml:1:1: duplicate domain 'shop' in config file"));
     /// ```
     pub fn load(&self, texts: &[RuleText]) -> Result<Arc<RuleSet>, Vec<RuleError>> {
-        // A load that panicked has put nothing in force: the next one may go on.
-        let mut last_errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loading = self.loading();
+        let now = self.clock.now();
+        loading.lingering.expire(now);
         let previous = self.rules.load();
         let vet = self.vet.as_ref().map(|vet| |rules: &RuleSet| vet.errors(rules));
-        match compile(texts, &self.settings, &self.clock, previous.as_deref(), vet) {
-            Ok(rules) => {
+        let before = Before { rules: previous.as_deref(), lingering: &loading.lingering };
+        match compile(texts, &self.settings, &self.clock, before, vet) {
+            Ok(mut rules) => {
+                let previous = previous.as_deref();
+                rules.forgotten = loading.lingering.turn(previous, &rules, now, &self.settings);
+                rules.lingering = loading.lingering.tables();
+                loading.forgotten += rules.forgotten.len() as u64;
                 let rules = Arc::new(rules);
                 self.rules.store(Some(Arc::clone(&rules)));
                 // Relaxed: a count orders nothing; the rules are ordered by their own store.
                 self.loads.fetch_add(1, Ordering::Relaxed);
-                last_errors.clear();
+                loading.errors.clear();
                 Ok(rules)
             }
             Err(errors) => {
                 self.refused_loads.fetch_add(1, Ordering::Relaxed);
-                last_errors.clone_from(&errors);
+                loading.errors.clone_from(&errors);
                 Err(errors)
             }
         }
@@ -173,10 +196,20 @@ impl RuleCache {
 
     /// Remembers that the texts could not be read at all. The rules stay.
     pub(crate) fn refuse(&self, error: RuleError) -> Vec<RuleError> {
-        let mut last_errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loading = self.loading();
         self.refused_loads.fetch_add(1, Ordering::Relaxed);
-        *last_errors = vec![error];
-        last_errors.clone()
+        loading.errors = vec![error];
+        loading.errors.clone()
+    }
+
+    /// Lets go of what lingers beyond its time. A load does so, too; this is for when there is none.
+    pub(crate) fn expire(&self) {
+        self.loading().lingering.expire(self.clock.now());
+    }
+
+    fn loading(&self) -> MutexGuard<'_, Loading> {
+        // A load that panicked has put nothing in force: the next one may go on.
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rules in force; `None` before the first load that took effect.
@@ -205,11 +238,14 @@ impl RuleCache {
     /// ```
     #[must_use]
     pub fn status(&self) -> LoadStatus {
-        let errors = self.loading.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let loading = self.loading();
         LoadStatus {
             loads: self.loads.load(Ordering::Relaxed),
             refused_loads: self.refused_loads.load(Ordering::Relaxed),
-            errors,
+            errors: loading.errors.clone(),
+            lingering_tables: loading.lingering.tables(),
+            lingering_bytes: loading.lingering.bytes(),
+            forgotten: loading.forgotten,
         }
     }
 

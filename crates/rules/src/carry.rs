@@ -9,7 +9,8 @@
 //! # What begins anew
 //! A table that has another size now, or another `on_full` to or from `deny`; a quota that does not fit in the table's words; and limits that say
 //! what happens at them (`mode`, `count_rejected`, `penalty`), which the core does not change. Each is told
-//! in [`RuleSet::changes`](crate::RuleSet::changes), with its reason.
+//! in [`RuleSet::changes`](crate::RuleSet::changes), with its reason. The table that is left behind lingers
+//! ([`crate::linger`]): a limit that is changed back within that time goes on with it.
 //!
 //! # Limits that are kept elsewhere
 //! There nobody knows the rules of before: a node that loads the new ones may just have been started. So a limit
@@ -58,6 +59,8 @@ pub struct LimitChange {
     pub(crate) before: Policy,
     pub(crate) now: Policy,
     pub(crate) lost: Option<Loss>,
+    /// Whether, where the table of before was lost, it goes on with one that lingered.
+    pub(crate) resumes: bool,
 }
 
 /// Why a changed limit began anew, with nothing spent.
@@ -109,13 +112,13 @@ impl LimitChange {
         [self.before, self.now]
     }
 
-    /// Whether what was spent stays spent.
+    /// Whether all that was spent stays spent.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.lost.is_none()
     }
 
-    /// Why it began anew.
+    /// Why it began anew, or went on with the table that it had when it was last so.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.lost
@@ -124,7 +127,7 @@ impl LimitChange {
 
 impl fmt::Display for LimitChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { domain, path, before, now, lost } = self;
+        let Self { domain, path, before, now, lost, resumes } = self;
         write!(f, "{}.{}: ", domain.escape_debug(), path.escape_debug())?;
         if before == now {
             write!(f, "{now}")?;
@@ -133,6 +136,9 @@ impl fmt::Display for LimitChange {
         }
         match lost {
             None => f.write_str("; what was spent stays spent"),
+            Some(loss) if *resumes => {
+                write!(f, " and goes on with what was spent when it was last so: {loss}")
+            }
             Some(loss) => write!(f, " and begins anew: {loss}"),
         }
     }

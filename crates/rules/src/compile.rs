@@ -1,8 +1,13 @@
-//! From what files say to a [`RuleSet`]. Tables of the rules of before go on: see [`crate::carry`].
+//! From what files say to a [`RuleSet`]. Tables of the rules of before go on: see [`crate::carry`]; those of
+//! rules that come back, too: see [`crate::linger`].
 //!
 //! Nothing of what is in force changes until all files have turned out to be good.
+//!
+//! A domain that had limits, and of which no rule is left, is compiled from the files that it had last
+//! ([`Settings::allow_empty`]): so an empty directory, a file that is gone or cut off before its first rule,
+//! and one whose domain is cut off, take no limit away.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +18,7 @@ use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::full::OnFull;
 use crate::identifier::{Part, is_constant};
+use crate::linger::Lingering;
 use crate::memory;
 use crate::rule::{Gate, Keeper, Limit, Rule};
 use crate::rule_set::{RuleId, RuleSet, Step};
@@ -20,30 +26,57 @@ use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::tree::{Level, Node, has_star};
 
+/// What the loads of before have left.
+#[derive(Clone, Copy)]
+pub(crate) struct Before<'a> {
+    pub(crate) rules: Option<&'a RuleSet>,
+    pub(crate) lingering: &'a Lingering,
+}
+
 /// All errors of all files, or what `vet` says of all rules together, or the rules.
 pub(crate) fn compile(
     texts: &[RuleText],
     settings: &Settings,
     clock: &Clock,
-    previous: Option<&RuleSet>,
+    before: Before<'_>,
     vet: Option<impl FnOnce(&RuleSet) -> Vec<RuleError>>,
 ) -> Result<RuleSet, Vec<RuleError>> {
+    let read = |text| match file::read(RuleText::bytes(text)) {
+        Ok(file) => Ok((text, file)),
+        Err(fault) => Err(fault.in_file(text.file())),
+    };
     let mut errors = Vec::new();
+    let mut files = Vec::with_capacity(texts.len());
+    for text in texts {
+        match read(text) {
+            Ok(file) => files.push(file),
+            Err(error) => errors.push(error),
+        }
+    }
     let mut compiler = Compiler {
         settings,
         clock,
-        previous,
+        before,
         set: RuleSet::default(),
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
         is_elsewhere: vet.is_some(),
     };
-    for text in texts {
-        let compiled = file::read(text.bytes())
-            .map_err(|fault| fault.in_file(text.file()))
-            .and_then(|file| compiler.add_file(text.file(), file));
-        errors.extend(compiled.err());
+    if let Some(rules) = before.rules.filter(|_| !settings.allow_empty) {
+        let emptied = emptied(rules, &files);
+        files.retain(|(_, file)| !emptied.contains(file.domain.as_str()));
+        for text in emptied.iter().filter_map(|domain| rules.texts.get(*domain)).flatten() {
+            match read(text) {
+                Ok(file) => files.push(file),
+                Err(error) => errors.push(error),
+            }
+        }
+        errors.extend(too_large(&files));
+        compiler.set.kept_domains = emptied.into_iter().map(Into::into).collect();
+    }
+    for (text, file) in files {
+        errors.extend(compiler.add_file(text, file).err());
     }
     if let Some(vet) = vet.filter(|_| errors.is_empty()) {
         errors = vet(&compiler.set);
@@ -54,10 +87,31 @@ pub(crate) fn compile(
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }
 }
 
+/// The domains that had a limit, and of which there is no rule any more. A rule that says that nothing is
+/// limited is one; what nothing limited before loses nothing.
+fn emptied<'r>(before: &'r RuleSet, files: &[(&RuleText, RuleFile)]) -> BTreeSet<&'r str> {
+    let have_rules: HashSet<&str> = files
+        .iter()
+        .filter(|(_, file)| file.descriptors.iter().any(DescriptorText::has_rule))
+        .map(|(_, file)| file.domain.as_str())
+        .collect();
+    let had_limits = before.rules.iter().filter(|rule| !rule.is_unlimited());
+    had_limits.map(Rule::domain).filter(|domain| !have_rules.contains(domain)).collect()
+}
+
+/// Those of before that stay and the new ones: a source reads no more than this, and sources that change
+/// all the time must not add up.
+fn too_large(files: &[(&RuleText, RuleFile)]) -> Option<RuleError> {
+    let most = RuleText::MOST_BYTES_TOGETHER;
+    let bytes = files.iter().map(|(text, _)| text.bytes().len()).sum::<usize>();
+    let (last, _) = files.last().filter(|_| bytes > most)?;
+    Some(RuleError { file: last.file().to_owned(), at: None, problem: Problem::TooLarge { most } })
+}
+
 struct Compiler<'a> {
     settings: &'a Settings,
     clock: &'a Clock,
-    previous: Option<&'a RuleSet>,
+    before: Before<'a>,
     set: RuleSet,
     /// Where every descriptor stands: for whoever writes it twice.
     places: HashMap<RuleId, (String, Position)>,
@@ -66,6 +120,15 @@ struct Compiler<'a> {
     requotas: Vec<(Kept, String, Position)>,
     /// Whether what is spent is kept elsewhere, and not in the tables.
     is_elsewhere: bool,
+}
+
+/// What a limit goes on with.
+struct Found {
+    /// The limit of before.
+    before: Option<Policy>,
+    /// Why it does not go on with that one's table.
+    lost: Option<Loss>,
+    table: Option<Kept>,
 }
 
 /// Where the compiler is: the file, and the way down to the descriptor.
@@ -82,8 +145,8 @@ impl Place<'_> {
 }
 
 impl Compiler<'_> {
-    fn add_file(&mut self, name: &str, file: RuleFile) -> Result<(), RuleError> {
-        let domain = file.domain;
+    fn add_file(&mut self, text: &RuleText, file: RuleFile) -> Result<(), RuleError> {
+        let (name, domain) = (text.file(), file.domain);
         if let Some(first) = self.domain_files.get(&domain)
             && !self.settings.merge_domains
         {
@@ -95,6 +158,7 @@ impl Compiler<'_> {
         let id = RuleId { domain: domain.clone().into(), steps: Vec::new() };
         let mut place = Place { file: name, id, path: String::new() };
         let added = self.add_level(&mut level, file.descriptors, &mut place);
+        self.set.texts.entry(domain.as_str().into()).or_default().push(text.clone());
         self.set.domains.insert(domain.into(), level);
         added
     }
@@ -143,7 +207,7 @@ impl Compiler<'_> {
         let parts: Box<[Part]> = place.id.steps.iter().map(|(_, _, part)| *part).collect();
         let open = if is_constant(&parts) { 1 } else { self.settings.default_capacity.max(1) };
         let capacity = spec.capacity.unwrap_or(open);
-        let counts = self.previous.and_then(|previous| previous.counters.get(&place.id));
+        let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
         let limits = self.add_limits(spec.limits, (capacity, spec.traits.on_full), place)?;
@@ -172,7 +236,7 @@ impl Compiler<'_> {
         size: (usize, OnFull),
         place: &Place<'_>,
     ) -> Result<Box<[Limit]>, RuleError> {
-        let before = self.previous.and_then(|previous| previous.tables.get(&place.id));
+        let before = self.before.rules.and_then(|before| before.tables.get(&place.id));
         let before = before.map_or(&[][..], Vec::as_slice);
         let policies: Vec<Policy> = limits.iter().filter_map(|limit| limit.policy).collect();
         let mut pairs = pair(before, &policies).into_iter();
@@ -184,15 +248,17 @@ impl Compiler<'_> {
                 None => None,
                 Some(policy) => {
                     let paired = pairs.next().flatten().map(|n| &before[n]);
-                    let (mut table, lost) = self.table(paired, policy, size, (place, limit.at))?;
+                    let found = self.find(paired, &kept, policy, size, &place.id);
                     if self.is_elsewhere {
                         let same = before.iter().find(|kept| kept.place == own);
                         let lost = Loss::Elsewhere { window: limit.window };
                         let lost = if same.is_some() { None } else { Some(lost) };
-                        self.note(same.or(paired), policy, lost, place);
+                        let before = same.or(paired).map(|kept| kept.policy);
+                        self.note(&Found { before, lost, table: None }, policy, place);
                     } else {
-                        self.note(paired, policy, lost, place);
+                        self.note(&found, policy, place);
                     }
+                    let mut table = self.table(found.table, policy, size, (place, limit.at))?;
                     table.place.clone_from(&own);
                     kept.push(table.clone());
                     Some(Gate { policy, table: table.table })
@@ -214,31 +280,55 @@ impl Compiler<'_> {
     }
 
     /// Tells a limit that is not as it was.
-    fn note(&mut self, before: Option<&Kept>, now: Policy, lost: Option<Loss>, place: &Place<'_>) {
-        if let Some(Kept { policy: before, .. }) = before
-            && (*before != now || lost.is_some())
+    fn note(&mut self, found: &Found, now: Policy, place: &Place<'_>) {
+        if let Some(before) = found.before
+            && (before != now || found.lost.is_some())
         {
             let (domain, path) = (place.id.domain.clone(), place.path.as_str().into());
-            self.set.changes.push(LimitChange { domain, path, before: *before, now, lost });
+            let (lost, resumes) = (found.lost, found.table.is_some());
+            self.set.changes.push(LimitChange { domain, path, before, now, lost, resumes });
         }
     }
 
-    /// The table of before, or a new one, and why the one of before does not go on.
+    /// What a limit goes on with: the table of before, if that fits; else one that lingers, and fits; else
+    /// none, and why not.
+    fn find(
+        &self,
+        before: Option<&Kept>,
+        taken: &[Kept],
+        policy: Policy,
+        size: (usize, OnFull),
+        id: &RuleId,
+    ) -> Found {
+        let lost = before.and_then(|before| before.can_become(policy, size).err());
+        if let (Some(kept), None) = (before, lost) {
+            return Found { before: Some(kept.policy), lost: None, table: Some(kept.clone()) };
+        }
+        let is_free = |kept: &Kept| !taken.iter().any(|one| Arc::ptr_eq(&one.table, &kept.table));
+        let fits = |kept: &Kept| is_free(kept) && kept.can_become(policy, size).is_ok();
+        // First one that has this very quota: nothing has to be changed for it.
+        let is_same = |kept: &Kept| kept.policy == policy && fits(kept);
+        let lingering = self.before.lingering;
+        let table = lingering.find(id, is_same).or_else(|| lingering.find(id, fits)).cloned();
+        let before = before.or(table.as_ref()).map(|kept| kept.policy);
+        Found { before, lost, table }
+    }
+
+    /// The table that was found, or a new one.
     fn table(
         &mut self,
-        before: Option<&Kept>,
+        found: Option<Kept>,
         policy: Policy,
         size: (usize, OnFull),
         (place, at): (&Place<'_>, Position),
-    ) -> Result<(Kept, Option<Loss>), RuleError> {
+    ) -> Result<Kept, RuleError> {
         let refused = |error| {
             let (policy, error) = (policy.to_string(), Box::new(error));
             place.error(at, Problem::Table { policy, error })
         };
-        let lost = before.map(|before| (before, before.can_become(policy, size).err()));
-        let own = match lost {
-            Some((before, None)) => before.bytes,
-            _ => memory::table_bytes(policy, size).map_err(refused)?,
+        let own = match &found {
+            Some(kept) => kept.bytes,
+            None => memory::table_bytes(policy, size).map_err(refused)?,
         };
         // Before it is built: an allocation that the system grants and cannot keep ends the process.
         let more = (size.0 as u64).saturating_mul(self.settings.more_bytes_per_client);
@@ -248,16 +338,16 @@ impl Compiler<'_> {
             return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));
         }
         self.set.table_bytes = bytes;
-        if let Some((before, None)) = lost {
-            let kept = before.under(policy);
-            if before.policy != policy {
+        if let Some(found) = found {
+            let kept = found.under(policy);
+            if found.policy != policy {
                 self.requotas.push((kept.clone(), place.file.to_owned(), at));
             }
-            return Ok((kept, None));
+            return Ok(kept);
         }
         let mut kept = Kept::build(policy, size, self.clock).map_err(refused)?;
         kept.bytes = own;
-        Ok((kept, lost.and_then(|(_, lost)| lost)))
+        Ok(kept)
     }
 
     /// Changes the quotas of the tables that go on. Loads come one after the other and each change has been

@@ -79,6 +79,8 @@ pub enum Problem {
         /// What the system answered.
         reason: String,
     },
+    /// A directory without a rule file.
+    NoFiles,
     /// More bytes than a file may have.
     TooLarge {
         /// The most that is accepted.
@@ -234,6 +236,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { .. }
+            | Self::NoFiles
             | Self::TooLarge { .. }
             | Self::NotUtf8
             | Self::Syntax { .. }
@@ -258,6 +261,10 @@ impl Problem {
     fn describe_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
+            Self::NoFiles => f.write_str(
+                "holds no rules; put a file there whose name ends in .yaml or .yml, or allow it to be empty \
+                 (--allow-empty)",
+            ),
             Self::TooLarge { most } => {
                 write!(f, "is larger than {most} bytes; divide it into several domains")
             }

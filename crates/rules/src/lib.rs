@@ -93,9 +93,17 @@
 //! `count_rejected` or `penalty`; a quota that is very different) begins anew, and [`RuleSet::changes`] says
 //! so. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
 //!
+//! A file that is half-written, or removed and written anew, gives nobody anything back. What was spent under a
+//! limit whose rule is gone lingers for [`Settings::linger_rules`], and the rule finds it if it comes back (the same
+//! domain, keys and values). Meanwhile the rules that are there decide; but a domain that had limits, and of which
+//! no rule is left, keeps its last good rules, unless [`Settings::allow_empty`] is set; an empty directory therefore
+//! keeps all. One thing is not undone: a limit that is lowered and raised again counts at most the lower limit as
+//! spent, so a file whose last number is cut off gives back the difference. Write a file beside, and rename it.
+//!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables
-//! are allocated when rules are loaded, [`Settings::most_table_bytes`] at most. Requests are bounded by
+//! are allocated when rules are loaded, [`Settings::most_table_bytes`] at most, those that linger included: where
+//! there is no room, the one that has lingered longest is [forgotten](RuleSet::forgotten). Requests are bounded by
 //! [`Settings::most_descriptors`], `most_entries` and `most_key_bytes`.
 
 mod answer;
@@ -108,6 +116,7 @@ mod file;
 mod files;
 mod full;
 mod identifier;
+mod linger;
 mod memory;
 mod pattern;
 mod request;
@@ -128,6 +137,7 @@ pub use error::{Position, Problem, RuleError};
 pub use file::{Accuracy, Metadata, OnError};
 pub use files::FileSource;
 pub use full::{FullReport, NoCell, OnFull};
+pub use linger::Forgotten;
 pub use request::{Descriptor, Entry, Override, Request, RequestError};
 pub use retriever::{Refresh, Retriever, Timing};
 pub use rule::{Limit, Rule, RuleCounts};

@@ -159,6 +159,7 @@ impl<S: RuleSource> Loader<S> {
 
     fn refresh(&mut self) -> Refresh {
         let read = self.source.read();
+        self.cache.expire();
         if self.last.as_ref() == Some(&read) {
             return Refresh::Unchanged;
         }
@@ -228,6 +229,25 @@ mod tests {
         assert_eq!(outcomes, expected);
         let status = cache.status();
         assert_eq!((status.loads, status.refused_loads, status.errors), (2, 2, Vec::new()));
+    }
+
+    #[test]
+    fn a_poll_that_finds_nothing_new_lets_go_of_what_lingered_long_enough() {
+        let limit = "rate_limit: {unit: second, requests_per_unit: 1}";
+        let with = |key: &str| {
+            let text = format!("domain: d\ndescriptors:\n  - {{key: {key}, {limit}}}\n");
+            Ok(vec![RuleText::new("a.yaml", text)])
+        };
+        let clock = tollgate::ManualClock::new();
+        let cache = Arc::new(RuleCache::with_clock(Settings::default(), clock.clone()));
+        let mut loader =
+            Loader::new(Given(vec![with("a"), with("b"), with("b")]), Arc::clone(&cache));
+        assert!(matches!(loader.refresh(), Refresh::Loaded(_)));
+        assert!(matches!(loader.refresh(), Refresh::Loaded(_)));
+        assert_eq!(cache.status().lingering_tables, 1);
+        clock.advance(Duration::from_secs(600));
+        assert!(matches!(loader.refresh(), Refresh::Unchanged));
+        assert_eq!(cache.status().lingering_tables, 0);
     }
 
     #[test]

@@ -78,6 +78,12 @@ pub struct Limit {
 #[derive(Default)]
 pub(crate) struct Keeper(OnceLock<Arc<dyn Any + Send + Sync>>);
 
+impl Keeper {
+    pub(crate) fn any(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.0.get()
+    }
+}
+
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Keeper").field(&self.0.get().is_some()).finish()

@@ -7,8 +7,10 @@ use ahash::RandomState;
 
 use crate::carry::{Kept, LimitChange};
 use crate::identifier::Part;
+use crate::linger::Forgotten;
 use crate::request::Entry;
 use crate::rule::{Counters, Rule};
+use crate::source::RuleText;
 use crate::tree::Level;
 
 /// The rules of one load.
@@ -30,6 +32,11 @@ pub struct RuleSet {
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
+    /// The files of each domain: what stays in force if it becomes empty.
+    pub(crate) texts: HashMap<Box<str>, Vec<RuleText>, RandomState>,
+    pub(crate) kept_domains: Vec<Box<str>>,
+    pub(crate) lingering: usize,
+    pub(crate) forgotten: Vec<Forgotten>,
 }
 
 /// What makes a rule the same rule in the next load: its domain, and the keys and values that lead to it.
@@ -100,6 +107,37 @@ impl RuleSet {
     #[must_use]
     pub fn changes(&self) -> &[LimitChange] {
         &self.changes
+    }
+
+    /// The domains that had limits, and of which this load found no rule: their last good rules stay in force,
+    /// unless [`Settings::allow_empty`](crate::Settings::allow_empty) says otherwise. Sorted.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// let cache = RuleCache::new(Settings::default());
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    ///             rate_limit: {unit: hour, requests_per_unit: 5}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let rules = cache.load(&[]).map_err(|errors| errors[0].clone())?;
+    /// assert_eq!(rules.kept_domains().collect::<Vec<_>>(), ["shop"]);
+    /// assert_eq!(rules.rules().len(), 1);
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
+    pub fn kept_domains(&self) -> impl Iterator<Item = &str> {
+        self.kept_domains.iter().map(|domain| &**domain)
+    }
+
+    /// The tables that lingered after this load: what was spent under limits that were gone then.
+    #[must_use]
+    pub fn lingering(&self) -> usize {
+        self.lingering
+    }
+
+    /// Limits that are gone and that this load made forgotten before their time, for want of room, in the
+    /// order in which they had gone.
+    #[must_use]
+    pub fn forgotten(&self) -> &[Forgotten] {
+        &self.forgotten
     }
 
     /// The rule of a descriptor, by index; `None` if the domain is unknown or nothing matches.

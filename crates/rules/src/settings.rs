@@ -1,5 +1,7 @@
 //! [`Settings`]: what holds for all rules.
 
+use std::time::Duration;
+
 /// What holds for all rules of a service.
 ///
 /// ```
@@ -22,8 +24,17 @@ pub struct Settings {
     /// The keys that a rule's table is built for where the rule has no `capacity` and leaves a value
     /// open: 14 to 16 bytes each. Default: 65,536.
     pub default_capacity: usize,
-    /// The most bytes that all tables may take. Default: 1 GiB.
+    /// The most bytes that all tables may take, those that [linger](Settings::linger_rules) included. While
+    /// rules are loaded, the tables of before are still there beside new ones. Default: 1 GiB.
     pub most_table_bytes: u64,
+    /// How long what was spent under a limit is kept after its rule is gone, or has got another table. If
+    /// the rule comes back within that time, it goes on with it. Zero: not at all. Default: `None`, ten
+    /// minutes or the limit's window, whichever is longer.
+    pub linger_rules: Option<Duration>,
+    /// Whether a domain that had limits, and of which no rule is left, or whose file is gone, is taken for
+    /// what it looks like: nothing limits its requests any more. Default: no, its last good rules stay in
+    /// force ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)), until there are others.
+    pub allow_empty: bool,
     /// What a limit that is kept elsewhere takes here for each client besides: counts as its table does.
     /// Default: 0.
     pub more_bytes_per_client: u64,
@@ -49,6 +60,8 @@ impl Default for Settings {
             global_quota_mode: false,
             default_capacity: 65_536,
             most_table_bytes: 1 << 30,
+            linger_rules: None,
+            allow_empty: false,
             more_bytes_per_client: 0,
             override_capacity: 10_000,
             near_limit_ratio: 0.8,

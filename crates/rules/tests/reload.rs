@@ -54,6 +54,7 @@ fn row_105_a_bad_file_leaves_the_rules_and_what_was_spent() {
     assert!(status.refused_loads > 0 && status.errors.len() == 1);
     world.load(&rules(5, "")).expect("good rules");
     assert!(world.maker.cache().status().errors.is_empty());
+    assert_eq!(left(), (false, 3));
 }
 
 #[test]

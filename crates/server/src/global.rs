@@ -145,6 +145,9 @@ impl Keeper {
         if settings.compat {
             return Err(GlobalError::Compat);
         }
+        if global.nodes == 0 {
+            return Err(GlobalError::Store(tollgate_redis::BuildError::NoNodes));
+        }
         let mut options = StoreOptions::new(&global.address)
             .deadline(global.deadline)
             .prefix(global.prefix.clone());

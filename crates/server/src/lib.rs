@@ -10,7 +10,7 @@
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
 //! use tollgate_service::{Options, start};
 //! let any: std::net::SocketAddr = "127.0.0.1:0".parse()?;
-//! let options = Options { http: any, grpc: any, admin: any, ..Options::new("examples/rules") };
+//! let options = Options { http: any, grpc: any, admin: any, ..Options::new("../../examples/rules") };
 //! let running = start(options, |refresh| eprintln!("{refresh:?}")).await?;
 //! println!("curl {}/healthcheck", running.http);
 //! running.stop().await;
@@ -30,7 +30,14 @@
 //!
 //! # Rules
 //! From files, watched and read again every 30 s; or from a hash in Redis, polled: see [`RedisRules`]. What
-//! cannot be read, or is refused, leaves the last good rules in force.
+//! cannot be read, or is refused, leaves the last good rules in force; and so does a domain of which no rule is
+//! left, unless [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty) is set. A directory that is not
+//! there, or is empty, when the service starts is refused: [`StartError::Rules`].
+//!
+//! # The admin's address
+//! A request there is refused with 403 unless its `Host` is an IP address, `localhost` or one of
+//! [`Options::admin_hosts`], and its `Origin`, if it has one, is that of the service's own pages: no page of another
+//! site can have a browser read or reset limits, neither directly nor through a name of its own.
 //!
 //! # TLS and unix sockets
 //! [`Options::grpc_tls`] and [`Options::http_tls`] name a certificate, its key, and the authority of clients'
@@ -51,6 +58,8 @@
 //! | `rule_spilled_total`, `rule_full_denied_total`, `rule_full_allowed_total` | `domain`, `rule` | of those, of clients for whom its table had no cell |
 //! | `rule_clients`, `rule_capacity`, `rule_table_bytes` | `domain`, `rule` | its tables |
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
+//! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
+//! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
 //!
 //! With [`MetricsNames::Envoyproxy`] the names of envoyproxy/ratelimit's mapping to Prometheus are there, too.
@@ -75,6 +84,7 @@ mod service;
 mod wire;
 
 pub use global::{Global, GlobalError};
+pub use http::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{Answers, MetricsNames, Options};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};

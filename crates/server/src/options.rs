@@ -8,6 +8,7 @@ use tollgate::Clock;
 use tollgate_rules::{Settings, Timing};
 
 use crate::global::Global;
+use crate::http::HostName;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
 
@@ -41,6 +42,8 @@ pub struct Options {
     pub grpc_tls: Option<TlsFiles>,
     /// Where `/rlconfig` and `/v1/reset` are: they show and undo what others rely on. Keep it loopback.
     pub admin: SocketAddr,
+    /// Names under which the admin's routes may be asked for, beside `localhost` and IP addresses. Default: none.
+    pub admin_hosts: Vec<HostName>,
     /// What answers say beside the decision.
     pub answers: Answers,
     /// Where limits are kept that hold for many nodes; `None` for limits of this process alone.
@@ -105,6 +108,7 @@ impl Options {
             grpc_socket: None,
             grpc_tls: None,
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 6070)),
+            admin_hosts: Vec::new(),
             answers: Answers::default(),
             global: None,
             metrics_names: MetricsNames::default(),

@@ -11,7 +11,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tollgate::BuildError;
 use tollgate_rules::{
-    Changed, DecisionMaker, Refresh, Retriever, RuleCache, Settings as RulesSettings,
+    Changed, DecisionMaker, Problem, Refresh, Retriever, RuleCache, RuleError,
+    Settings as RulesSettings,
 };
 use tonic::transport::Server;
 use tonic_health::server::HealthReporter;
@@ -24,6 +25,7 @@ use crate::page;
 use crate::protocol::DESCRIPTORS;
 use crate::protocol::rls::rate_limit_service_server::RateLimitServiceServer;
 use crate::rls::Rls;
+use crate::rules_from::RulesFrom;
 use crate::service::Service;
 
 /// Of a message: the largest request that rules may be asked about has 64 KiB of keys and values.
@@ -69,6 +71,9 @@ pub enum StartError {
     },
     /// A certificate is no good.
     Tls(TlsError),
+    /// There are no rule files where they are to be: nothing is there, or nothing in it. (Files that hold bad
+    /// rules do not keep a service from starting, nor does a Redis that is not there yet.)
+    Rules(RuleError),
     /// The tables cannot be built.
     Build(BuildError),
     /// The limits cannot be kept where they are to be.
@@ -92,6 +97,7 @@ impl fmt::Display for StartError {
                 path.display()
             ),
             Self::Tls(error) => error.fmt(f),
+            Self::Rules(error) => error.fmt(f),
             Self::Build(error) => write!(f, "{error}"),
             Self::Global(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread for reading rules: {error}"),
@@ -123,7 +129,8 @@ pub struct Running {
 
 /// Reads the rules, listens, and returns when requests are answered. `observe` is told what comes of each
 /// reading of the rules. Bad rules do not keep the service from starting: it is unhealthy, and answers
-/// that there are no rules, until there are.
+/// that there are no rules, until there are. But the path of rule files must be there, and hold one, unless
+/// [`allow_empty`](RulesSettings::allow_empty) says otherwise.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -136,6 +143,7 @@ pub async fn start(
         Some(global) => Some(Keeper::open(&global, &options.settings).map_err(StartError::Global)?),
         None => None,
     };
+    find_files(&options.rules, options.settings.allow_empty)?;
     let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
     let settings = RulesSettings { more_bytes_per_client, ..options.settings };
     let cache = RuleCache::with_clock(settings, options.clock);
@@ -178,7 +186,7 @@ pub async fn start(
         let _ = router.serve_with_incoming_shutdown(incoming, ended).await;
     });
     let routes = http::routes(Arc::clone(&service));
-    let admin = (sockets.admin, http::admin_routes(Arc::clone(&service)));
+    let admin = (sockets.admin, http::admin_routes(Arc::clone(&service), &options.admin_hosts));
     for (socket, routes) in sockets.http.into_iter().map(|one| (one, routes.clone())).chain([admin])
     {
         tasks.spawn(http::listen(socket, routes, stopped.clone(), options.grace));
@@ -201,6 +209,22 @@ pub async fn start(
         grpc,
         admin,
     })
+}
+
+/// A service that is pointed at the wrong place would limit nothing.
+fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
+    let RulesFrom::Files(path) = rules else { return Ok(()) };
+    match rules.read() {
+        Err(error @ RuleError { problem: Problem::Unreadable { .. }, .. }) => {
+            Err(StartError::Rules(error))
+        }
+        Ok(texts) if texts.is_empty() && !allow_empty => {
+            let file = path.display().to_string();
+            Err(StartError::Rules(RuleError { file, at: None, problem: Problem::NoFiles }))
+        }
+        // What they say is read, and told, beside all requests.
+        _ => Ok(()),
+    }
 }
 
 /// All that is listened on.

@@ -1,5 +1,6 @@
 //! From Envoy's request to a decision, and from the answer to Envoy's response. gRPC and `/json` share it.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
@@ -181,12 +182,17 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// Of the descriptor that has least left.
+/// Of the descriptor that denies the request, of several of the one that does so longest: a client that comes
+/// back when an earlier one has more is denied again. If none denies, of the one that has least left.
 fn headers(answer: &Answer) -> Vec<HeaderValue> {
+    let denies = |status: &Status| {
+        let is_denial = status.code == Code::OverLimit;
+        // What never fits denies for ever.
+        is_denial.then(|| status.retry_after.unwrap_or(Duration::MAX))
+    };
+    let weight = |status: &Status| (Reverse(denies(status)), !status.is_over, status.remaining);
     let limited = answer.statuses().iter().filter_map(|status| Some((status, status.limit?)));
-    let Some((status, limit)) =
-        limited.min_by_key(|(status, _)| (!status.is_over, status.remaining))
-    else {
+    let Some((status, limit)) = limited.min_by_key(|(status, _)| weight(status)) else {
         return Vec::new();
     };
     let header = |key: &str, value: u64| HeaderValue {

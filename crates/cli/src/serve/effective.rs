@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
 use tollgate_service::{
-    Answers, Global, MetricsNames, Options, RulesAddressError, RulesFrom, TlsFiles,
+    Answers, Global, HostName, MetricsNames, Options, RulesAddressError, RulesFrom, TlsFiles,
 };
 
+use super::certificates::{grpc_tls, http_tls};
 use super::environment::{BadVariable, Environment};
 use super::log::{Format, Level};
 use super::redis_variables;
@@ -56,17 +57,20 @@ pub(super) struct Effective {
     pub(super) grpc_socket: Setting<Option<PathBuf>>,
     pub(super) grpc_tls: Setting<Option<TlsFiles>>,
     pub(super) admin: Setting<SocketAddr>,
+    pub(super) admin_hosts: Setting<Vec<HostName>>,
     pub(super) compat: Setting<bool>,
     pub(super) shadow: Setting<bool>,
     pub(super) quota_mode: Setting<bool>,
     pub(super) merge_domains: Setting<bool>,
     pub(super) response_headers: Setting<bool>,
     pub(super) metadata: Setting<bool>,
+    pub(super) allow_empty: Setting<bool>,
+    pub(super) linger_rules: Setting<Option<u64>>,
     pub(super) capacity: Setting<usize>,
     pub(super) table_bytes: Setting<u64>,
     pub(super) near_limit_ratio: Setting<f64>,
     pub(super) metrics_names: Setting<Names>,
-    pub(super) linger: Setting<u16>,
+    pub(super) linger_stop: Setting<u16>,
     /// Its address may hold a password: it is not printed.
     pub(super) redis: Setting<Option<Global>>,
     pub(super) log_level: Setting<Level>,
@@ -147,6 +151,11 @@ impl Effective {
             grpc_socket: optional((args.grpc_socket.clone(), "--grpc-socket"), (uds, "GRPC_UDS")),
             grpc_tls: grpc_tls(args, environment)?,
             admin: address((args.admin, "--admin"), ADMIN, (loopback, 6070), environment)?,
+            admin_hosts: first(
+                (Some(args.admin_host.clone()).filter(|names| !names.is_empty()), "--admin-host"),
+                (None, NO_VARIABLE),
+                Vec::new(),
+            ),
             compat: first((args.compat, "--compat"), (None, NO_VARIABLE), false),
             shadow: truth(args.shadow, "--shadow", "SHADOW_MODE")?,
             quota_mode: truth(args.quota_mode, "--quota-mode", "QUOTA_MODE")?,
@@ -157,6 +166,8 @@ impl Effective {
                 "LIMIT_RESPONSE_HEADERS_ENABLED",
             )?,
             metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
+            allow_empty: first((args.allow_empty, "--allow-empty"), (None, NO_VARIABLE), false),
+            linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
             capacity: first(
                 (args.capacity, "--capacity"),
                 (None, NO_VARIABLE),
@@ -177,7 +188,7 @@ impl Effective {
                 (None, NO_VARIABLE),
                 Names::Own,
             ),
-            linger: first((args.linger, "--linger"), (None, NO_VARIABLE), 0),
+            linger_stop: first((args.linger_stop, "--linger-stop"), (None, NO_VARIABLE), 0),
             redis: redis(args, environment)?,
             log_level: first((args.log_level, "--log-level"), (level, "LOG_LEVEL"), Level::Info),
             log_format: first(
@@ -199,6 +210,7 @@ impl Effective {
             grpc_socket: self.grpc_socket.value.clone(),
             grpc_tls: self.grpc_tls.value.clone(),
             admin: self.admin.value,
+            admin_hosts: self.admin_hosts.value.clone(),
             answers: Answers {
                 headers: self.response_headers.value,
                 metadata: self.metadata.value,
@@ -207,7 +219,7 @@ impl Effective {
                 Names::Own => MetricsNames::Own,
                 Names::Envoyproxy => MetricsNames::Envoyproxy,
             },
-            linger: Duration::from_secs(self.linger.value.into()),
+            linger: Duration::from_secs(self.linger_stop.value.into()),
             timing: Timing {
                 poll: Duration::from_secs(self.poll.value.into()),
                 ..Timing::default()
@@ -223,6 +235,8 @@ impl Effective {
             global_shadow_mode: self.shadow.value,
             global_quota_mode: self.quota_mode.value,
             merge_domains: self.merge_domains.value,
+            allow_empty: self.allow_empty.value,
+            linger_rules: self.linger_rules.value.map(Duration::from_secs),
             default_capacity: self.capacity.value,
             most_table_bytes: self.table_bytes.value,
             near_limit_ratio: self.near_limit_ratio.value,
@@ -244,17 +258,28 @@ impl Effective {
             row("grpc-socket", &self.grpc_socket, path_or_none),
             row("grpc-tls", &self.grpc_tls, files_or_none),
             row("admin", &self.admin, ToString::to_string),
+            row("admin-host", &self.admin_hosts, |names| match &names[..] {
+                [] => "none".to_owned(),
+                names => names.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+            }),
             row("compat", &self.compat, ToString::to_string),
             row("shadow", &self.shadow, ToString::to_string),
             row("quota-mode", &self.quota_mode, ToString::to_string),
             row("merge-domains", &self.merge_domains, ToString::to_string),
             row("response-headers", &self.response_headers, ToString::to_string),
             row("metadata", &self.metadata, ToString::to_string),
+            row("allow-empty", &self.allow_empty, ToString::to_string),
+            row("linger-rules", &self.linger_rules, |seconds| {
+                seconds.map_or_else(
+                    || "600s, or the window if longer".to_owned(),
+                    |seconds| format!("{seconds}s"),
+                )
+            }),
             row("capacity", &self.capacity, ToString::to_string),
             row("table-bytes", &self.table_bytes, ToString::to_string),
             row("near-limit-ratio", &self.near_limit_ratio, ToString::to_string),
             row("metrics-names", &self.metrics_names, |names| format!("{names:?}").to_lowercase()),
-            row("linger", &self.linger, |seconds| format!("{seconds}s")),
+            row("linger-stop", &self.linger_stop, |seconds| format!("{seconds}s")),
             row("redis", &self.redis, |redis| {
                 redis.as_ref().map_or("none", |_| "given").to_owned()
             }),
@@ -302,7 +327,7 @@ fn files_or_none(files: &Option<TlsFiles>) -> String {
     text
 }
 
-fn optional<T>(
+pub(super) fn optional<T>(
     flag: (Option<T>, &'static str),
     variable: (Option<T>, &'static str),
 ) -> Setting<Option<T>> {
@@ -382,47 +407,6 @@ fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
     let found =
         || BadVariable { name: "NEAR_LIMIT_RATIO", found: ratio.to_string(), accepted: RATIO };
     if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(found()) }
-}
-
-fn http_tls(args: &Args) -> Result<Option<TlsFiles>, SettingError> {
-    let names = ["--http-tls-cert", "--http-tls-key"];
-    let files = pair([&args.http_tls_cert, &args.http_tls_key], names)?;
-    Ok(files.map(|files| TlsFiles { client_ca: args.http_tls_client_ca.clone(), ..files }))
-}
-
-fn grpc_tls(
-    args: &Args,
-    environment: &Environment,
-) -> Result<Setting<Option<TlsFiles>>, SettingError> {
-    let names = ["--grpc-tls-cert", "--grpc-tls-key"];
-    let of_flags = pair([&args.grpc_tls_cert, &args.grpc_tls_key], names)?
-        .map(|files| TlsFiles { client_ca: args.grpc_tls_client_ca.clone(), ..files });
-    let uses_tls = environment.truth("GRPC_SERVER_USE_TLS")?.unwrap_or(false);
-    let names = ["GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY"];
-    let path = |name| environment.text(name).map(PathBuf::from);
-    let of_variables = match (uses_tls && of_flags.is_none()).then(|| names.map(path)) {
-        Some([None, None]) => {
-            let (found, missing) = ("GRPC_SERVER_USE_TLS", "GRPC_SERVER_TLS_CERT");
-            return Err(SettingError::Half { found, missing });
-        }
-        Some([certificate, key]) => pair([&certificate, &key], names)?
-            .map(|files| TlsFiles { client_ca: path("GRPC_CLIENT_TLS_CACERT"), ..files }),
-        None => None,
-    };
-    Ok(optional((of_flags, "--grpc-tls-cert"), (of_variables, "GRPC_SERVER_USE_TLS")))
-}
-
-/// A certificate and its key, both or none.
-fn pair(
-    [certificate, key]: [&Option<PathBuf>; 2],
-    [certificate_name, key_name]: [&'static str; 2],
-) -> Result<Option<TlsFiles>, SettingError> {
-    match (certificate, key) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some(TlsFiles::new(certificate, key))),
-        (Some(_), None) => Err(SettingError::Half { found: certificate_name, missing: key_name }),
-        (None, Some(_)) => Err(SettingError::Half { found: key_name, missing: certificate_name }),
-    }
 }
 
 /// What is not built, and would do harm if it were passed over in silence.

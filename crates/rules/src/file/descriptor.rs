@@ -154,6 +154,13 @@ fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
     Ok(Some(rule))
 }
 
+impl DescriptorText {
+    /// Whether it, or one below it, says anything about limits.
+    pub(crate) fn has_rule(&self) -> bool {
+        self.rule.is_some() || self.children.iter().any(Self::has_rule)
+    }
+}
+
 impl RuleSpec {
     fn add(&mut self, mut limit: LimitText) {
         self.replaces.append(&mut limit.replaces);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate::ManualClock;
 use tollgate_rules::{
     Answer, Code, DecisionMaker, Descriptor, Entry, Request, RequestError, RuleCache, RuleError,
-    RuleText, Settings,
+    RuleSet, RuleText, Settings,
 };
 
 /// A decision maker over some rules.
@@ -33,6 +33,14 @@ impl World {
 
     pub(crate) fn load(&self, rules: &str) -> Result<(), Vec<RuleError>> {
         self.maker.cache().load(&[RuleText::new("test.yaml", rules)]).map(drop)
+    }
+
+    /// Loads these files, of any names.
+    #[track_caller]
+    pub(crate) fn load_files(&self, files: &[&str]) -> Arc<RuleSet> {
+        let text = |(n, rules): (usize, &&str)| RuleText::new(format!("{n}.yaml"), *rules);
+        let texts: Vec<RuleText> = files.iter().enumerate().map(text).collect();
+        self.maker.cache().load(&texts).expect("good rules")
     }
 
     /// Checks descriptors of entries, each at the request's cost of 1.

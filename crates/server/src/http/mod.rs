@@ -2,6 +2,7 @@
 
 mod check;
 mod connections;
+mod guard;
 pub(crate) mod json;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::SystemTime;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tollgate_redis::Outage;
@@ -19,6 +21,7 @@ use crate::page;
 use crate::service::Service;
 
 pub(crate) use connections::listen;
+pub use guard::{BadHostName, HostName};
 
 /// Of a body: the largest request that rules may be asked about has 64 KiB of keys and values.
 const MOST_BODY_BYTES: usize = 256 << 10;
@@ -37,8 +40,8 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// What is served where only the operator is.
-pub(crate) fn admin_routes(service: Arc<Service>) -> Router {
+/// What is served where only the operator is, under these names and by address.
+pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router {
     Router::new()
         .route("/v1/reset", post(check::reset))
         .route("/rlconfig", get(config))
@@ -46,6 +49,7 @@ pub(crate) fn admin_routes(service: Arc<Service>) -> Router {
         .route("/", get(page::page))
         .route("/status.js", get(page::script))
         .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .layer(from_fn_with_state(names.into(), guard::guard))
         .with_state(service)
 }
 
@@ -76,11 +80,15 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
     }
 }
 
-/// One line per rule, as `tollgate check` prints it, and the errors of the last load.
+/// One line per rule, as `tollgate check` prints it; domains whose last good rules stay although they have none
+/// any more; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> String {
     let mut page = String::new();
     if let Some(rules) = service.cache().rules() {
         rules.rules().iter().for_each(|rule| page += &format!("{rule}\n"));
+        for domain in rules.kept_domains() {
+            page += &format!("kept: {}: there are no rules any more\n", domain.escape_debug());
+        }
     }
     for error in service.cache().status().errors {
         page += &format!("refused: {error}\n");

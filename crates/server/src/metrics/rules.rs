@@ -86,13 +86,26 @@ impl OfRules {
                 "Requests that nothing but the global shadow mode let pass",
                 self.cache.global_shadow_mode(),
             ),
+            (
+                "lingering_forgotten",
+                "Limits that were gone and forgotten before their time, for want of memory",
+                status.forgotten,
+            ),
         ] {
             let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(count).encode(metric)?;
         }
         let help = "1 while the newest rules are refused and older ones are in force";
         let is_refused = u64::from(!status.errors.is_empty());
-        encode_gauge(encoder, "config_refused", help, is_refused)
+        encode_gauge(encoder, "config_refused", help, is_refused)?;
+        let kept = self.cache.rules().map_or(0, |rules| rules.kept_domains().count());
+        let tables = (status.lingering_tables as u64, status.lingering_bytes);
+        let kept_help =
+            "Domains without rules in the newest files, whose last good ones are in force";
+        encode_gauge(encoder, "config_kept_domains", kept_help, kept as u64)?;
+        let help = "Tables of limits that are gone, kept in case they come back";
+        encode_gauge(encoder, "lingering_tables", help, tables.0)?;
+        encode_gauge(encoder, "lingering_bytes", "Bytes of those tables", tables.1)
     }
 }
 

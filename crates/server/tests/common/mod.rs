@@ -170,7 +170,7 @@ pub(crate) async fn exchange(
 ) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -9,7 +9,9 @@ mod bad_inputs;
 mod grpc;
 mod http;
 mod scenarios;
+mod start;
 mod table_bytes;
 mod tls;
+mod told;
 #[cfg(unix)]
 mod unix_sockets;

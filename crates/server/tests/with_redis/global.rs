@@ -280,7 +280,7 @@ async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
     };
     let server = Server::start();
     let before = rules("year", 100, "");
-    let world = common::serve_with("a_rule_that_changes", &before, |options| Options {
+    let world = crate::common::serve_with("a_rule_that_changes", &before, |options| Options {
         global: Some(global(&server, Duration::from_secs(2))),
         timing: Timing { poll: Duration::from_secs(3_600), settle: Duration::ZERO },
         ..options

@@ -226,7 +226,7 @@ async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_cluster_two_services_share_the_limits_of_every_node() {
     let cluster = block_in_place(Cluster::start);
-    for node in 0..cluster::NODES {
+    for node in 0..crate::cluster::NODES {
         let (test, domain) = (format!("in_a_cluster_{node}"), cluster.name_on(node));
         let pair = Pair::serve(&test, &domain, &global(cluster.address())).await;
         pair.share_their_limits().await;

@@ -70,8 +70,16 @@ async fn what_is_pushed_is_served_and_the_next_push_takes_its_place_and_keeps_wh
     let second = rules.push(&[text("one", 50)]).expect("it is written");
     assert_eq!(world.read_again().await, None);
     assert_eq!(world.left("one").await, (Code::Ok, 48));
-    // The field of `two` is gone, and so is its limit.
+    // The field of `two` is gone: its last good rules stay, until there are others that say so.
     assert_eq!(server.run::<u32>(&["HLEN", KEY]), 2);
+    assert_eq!(world.left("two").await, (Code::Ok, 7));
+    assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
+    let free = "domain: two\ndescriptors:\n  - {key: user, rate_limit: {unlimited: true}}\n";
+    rules.push(&[text("one", 50), RuleText::new("two.yaml", free)]).expect("it is written");
+    assert_eq!(world.read_again().await, None);
+    assert_eq!(world.left("two").await, (Code::Ok, u32::MAX));
+    rules.push(&[text("one", 50)]).expect("it is written");
+    assert_eq!(world.read_again().await, None);
     assert_eq!(world.left("two").await, (Code::Ok, 0));
     // The same texts are the same version.
     assert_ne!(first.version, second.version);

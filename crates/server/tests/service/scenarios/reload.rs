@@ -52,7 +52,9 @@ async fn loads(world: &World) -> [String; 2] {
 
 #[tokio::test]
 async fn i_a_domain_comes_with_its_file_and_goes_with_it() {
-    let mut world = serve("i_comes_and_goes", OTHER, Settings::default()).await;
+    // Unless a domain may become empty it stays: see below.
+    let settings = Settings { allow_empty: true, ..Settings::default() };
+    let mut world = serve("i_comes_and_goes", OTHER, settings).await;
     assert_eq!(asks(&world, "reload", "block").await, (Code::Ok, 0, false));
     assert_eq!(loads(&world).await, ["1", "0"]);
     world.put("reload.yaml", RELOAD);
@@ -68,6 +70,45 @@ async fn i_a_domain_comes_with_its_file_and_goes_with_it() {
     assert_eq!(loads(&world).await, ["3", "0"]);
     assert_eq!(asks(&world, "reload", "block").await, (Code::Ok, 0, false));
     assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 6, true));
+}
+
+#[tokio::test]
+async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_back() {
+    let mut world = serve("i_half_written", RELOAD, Settings::default()).await;
+    let half = &RELOAD[..RELOAD.find("  - {key: one_per_minute").expect("the last rule")];
+    let (spent, passed) = ((Code::OverLimit, 0, true), (Code::Ok, 0, false));
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, (Code::Ok, 0, true));
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
+    assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 49, true));
+    // Good rules, but not all.
+    world.put("basic.yaml", half);
+    assert!(world.reloaded().await.is_empty());
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, passed);
+    assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 48, true));
+    assert_eq!(world.metric("tollgate_lingering_tables").await.as_deref(), Some("1"));
+    world.put("basic.yaml", RELOAD);
+    assert!(world.reloaded().await.is_empty());
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
+    assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 47, true));
+    assert_eq!(world.metric("tollgate_lingering_tables").await.as_deref(), Some("0"));
+    // Removed: the directory is empty.
+    std::fs::remove_file(world.rules.join("basic.yaml")).expect("the file");
+    world.running.changed().notify();
+    assert!(world.reloaded().await.is_empty());
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
+    assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
+    let (_, config) = world.admin("GET", "/rlconfig", "").await;
+    assert!(config.ends_with("kept: reload: there are no rules any more\n"), "{config}");
+    // The first thing that is written is the domain.
+    world.put("basic.yaml", "domain: reload\n");
+    assert!(world.reloaded().await.is_empty());
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
+    world.put("basic.yaml", RELOAD);
+    assert!(world.reloaded().await.is_empty());
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
+    assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 46, true));
+    assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("0"));
+    assert_eq!(world.metric("tollgate_lingering_forgotten_total").await.as_deref(), Some("0"));
 }
 
 #[tokio::test]

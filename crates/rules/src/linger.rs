@@ -1,0 +1,264 @@
+//! What was spent under limits that are gone: their tables stay for a while, in case the limits come back.
+//!
+//! A file that is written in two steps, or removed and written anew, takes its rules away for a moment. A
+//! client that had spent a limit must find it spent afterwards. So a table that no rule in force goes on with is kept,
+//! by the identity of its rule, for [`Settings::linger_rules`]: from the load that takes it away until
+//! exactly that long afterwards, on the cache's own clock. Nothing is copied: a request that still decides
+//! by the rules of before charges the very table that waits here.
+//!
+//! # What it may take
+//! Tables that wait and tables in force together take at most [`Settings::most_table_bytes`]. Those in force
+//! come first: where there is no room, the table that has waited longest goes, and the load says so
+//! ([`RuleSet::forgotten`]). A table is counted with what its entry here takes, so many small ones are bounded
+//! like few large ones.
+
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahash::RandomState;
+use tollgate::{Policy, Timestamp};
+
+use crate::carry::Kept;
+use crate::rule::{Limit, Table};
+use crate::rule_set::{RuleId, RuleSet};
+use crate::settings::Settings;
+
+/// How long at least a table waits where the settings do not say: longer than a deployment takes.
+const USUAL: Duration = Duration::from_secs(600);
+
+/// A limit whose rule is gone, and that is no longer remembered although its time was not over: the tables
+/// of rules in force needed the memory. If the rule comes back, it begins with nothing spent.
+///
+/// ```
+/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// let settings = Settings { most_table_bytes: 2_000, allow_empty: true, ..Settings::default() };
+/// let cache = RuleCache::new(settings);
+/// let text = "domain: shop\ndescriptors:\n  - key: user\n    capacity: 50\n    \
+///             rate_limit: {unit: hour, requests_per_unit: 5}\n";
+/// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+/// let other = text.replace("user", "path").replace("50", "60");
+/// let rules = cache.load(&[RuleText::new("shop.yaml", other)]).map_err(|errors| errors[0].clone())?;
+/// assert_eq!(
+///     rules.forgotten()[0].to_string(),
+///     "shop.user: fixed-window 5/h is gone, and what was spent under it is forgotten: the tables of the \
+///      rules in force leave no room for it"
+/// );
+/// # Ok::<(), tollgate_rules::RuleError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    domain: Box<str>,
+    path: Box<str>,
+    policy: Policy,
+}
+
+impl Forgotten {
+    /// The domain of the rule.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// The path of the rule, as [`Rule::path`](crate::Rule::path).
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+}
+
+impl fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, path, policy } = self;
+        write!(
+            f,
+            "{}.{}: {policy} is gone, and what was spent under it is forgotten: the tables of the rules in \
+             force leave no room for it",
+            domain.escape_debug(),
+            path.escape_debug()
+        )
+    }
+}
+
+/// The tables that wait, by the rules that had them.
+#[derive(Debug, Default)]
+pub(crate) struct Lingering {
+    waiting: HashMap<RuleId, Vec<Waiting>, RandomState>,
+    tables: usize,
+    bytes: u64,
+    /// The next to come gets this number: which has waited longest is the lowest.
+    next: u64,
+}
+
+/// One table that waits.
+struct Waiting {
+    path: Box<str>,
+    kept: Kept,
+    /// What keeps the limit elsewhere: it lives as long as it is held.
+    keeper: Option<Held>,
+    bytes: u64,
+    until: Timestamp,
+    number: u64,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting")
+            .field("kept", &self.kept)
+            .field("is_kept_elsewhere", &self.keeper.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lingering {
+    pub(crate) fn tables(&self) -> usize {
+        self.tables
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The table of a rule that waits and fits; of several, the one that came last.
+    pub(crate) fn find(&self, id: &RuleId, fits: impl Fn(&Kept) -> bool) -> Option<&Kept> {
+        let waiting = self.waiting.get(id)?.iter().rev();
+        waiting.map(|one| &one.kept).find(|kept| fits(kept))
+    }
+
+    /// Lets go whose time is over.
+    pub(crate) fn expire(&mut self, now: Timestamp) {
+        self.retain(|one| one.until > now);
+    }
+
+    /// From the rules of `before` to those of `after`: takes in the tables that these do not go on with, and
+    /// gives up those that they have taken back. Says what had to be forgotten for want of room.
+    pub(crate) fn turn(
+        &mut self,
+        before: Option<&RuleSet>,
+        after: &RuleSet,
+        now: Timestamp,
+        settings: &Settings,
+    ) -> Vec<Forgotten> {
+        let in_use: HashSet<*const Table> = after.tables.values().flatten().map(address).collect();
+        self.retain(|one| !in_use.contains(&address(&one.kept)));
+        if let Some(before) = before {
+            let parts = Parts::of(before);
+            for (id, tables) in &before.tables {
+                for kept in tables.iter().filter(|kept| !in_use.contains(&address(kept))) {
+                    self.add(id, kept, &parts, now, settings);
+                }
+            }
+        }
+        self.make_room(settings.most_table_bytes.saturating_sub(after.table_bytes))
+    }
+
+    fn add(
+        &mut self,
+        id: &RuleId,
+        kept: &Kept,
+        parts: &Parts<'_>,
+        now: Timestamp,
+        settings: &Settings,
+    ) {
+        let period = kept.policy.quota().period();
+        let linger = settings.linger_rules.unwrap_or_else(|| period.max(USUAL));
+        if linger.is_zero() {
+            return;
+        }
+        let (path, keeper) = parts.parts.get(&address(kept)).copied().unwrap_or_default();
+        let more = (kept.capacity as u64).saturating_mul(settings.more_bytes_per_client);
+        let bytes = kept.bytes.saturating_add(more).saturating_add(bytes_of_entry(id, path));
+        let (path, keeper, until) = (path.into(), keeper.cloned(), now + linger);
+        let one = Waiting { path, kept: kept.clone(), keeper, bytes, until, number: self.next };
+        self.waiting.entry(id.clone()).or_default().push(one);
+        self.next += 1;
+        self.tables += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Forgets what has waited longest, until the rest takes no more than this.
+    fn make_room(&mut self, most: u64) -> Vec<Forgotten> {
+        if self.bytes <= most {
+            return Vec::new();
+        }
+        let mut order: Vec<(u64, u64)> =
+            self.waiting.values().flatten().map(|one| (one.number, one.bytes)).collect();
+        order.sort_unstable();
+        let mut left = self.bytes;
+        let too_many = order.iter().take_while(|(_, bytes)| {
+            let is_over = left > most;
+            left = left.saturating_sub(*bytes);
+            is_over
+        });
+        let last = too_many.last().map_or(0, |(number, _)| *number);
+        let mut forgotten = Vec::new();
+        for (id, one) in
+            self.waiting.iter().flat_map(|(id, all)| all.iter().map(move |one| (id, one)))
+        {
+            if one.number <= last {
+                let (domain, path) = (id.domain.clone(), one.path.clone());
+                let forgotten_one = Forgotten { domain, path, policy: one.kept.policy };
+                forgotten.push((one.number, forgotten_one));
+            }
+        }
+        self.retain(|one| one.number > last);
+        forgotten.sort_unstable_by_key(|(number, _)| *number);
+        forgotten.into_iter().map(|(_, one)| one).collect()
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Waiting) -> bool) {
+        let (mut tables, mut bytes) = (0, 0_u64);
+        self.waiting.retain(|_, all| {
+            all.retain(&stays);
+            tables += all.len();
+            bytes = all.iter().fold(bytes, |sum, one| sum.saturating_add(one.bytes));
+            !all.is_empty()
+        });
+        (self.tables, self.bytes) = (tables, bytes);
+    }
+}
+
+/// What the rules say of each table: the path of its rule, and what keeps its limit elsewhere.
+struct Parts<'r> {
+    parts: HashMap<*const Table, (&'r str, Option<&'r Held>), RandomState>,
+}
+
+/// What keeps a limit elsewhere.
+type Held = Arc<dyn Any + Send + Sync>;
+
+impl<'r> Parts<'r> {
+    fn of(rules: &'r RuleSet) -> Self {
+        let of_limit = |path: &'r str, limit: &'r Limit| {
+            let gate = limit.gate.as_ref()?;
+            Some((Arc::as_ptr(&gate.table), (path, limit.keeper.any())))
+        };
+        let of_rule = |rule: &'r crate::rule::Rule| {
+            rule.limits.iter().filter_map(move |limit| of_limit(&rule.path, limit))
+        };
+        Self { parts: rules.rules.iter().flat_map(of_rule).collect() }
+    }
+}
+
+/// Two tables that are alive have two addresses.
+fn address(kept: &Kept) -> *const Table {
+    Arc::as_ptr(&kept.table)
+}
+
+/// What the table's own structure and its entry take, beside the cells.
+fn bytes_of_entry(id: &RuleId, path: &str) -> u64 {
+    let steps = id.steps.iter().map(|(key, value, _)| {
+        key.len()
+            + value.as_ref().map_or(0, |value| value.len())
+            + size_of::<crate::rule_set::Step>()
+    });
+    let texts = id.domain.len() + path.len() + steps.sum::<usize>();
+    (texts + size_of::<Table>() + size_of::<Waiting>() + size_of::<RuleId>()) as u64
+}

@@ -1,0 +1,205 @@
+//! Rules that are gone for a moment: a file that is written in steps, or removed and written anew, a directory
+//! or a domain that is empty. A client that has spent a limit finds it spent, meanwhile and afterwards.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{World, over_and_left};
+use tollgate_rules::{Code, Settings};
+
+/// As many as were admitted again when this was first seen.
+const CLIENTS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+const ONE: &str = "domain: d
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 1}
+";
+
+const TWO: &str = "  - key: path
+    rate_limit: {unit: day, requests_per_unit: 1}
+";
+
+const OTHER: &str = "domain: other
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 1}
+";
+
+fn both() -> String {
+    format!("{ONE}{TWO}")
+}
+
+/// How many of the clients are admitted by the rule of this key.
+#[track_caller]
+fn admitted(world: &World, domain: &str, key: &str) -> usize {
+    let is_admitted = |client: &&str| world.check(domain, &[&[(key, client)]]).is_allowed();
+    CLIENTS.iter().filter(|client| is_admitted(client)).count()
+}
+
+/// Rules under which all clients have spent what they had.
+#[track_caller]
+fn spent(files: &[&str], keys: &[(&str, &str)]) -> World {
+    let settings = Settings { default_capacity: 64, ..Settings::default() };
+    let world = World::with(files[0], settings);
+    world.load_files(files);
+    for (domain, key) in keys {
+        assert_eq!(admitted(&world, domain, key), 8, "{domain} {key}");
+        assert_eq!(admitted(&world, domain, key), 0, "{domain} {key}");
+    }
+    world
+}
+
+#[test]
+fn a_file_that_is_half_written_keeps_spent_clients_spent() {
+    let both = both();
+    let world = spent(&[&both], &[("d", "user"), ("d", "path")]);
+    // The first half is good rules: one is as it was, the other is gone and limits nobody.
+    world.load_files(&[ONE]);
+    assert_eq!(admitted(&world, "d", "user"), 0, "the rule that is there");
+    assert_eq!(admitted(&world, "d", "path"), 8, "no rule");
+    world.load_files(&[&both]);
+    assert_eq!(admitted(&world, "d", "user"), 0);
+    assert_eq!(admitted(&world, "d", "path"), 0, "the rule that came back");
+}
+
+#[test]
+fn a_file_that_is_cut_off_anywhere_gives_no_client_anything_back() {
+    let both = both();
+    let world = spent(&[&both], &[("d", "user"), ("d", "path")]);
+    let mut loaded = 0;
+    for end in 0..both.len() {
+        loaded += usize::from(world.load(&both[..end]).is_ok());
+        world.load(&both).expect("good rules");
+        assert_eq!((admitted(&world, "d", "user"), admitted(&world, "d", "path")), (0, 0), "{end}");
+    }
+    assert!(loaded > 10, "{loaded} halves are good rules");
+}
+
+#[test]
+fn a_file_that_is_removed_and_written_anew_keeps_spent_clients_spent() {
+    let both = both();
+    let world = spent(&[&both], &[("d", "user"), ("d", "path")]);
+    world.load_files(&[]);
+    assert_eq!((admitted(&world, "d", "user"), admitted(&world, "d", "path")), (0, 0), "meanwhile");
+    world.clock.advance(Duration::from_millis(500));
+    world.load_files(&[&both]);
+    assert_eq!(
+        (admitted(&world, "d", "user"), admitted(&world, "d", "path")),
+        (0, 0),
+        "afterwards"
+    );
+}
+
+#[test]
+fn a_domain_that_becomes_empty_keeps_its_last_good_rules() {
+    let cases: [&[&str]; 6] = [
+        &[],
+        &["domain: d"],
+        &["domain: d\ndescriptors: []"],
+        // A descriptor, and not yet its limit.
+        &["domain: d\ndescriptors:\n  - key: user"],
+        // The name is cut off.
+        &["domain: x"],
+        // In a directory of which other files stay.
+        &[OTHER],
+    ];
+    for files in cases {
+        let world = spent(&[ONE, OTHER], &[("d", "user"), ("other", "user")]);
+        world.load_files(files);
+        assert_eq!(admitted(&world, "d", "user"), 0, "{files:?}");
+        assert_eq!(admitted(&world, "other", "user"), 0, "{files:?}");
+        // And again: what stays does not wear off.
+        world.load_files(files);
+        world.load_files(&["domain: y"]);
+        assert_eq!(admitted(&world, "d", "user"), 0, "{files:?}");
+        world.load_files(&[ONE, OTHER]);
+        assert_eq!(admitted(&world, "d", "user"), 0, "{files:?}");
+    }
+}
+
+#[test]
+fn while_a_domain_is_empty_the_rules_of_others_change() {
+    let world = spent(&[ONE, OTHER], &[("d", "user"), ("other", "user")]);
+    world.load_files(&["domain: d", &OTHER.replace("unit: 1", "unit: 2")]);
+    assert_eq!(admitted(&world, "other", "user"), 8, "one more each");
+    assert_eq!(admitted(&world, "d", "user"), 0);
+    world.load_files(&["domain: d\ndescriptors:\n  - key: new\n    rate_limit: {unlimited: true}"]);
+    assert_eq!(
+        admitted(&world, "d", "user"),
+        8,
+        "a rule that says that nothing is limited is believed"
+    );
+}
+
+/// One rule, whose limit comes back so slowly that one sees how long it was remembered.
+fn slow(unit: &str) -> String {
+    format!(
+        "domain: d\ndescriptors:\n  - key: user\n    \
+         rate_limit: {{unit: {unit}, requests_per_unit: 1, algorithm: gcra, burst: 100}}\n{KEEP}"
+    )
+}
+
+/// A rule that stays, so that the domain is not empty.
+const KEEP: &str = "  - key: keep\n    rate_limit: {unlimited: true}\n";
+
+const KEPT: &str = "domain: d\ndescriptors:\n  - key: keep\n    rate_limit: {unlimited: true}\n";
+
+/// What is left of 100 units after all were spent, and the rule was gone for so long.
+fn left_after(unit: &str, gone: Duration, settings: Settings) -> u64 {
+    let world = World::with(&slow(unit), settings);
+    for _ in 0..100 {
+        assert_eq!(world.check("d", &[&[("user", "x")]]).code(), Code::Ok);
+    }
+    assert_eq!(world.check("d", &[&[("user", "x")]]).code(), Code::OverLimit);
+    world.load(KEPT).expect("good rules");
+    world.clock.advance(gone);
+    world.load(&slow(unit)).expect("good rules");
+    over_and_left(&world.check("d", &[&[("user", "x")]]))[0].1
+}
+
+const NANO: Duration = Duration::from_nanos(1);
+
+#[test]
+fn what_was_spent_lingers_for_ten_minutes_or_the_window_to_the_nanosecond() {
+    let left = |unit, gone| left_after(unit, gone, Settings::default());
+    let ten = Duration::from_secs(600);
+    // One comes back in a minute: nine whole ones, one of which is taken here.
+    assert_eq!(left("minute", ten - NANO), 8);
+    assert_eq!(left("minute", ten), 99);
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(left("hour", ten), 0);
+    assert_eq!(left("hour", hour - NANO), 0);
+    assert_eq!(left("hour", hour), 99);
+}
+
+#[test]
+fn a_number_that_is_cut_off_loses_nothing() {
+    let sized = |capacity: &str| {
+        format!(
+            "domain: d\ndescriptors:\n  - key: user\n    capacity: {capacity}\n    \
+             rate_limit: {{unit: day, requests_per_unit: 1}}\n"
+        )
+    };
+    let world = spent(&[&sized("1000")], &[("d", "user")]);
+    for cut in ["1", "10", "100", "1000"] {
+        world.load(&sized(cut)).expect("good rules");
+    }
+    assert_eq!(admitted(&world, "d", "user"), 0);
+}
+
+#[test]
+fn one_of_stacked_limits_that_comes_back_finds_what_was_spent() {
+    let stacked = |limits: &[&str]| {
+        let limits: String = limits.iter().map(|limit| format!("      - {{{limit}}}\n")).collect();
+        format!("domain: d\ndescriptors:\n  - key: user\n    limits:\n{limits}")
+    };
+    let (hour, day) = ("unit: hour, requests_per_unit: 9", "unit: day, requests_per_unit: 1");
+    let world = spent(&[&stacked(&[hour, day])], &[("d", "user")]);
+    world.load(&stacked(&[hour])).expect("good rules");
+    assert_eq!(admitted(&world, "d", "user"), 8, "the hour has room");
+    // Two of the same: one finds the table, the other begins.
+    world.load(&stacked(&[day, hour, day])).expect("good rules");
+    assert_eq!(admitted(&world, "d", "user"), 0);
+}

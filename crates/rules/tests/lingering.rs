@@ -1,0 +1,235 @@
+//! What lingers of rules that are gone: for how long, in how much memory, and what is told of it.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{World, over_and_left};
+use tollgate_rules::{Loss, RuleSet, Settings};
+
+/// Rules of one domain with these descriptors.
+fn domain(descriptors: &[String]) -> String {
+    format!("domain: d\ndescriptors:\n{}", descriptors.concat())
+}
+
+/// A limit of 100, of which one comes back in a minute.
+fn slow(key: &str, capacity: usize) -> String {
+    format!(
+        "  - key: {key}\n    capacity: {capacity}\n    \
+         rate_limit: {{unit: minute, requests_per_unit: 1, algorithm: gcra, burst: 100}}\n"
+    )
+}
+
+/// A rule that limits nothing.
+fn free(key: &str) -> String {
+    format!("  - key: {key}\n    rate_limit: {{unlimited: true}}\n")
+}
+
+/// Takes one unit; what is left.
+#[track_caller]
+fn left(world: &World, key: &str) -> u64 {
+    over_and_left(&world.check("d", &[&[(key, "x")]]))[0].1
+}
+
+fn load(world: &World, descriptors: &[String]) -> Arc<RuleSet> {
+    world.load_files(&[&domain(descriptors)])
+}
+
+fn lingering(world: &World) -> (usize, u64, u64) {
+    let status = world.maker.cache().status();
+    (status.lingering_tables, status.lingering_bytes, status.forgotten)
+}
+
+const NANO: Duration = Duration::from_nanos(1);
+
+#[test]
+fn a_stated_time_holds_to_the_nanosecond_whatever_the_window() {
+    for (seconds, gone, expected) in [
+        (90, Duration::from_secs(90) - NANO, 99),
+        (90, Duration::from_secs(90), 99 + 1),
+        // Shorter than the window.
+        (1, Duration::from_secs(1) - NANO, 98),
+        (1, Duration::from_secs(1), 99 + 1),
+        (0, Duration::ZERO, 99 + 1),
+    ] {
+        let linger_rules = Some(Duration::from_secs(seconds));
+        let settings = Settings { linger_rules, ..Settings::default() };
+        let world = World::with(&domain(&[slow("user", 64)]), settings);
+        assert_eq!((left(&world, "user"), left(&world, "user")), (99, 98));
+        load(&world, &[free("keep")]);
+        world.clock.advance(gone);
+        load(&world, &[slow("user", 64)]);
+        let came_back = gone.as_secs() / 60;
+        let peeked = left(&world, "user") + 1;
+        assert_eq!(
+            peeked,
+            if expected == 100 { 100 } else { 98 + came_back },
+            "{seconds} {gone:?}"
+        );
+    }
+}
+
+#[test]
+fn what_lingers_takes_no_memory_beyond_its_time() {
+    let world = World::new(&domain(&[slow("user", 64), free("keep")]));
+    let bytes = world.maker.cache().rules().expect("loaded").table_bytes();
+    assert_eq!(lingering(&world), (0, 0, 0));
+    assert_eq!(load(&world, &[free("keep")]).lingering(), 1);
+    let (tables, kept, forgotten) = lingering(&world);
+    assert_eq!((tables, forgotten), (1, 0));
+    assert!(kept > bytes && kept < bytes + 4_096, "{kept} for a table of {bytes}");
+    world.clock.advance(Duration::from_secs(600) - NANO);
+    assert_eq!(load(&world, &[free("keep")]).lingering(), 1);
+    world.clock.advance(NANO);
+    assert_eq!(load(&world, &[free("keep")]).lingering(), 0);
+    assert_eq!(lingering(&world), (0, 0, 0));
+}
+
+#[test]
+fn a_rule_that_comes_back_takes_its_table_out_of_what_lingers() {
+    let world = World::new(&domain(&[slow("user", 64), slow("path", 64)]));
+    for n in 0..100 {
+        assert_eq!(left(&world, "user"), 99 - n);
+        assert_eq!(load(&world, &[slow("path", 64)]).lingering(), 1);
+        assert_eq!(load(&world, &[slow("user", 64), slow("path", 64)]).lingering(), 0);
+    }
+    assert_eq!(lingering(&world), (0, 0, 0));
+}
+
+#[test]
+fn beyond_the_memory_of_all_tables_the_oldest_is_forgotten_and_told() {
+    let one = World::new(&domain(&[slow("a", 1_000)]));
+    let bytes = one.maker.cache().rules().expect("loaded").table_bytes();
+    // Room for three tables and what their entries take.
+    let settings = Settings { most_table_bytes: 3 * bytes + 8_192, ..Settings::default() };
+    let world = World::with(&domain(&[slow("a", 1_000)]), settings);
+    for (key, next) in [("a", "b"), ("b", "c"), ("c", "d")] {
+        assert_eq!(left(&world, key), 99);
+        let rules = load(&world, &[slow(next, 1_000)]);
+        let forgotten: Vec<String> = rules.forgotten().iter().map(ToString::to_string).collect();
+        if next == "d" {
+            assert_eq!(
+                forgotten,
+                [
+                    "d.a: gcra 1/m burst 100 is gone, and what was spent under it is forgotten: the tables of \
+                  the rules in force leave no room for it"
+                ]
+            );
+        } else {
+            assert_eq!(forgotten, [""; 0]);
+        }
+        let total = rules.table_bytes() + lingering(&world).1;
+        assert!(total <= 3 * bytes + 8_192, "{total}");
+    }
+    assert_eq!((lingering(&world).0, lingering(&world).2), (2, 1));
+    // What was not forgotten comes back; to make room for it the other goes.
+    load(&world, &[slow("c", 1_000)]);
+    assert_eq!(left(&world, "c"), 98);
+    load(&world, &[slow("b", 1_000)]);
+    assert_eq!(left(&world, "b"), 98);
+    load(&world, &[slow("a", 1_000)]);
+    assert_eq!(left(&world, "a"), 99, "forgotten");
+}
+
+#[test]
+fn many_small_tables_are_bounded_as_few_large_ones() {
+    let settings = Settings { most_table_bytes: 1 << 20, ..Settings::default() };
+    let world = World::with(&domain(&[slow("k", 1)]), settings);
+    for n in 0..2_000 {
+        load(&world, &[slow(&format!("k{n}"), 1)]);
+    }
+    let (tables, bytes, forgotten) = lingering(&world);
+    assert!(bytes <= 1 << 20 && tables as u64 + forgotten == 2_000, "{tables} in {bytes}");
+    // A table of one key has a line of memory; its structure and its entry take more than that.
+    assert!((200..1_500).contains(&tables), "{tables}");
+}
+
+#[test]
+fn with_allow_empty_nothing_is_taken_for_more_than_it_is() {
+    let settings = Settings { allow_empty: true, ..Settings::default() };
+    for files in [&[][..], &["domain: d"], &["domain: x"]] {
+        let world = World::with(&domain(&[slow("user", 64)]), settings.clone());
+        assert_eq!(left(&world, "user"), 99);
+        let rules = world.load_files(files);
+        assert_eq!((rules.rules().len(), rules.kept_domains().count()), (0, 0), "{files:?}");
+        assert!(world.check("d", &[&[("user", "x")]]).is_allowed());
+        // Its state lingers all the same.
+        load(&world, &[slow("user", 64)]);
+        assert_eq!(left(&world, "user"), 98);
+    }
+}
+
+#[test]
+fn a_domain_that_is_kept_is_named_until_it_has_rules_again() {
+    let world = World::new(&domain(&[slow("user", 64)]));
+    let kept = |rules: &RuleSet| rules.kept_domains().map(str::to_owned).collect::<Vec<_>>();
+    let other = domain(&[slow("user", 64)]).replace("domain: d", "domain: other");
+    assert_eq!(kept(&world.load_files(&[&other])), ["d"]);
+    assert_eq!(kept(&world.load_files(&[])), ["d", "other"]);
+    assert_eq!(kept(&load(&world, &[free("user")])), ["other"]);
+    // What limited nothing loses nothing when it goes.
+    assert_eq!(kept(&world.load_files(&[&other])), [""; 0]);
+}
+
+#[test]
+fn domains_that_are_kept_and_new_ones_together_are_bounded() {
+    let world = World::new(&domain(&[slow("user", 64)]));
+    // A file of a little less than one MiB: 63 of them fit, and 64 and the one of before do not.
+    let large = |n: usize| {
+        let rule = slow("user", 1);
+        format!("domain: large{n}\ndescriptors:\n{rule}#{}", "x".repeat((1 << 20) - 200))
+    };
+    let files: Vec<String> = (0..64).map(large).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    world.load_files(&files);
+    let cache = world.maker.cache();
+    let texts: Vec<_> =
+        (64..66).map(|n| tollgate_rules::RuleText::new("more.yaml", large(n))).collect();
+    let errors = cache.load(&texts).expect_err("too much");
+    assert!(errors[0].to_string().contains("is larger than 67108864 bytes"), "{}", errors[0]);
+    assert_eq!(cache.rules().expect("loaded").domains().count(), 65);
+}
+
+#[test]
+fn a_limit_that_is_changed_back_goes_on_with_its_table_and_says_so() {
+    let world = World::new(&domain(&[slow("user", 100)]));
+    assert_eq!(left(&world, "user"), 99);
+    let rules = load(&world, &[slow("user", 200)]);
+    assert_eq!(left(&world, "user"), 99);
+    assert_eq!(rules.changes()[0].loss(), Some(Loss::Capacity { before: 100, now: 200 }));
+    let rules = load(&world, &[slow("user", 100)]);
+    assert_eq!(
+        rules.changes()[0].to_string(),
+        "d.user: gcra 1/m burst 100 and goes on with what was spent when it was last so: its table was for \
+         200 clients and is for 100 now"
+    );
+    assert!(!rules.changes()[0].is_kept());
+    assert_eq!(left(&world, "user"), 98);
+}
+
+#[test]
+fn a_rule_that_comes_back_with_another_quota_keeps_what_was_spent() {
+    let world = World::new(&domain(&[slow("user", 64), free("keep")]));
+    assert_eq!((left(&world, "user"), left(&world, "user")), (99, 98));
+    load(&world, &[free("keep")]);
+    let rules = load(&world, &[slow("user", 64).replace("100", "50")]);
+    assert_eq!(
+        rules.changes()[0].to_string(),
+        "d.user: gcra 1/m burst 100 is now gcra 1/m burst 50; what was spent stays spent"
+    );
+    assert_eq!(left(&world, "user"), 47);
+}
+
+#[test]
+fn a_load_that_is_refused_leaves_what_lingers() {
+    let world = World::new(&domain(&[slow("user", 64), free("keep")]));
+    assert_eq!(left(&world, "user"), 99);
+    load(&world, &[free("keep")]);
+    // The rule is back, and the file is bad behind it.
+    let bad = format!("{}  - {{key: ''}}\n", domain(&[slow("user", 64)]));
+    assert!(world.load(&bad).is_err());
+    assert_eq!(lingering(&world).0, 1);
+    load(&world, &[slow("user", 64)]);
+    assert_eq!(left(&world, "user"), 98);
+}

@@ -1,0 +1,140 @@
+//! What a service refuses to start with, and who may ask on the admin's address.
+
+use std::net::SocketAddr;
+
+use crate::common::{RULES, World, serve_with};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tollgate_rules::Settings;
+use tollgate_service::{Global, Options, StartError, start};
+
+/// Why a service does not start.
+async fn refused(options: Options) -> StartError {
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let options = Options { http: any, grpc: any, admin: any, ..options };
+    start(options, |_| ()).await.expect_err("refused")
+}
+
+/// A directory of this test without a file.
+fn empty(test: &str) -> std::path::PathBuf {
+    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory below target");
+    path
+}
+
+#[tokio::test]
+async fn a_place_without_rules_is_refused_with_what_would_be_right() {
+    let error = refused(Options::new("no/such/rules")).await;
+    assert!(matches!(error, StartError::Rules(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(text.starts_with("no/such/rules: cannot be read: "), "{text}");
+    assert!(text.ends_with("; give a directory of .yaml files"), "{text}");
+    let path = empty("start_empty");
+    let text = refused(Options::new(&path)).await.to_string();
+    let expected = "holds no rules; put a file there whose name ends in .yaml or .yml, or allow it to be \
+                    empty (--allow-empty)";
+    assert_eq!(text, format!("{}: {expected}", path.display()));
+}
+
+#[tokio::test]
+async fn an_empty_directory_is_served_if_it_is_allowed() {
+    let settings = Settings { allow_empty: true, ..Settings::default() };
+    let world = serve_with("start_allowed", "", |options| Options { settings, ..options }).await;
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn no_nodes_are_refused_with_what_would_be_right() {
+    let global = Some(Global { nodes: 0, ..Global::new("redis://127.0.0.1:1/") });
+    let error = refused(Options { global, ..Options::new("../../examples/rules") }).await;
+    assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
+}
+
+/// The status and the body of a request whose head is this.
+async fn ask(address: SocketAddr, head: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("{head}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("text");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let (_, body) = answer.split_once("\r\n\r\n").expect("headers end");
+    (status.expect("a status"), body.to_owned())
+}
+
+async fn world(test: &str) -> World {
+    let names = vec!["limits.internal".parse().expect("a name")];
+    serve_with(test, RULES, |options| Options { admin_hosts: names, ..options }).await
+}
+
+/// What every route says of hosts and origins is in `src/http/guard.rs`; this is that all routes ask it.
+#[tokio::test]
+async fn every_admin_route_refuses_foreign_hosts_and_origins() {
+    let world = world("start_admin").await;
+    let admin = world.running.admin;
+    let routes =
+        ["GET /metrics", "GET /rlconfig", "GET /", "GET /status.js", "POST /v1/reset", "GET /no"];
+    for route in routes {
+        for (headers, reason) in [
+            ("host: evil.example\r\n", "refused: Host is not this service; "),
+            (
+                "host: 127.0.0.1:6070\r\norigin: http://evil.example\r\n",
+                "refused: Origin is another site",
+            ),
+            ("host: 127.0.0.1:6070\r\norigin: null\r\n", "refused: Origin is another site"),
+        ] {
+            let (status, body) = ask(admin, &format!("{route} HTTP/1.1\r\n{headers}")).await;
+            assert_eq!(status, 403, "{route} {headers}");
+            assert!(
+                body.starts_with(reason) && !body.contains("evil"),
+                "{route} {headers}: {body}"
+            );
+        }
+        // An old client without a host.
+        assert_eq!(ask(admin, &format!("{route} HTTP/1.0\r\n")).await.0, 403, "{route}");
+    }
+}
+
+#[tokio::test]
+async fn probes_scrapers_and_the_own_page_are_served() {
+    let world = world("start_scrape").await;
+    let admin = world.running.admin;
+    for headers in [
+        format!("host: {admin}\r\n"),
+        "host: 10.42.0.7:6070\r\nuser-agent: kube-probe/1.33\r\n".to_owned(),
+        "host: [fd00::7]:6070\r\n".to_owned(),
+        "host: localhost:6070\r\n".to_owned(),
+        "host: limits.internal:6070\r\nuser-agent: Prometheus/3.5\r\n".to_owned(),
+        format!("host: {admin}\r\norigin: http://{admin}\r\n"),
+    ] {
+        let (status, body) = ask(admin, &format!("GET /metrics HTTP/1.1\r\n{headers}")).await;
+        assert!(status == 200 && body.contains("tollgate_table_bytes"), "{headers}");
+    }
+    // The public address is for everybody, under any name.
+    let head = "GET /metrics HTTP/1.1\r\nhost: shop.example\r\n";
+    assert_eq!(ask(world.running.http, head).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_reset_that_a_foreign_page_asks_for_resets_nothing() {
+    let world = world("start_reset").await;
+    let limit = "{\"domain\": \"basic\", \"descriptors\": [{\"key3\": \"x\"}], \"cost\": 10}";
+    assert_eq!(world.http("POST", "/v1/check", limit).await.0, 200);
+    assert_eq!(world.http("POST", "/v1/check", limit).await.0, 429);
+    let head = |origin: &str| {
+        format!(
+            "POST /v1/reset HTTP/1.1\r\nhost: 127.0.0.1:6070\r\n{origin}content-type: application/json\r\n\
+             connection: close\r\ncontent-length: {}\r\n\r\n{limit}",
+            limit.len()
+        )
+    };
+    for (origin, status, left) in [("origin: http://evil.example\r\n", 403, 429), ("", 200, 200)] {
+        let mut stream = TcpStream::connect(world.running.admin).await.expect("it listens");
+        stream.write_all(head(origin).as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("text");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert_eq!(world.http("POST", "/v1/check", limit).await.0, left);
+    }
+}

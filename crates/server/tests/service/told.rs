@@ -1,0 +1,170 @@
+//! Which of several limits an answer tells of, over gRPC and over HTTP: the one that denies; of several the one
+//! that does longest; if none does, the one with the least left. Wherever it stands in the request.
+
+use crate::common::{World, descriptor, exchange, request, serve_at_noon};
+use serde_json::{Value, json};
+use tollgate_rules::Settings;
+use tollgate_service::protocol::common::RateLimitDescriptor;
+use tollgate_service::protocol::rls::rate_limit_response::Code;
+
+/// The clock stands at 12:00:17: minutes turn in 43 s, hours in 3,583 s.
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: roomy, rate_limit: {unit: hour, requests_per_unit: 90}}
+  - {key: over, rate_limit: {unit: hour, requests_per_unit: 8}}
+  - {key: few, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: late, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: soon, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - key: stacked
+    limits:
+      - {unit: minute, requests_per_unit: 3, name: minutes}
+      - {unit: hour, requests_per_unit: 3, name: hours}
+  - key: outer
+    limits:
+      - {unit: hour, requests_per_unit: 1}
+      - {unit: minute, requests_per_unit: 9}
+  - key: inner
+    limits:
+      - {unit: minute, requests_per_unit: 9}
+      - {unit: hour, requests_per_unit: 1}
+";
+
+async fn world(test: &str) -> World {
+    serve_at_noon(test, RULES, Settings::default()).await
+}
+
+/// Descriptors: a key, and how many units it asks for.
+type Of = (&'static str, u64);
+
+fn asked(of: &[Of]) -> Vec<RateLimitDescriptor> {
+    let asked = |(key, hits): &Of| RateLimitDescriptor {
+        hits_addend: Some(*hits),
+        ..descriptor(&[(key, "x")])
+    };
+    of.iter().map(asked).collect()
+}
+
+/// Limit, remaining and reset of the headers that Envoy is to add, and whether the request may go; once over
+/// gRPC and once as JSON. What is asked for must be denied, or cost nothing.
+async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
+    const NAMES: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
+    let response = world.ask(request("d", &asked(of))).await;
+    let headers = response.response_headers_to_add.iter();
+    let grpc: Vec<_> = headers.map(|header| (header.key.clone(), header.value.clone())).collect();
+    let descriptors = of.iter().map(|(key, hits)| {
+        json!({"entries": [{"key": key, "value": "x"}], "hitsAddend": hits.to_string()})
+    });
+    let body = json!({"domain": "d", "descriptors": descriptors.collect::<Vec<_>>()});
+    let (_, answer) = world.http("POST", "/json", &body.to_string()).await;
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let headers = answer["responseHeadersToAdd"].as_array().expect("headers").iter();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let json: Vec<_> =
+        headers.map(|header| (text(&header["key"]), text(&header["value"]))).collect();
+    assert_eq!(grpc, json);
+    let (names, values): (Vec<_>, Vec<_>) = grpc.into_iter().unzip();
+    assert_eq!(names, NAMES);
+    (response.overall_code() == Code::Ok, values.try_into().expect("three"))
+}
+
+/// In this order and the other.
+async fn assert_told<const N: usize>(
+    world: &World,
+    mut of: [Of; N],
+    passes: bool,
+    figures: [&str; 3],
+) {
+    for _ in 0..2 {
+        assert_eq!(told(world, &of).await, (passes, figures.map(str::to_owned)), "{of:?}");
+        of.reverse();
+    }
+}
+
+#[tokio::test]
+async fn a_denial_tells_of_the_limit_that_denies_and_not_of_one_with_less_left() {
+    let world = world("told_denies").await;
+    let first = world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
+    assert_eq!(first.overall_code(), Code::Ok);
+    // Three are left of eight, and one of two: five do not fit, and one does.
+    assert_told(&world, [("roomy", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
+    // Nor of one that only looks on, and is over with nothing left.
+    let tried = world.ask(request("d", &asked(&[("tried", 1)]))).await;
+    assert_eq!(tried.overall_code(), Code::Ok);
+    assert_told(&world, [("tried", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
+}
+
+#[tokio::test]
+async fn of_several_limits_that_deny_the_one_that_does_longest_is_told() {
+    let world = world("told_longest").await;
+    world.ask(request("d", &asked(&[("late", 1), ("soon", 1), ("over", 5)]))).await;
+    assert_told(&world, [("soon", 1), ("late", 1), ("few", 1)], false, ["1", "0", "3583"]).await;
+    // Also if that one has more left.
+    assert_told(&world, [("soon", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
+    // What never fits denies longest of all; its window has not begun.
+    assert_told(&world, [("late", 1), ("few", 3)], false, ["2", "2", "0"]).await;
+}
+
+#[tokio::test]
+async fn an_admission_tells_of_the_limit_with_the_least_left() {
+    let world = world("told_least").await;
+    world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
+    assert_told(&world, [("roomy", 0), ("few", 0), ("over", 0)], true, ["2", "1", "43"]).await;
+    assert_told(&world, [("roomy", 0), ("over", 0)], true, ["8", "3", "3583"]).await;
+}
+
+#[tokio::test]
+async fn of_stacked_limits_the_one_that_denies_longest_is_told() {
+    let world = world("told_stacked").await;
+    world.ask(request("d", &asked(&[("stacked", 3)]))).await;
+    assert_told(&world, [("stacked", 1)], false, ["3", "0", "3583"]).await;
+    let response = world.ask(request("d", &asked(&[("stacked", 1)]))).await;
+    let name = response.statuses[0].current_limit.as_ref().map(|limit| limit.name.as_str());
+    assert_eq!(name, Some("hours"));
+    // Of those of which one denies, that one, wherever it stands.
+    world.ask(request("d", &asked(&[("outer", 1), ("inner", 1)]))).await;
+    for key in ["outer", "inner"] {
+        assert_told(&world, [(key, 1)], false, ["1", "0", "3583"]).await;
+        assert_told(&world, [(key, 1), ("roomy", 1)], false, ["1", "0", "3583"]).await;
+    }
+    // Beside another descriptor, and asked without a charge, it is decided another way.
+    assert_told(&world, [("stacked", 1), ("roomy", 1)], false, ["3", "0", "3583"]).await;
+    let (status, answer) = world.http("GET", "/v1/peek?domain=d&stacked=x", "").await;
+    assert!(status == 429 && answer.contains("\"name\":\"hours\""), "{answer}");
+}
+
+/// The plain questions: `Retry-After` is the longest wait, and each descriptor has its own figures.
+#[tokio::test]
+async fn a_plain_denial_says_the_longest_wait_and_each_descriptor_its_own_limit() {
+    let world = world("told_plain").await;
+    let mut descriptors = vec![json!({"soon": "x"}), json!({"late": "x"}), json!({"roomy": "x"})];
+    let body =
+        |descriptors: &[Value]| json!({"domain": "d", "descriptors": descriptors}).to_string();
+    let (status, ..) = exchange(world.running.http, "POST", "/v1/check", &body(&descriptors)).await;
+    assert_eq!(status, 200);
+    for _ in 0..2 {
+        let asked = body(&descriptors);
+        let (status, head, answer) =
+            exchange(world.running.http, "POST", "/v1/check", &asked).await;
+        assert_eq!(status, 429);
+        assert!(head.contains("retry-after: 3583\r\n"), "{head}");
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["retry_after"], 3_583);
+        for (n, descriptor) in descriptors.iter().enumerate() {
+            let (limit, left, wait) = match descriptor.to_string().as_str() {
+                "{\"soon\":\"x\"}" => (1, 0, json!(43)),
+                "{\"late\":\"x\"}" => (1, 0, json!(3_583)),
+                _ => (90, 89, Value::Null),
+            };
+            let status = &answer["statuses"][n];
+            assert_eq!(
+                (&status["limit"], &status["remaining"]),
+                (&json!(limit), &json!(left)),
+                "{status}"
+            );
+            assert_eq!(status["retry_after"], wait, "{status}");
+        }
+        descriptors.reverse();
+    }
+}

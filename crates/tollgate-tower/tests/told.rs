@@ -1,0 +1,120 @@
+//! Which of several limits an answer tells of: the one that is over; if none is, the one with the least left. In
+//! every generation of headers, in the body, and wherever that limit stands among the others.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use common::{Answer, ask, from, keyed, served, text};
+use http::StatusCode;
+use tollgate::ManualClock;
+use tollgate_tower::{ClientAddress, Gate, Headers, PolicyName, RateLimitLayer};
+
+const ALL: Headers = Headers::DRAFT_06.and(Headers::X_RATE_LIMIT);
+
+/// A gate: its name, its policy, and what a request costs there.
+type Of = (&'static str, &'static str, u64);
+
+/// The last of so many answers at these gates.
+fn last(gates: &[Of], headers: Headers, requests: usize) -> Answer {
+    let clock = ManualClock::new();
+    let gate = |(name, policy, cost): &Of| {
+        let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
+        gate.named(PolicyName::new(name).unwrap()).cost(*cost)
+    };
+    let layer = RateLimitLayer::all(gates.iter().map(gate)).unwrap().headers(headers);
+    let mut service = served(&layer);
+    (0..requests).map(|_| ask(&mut service, from("203.0.113.7"))).last().unwrap()
+}
+
+/// In this order and the other.
+fn both_ways<const N: usize>(mut gates: [Of; N], look: impl Fn(&[Of])) {
+    look(&gates);
+    gates.reverse();
+    look(&gates);
+}
+
+#[track_caller]
+fn assert_told(answer: &Answer, limit: &str, remaining: &str, reset: &str) {
+    for prefix in ["ratelimit", "x-ratelimit"] {
+        let of = |name: &str| text(answer.headers(), &format!("{prefix}-{name}"));
+        assert_eq!((of("limit"), of("remaining")), (Some(limit), Some(remaining)), "{prefix}");
+        assert_eq!(of("reset"), Some(reset), "{prefix}");
+    }
+}
+
+/// The gate that denies has more left than the other, which has room.
+const DENIES: [Of; 3] =
+    [("roomy", "fixed-window 9/h", 1), ("over", "gcra 8/m", 5), ("few", "gcra 2/h", 1)];
+
+#[test]
+fn a_denial_tells_of_the_gate_that_denies_and_not_of_one_with_less_left() {
+    both_ways(DENIES, |gates| {
+        let draft_10 = last(gates, Headers::DRAFT_10, 2);
+        assert_eq!(draft_10.status(), StatusCode::TOO_MANY_REQUESTS);
+        // Two more units come back in 15 s.
+        assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"over\";r=3;t=15"));
+        assert_eq!(text(draft_10.headers(), "retry-after"), Some("15"));
+        let body = String::from_utf8(draft_10.body().to_vec()).unwrap();
+        assert!(body.contains("\"violated-policies\":[\"over\"]"), "{body}");
+        let draft_07 = last(gates, Headers::DRAFT_07, 2);
+        assert_eq!(text(draft_07.headers(), "ratelimit"), Some("limit=8, remaining=3, reset=15"));
+        let others = last(gates, ALL, 2);
+        assert_told(&others, "8", "3", "15");
+        assert_eq!(text(others.headers(), "retry-after"), Some("15"));
+    });
+}
+
+#[test]
+fn of_several_gates_that_deny_the_one_that_does_longest_is_told() {
+    both_ways(
+        [("soon", "gcra 2/m", 1), ("late", "gcra 2/h", 1), ("room", "gcra 9/m", 1)],
+        |gates| {
+            let draft_10 = last(gates, Headers::DRAFT_10, 3);
+            assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"late\";r=0;t=1800"));
+            let body = String::from_utf8(draft_10.body().to_vec()).unwrap();
+            assert!(body.contains("\"violated-policies\":[\"late\"]"), "{body}");
+            let draft_07 = last(gates, Headers::DRAFT_07, 3);
+            assert_eq!(
+                text(draft_07.headers(), "ratelimit"),
+                Some("limit=2, remaining=0, reset=1800")
+            );
+            assert_told(&last(gates, ALL, 3), "2", "0", "1800");
+        },
+    );
+}
+
+#[test]
+fn an_admission_tells_of_the_gate_with_the_least_left() {
+    both_ways(
+        [("wide", "gcra 9/h", 1), ("tight", "gcra 60/m burst 4", 1), ("next", "gcra 5/m", 1)],
+        |gates| {
+            let draft_10 = last(gates, Headers::DRAFT_10, 1);
+            assert_eq!(draft_10.status(), StatusCode::OK);
+            assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"tight\";r=3;t=1"));
+            let draft_07 = last(gates, Headers::DRAFT_07, 1);
+            assert_eq!(
+                text(draft_07.headers(), "ratelimit"),
+                Some("limit=4, remaining=3, reset=1")
+            );
+            assert_told(&last(gates, ALL, 1), "4", "3", "1");
+        },
+    );
+}
+
+/// A gate that is only tried never speaks, however little it has left.
+#[test]
+fn a_gate_that_is_only_tried_is_never_told() {
+    let clock = ManualClock::new();
+    let gate = |name: &str, policy| {
+        let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
+        gate.named(PolicyName::new(name).unwrap())
+    };
+    let gates = [gate("tried", "1/h").shadow(), gate("real", "5/m"), gate("wide", "9/m")];
+    let mut service = served(&RateLimitLayer::all(gates).unwrap());
+    for left in [4, 3] {
+        let answer = ask(&mut service, from("203.0.113.7"));
+        let told = text(answer.headers(), "ratelimit").unwrap();
+        assert!(told.starts_with(&format!("\"real\";r={left};")), "{told}");
+    }
+}
