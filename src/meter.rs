@@ -163,7 +163,8 @@ impl Step {
         let now_ns = now.as_nanos().min(LATEST_NS);
         let moment = ruled.moment(now_ns);
         let held = fields.unpack(word, moment);
-        let wish = Wish { verb, cost, most: MOST };
+        // Denials in a row take bits of the time, and the latest time as many fewer ticks: see `Policy::unit_bits`.
+        let wish = Wish { verb, cost, most: MOST >> fields.count_bits };
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
         let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };
         let step = match ruled.apply(wish, held, moment, 0) {

@@ -30,7 +30,10 @@ pub(crate) use std::sync::atomic::AtomicU64 as Tally;
 /// Bugs that a model can plant: each breaks one thing that a proof leans on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(any(loom, shuttle)), expect(unreachable_pub, reason = "exported for the models"))]
-#[cfg_attr(not(any(loom, shuttle)), allow(dead_code, reason = "some are asked only by their atomics"))]
+#[cfg_attr(
+    not(any(loom, shuttle)),
+    allow(dead_code, reason = "some are asked only by their atomics")
+)]
 pub enum Fault {
     /// A charge is stored, whatever the word has become since it was read.
     PlainStoreForCas,

@@ -164,11 +164,20 @@ impl Gcra {
         if held.ahead == 0 { at_ns } else { self.scale.first_ns(self.tat(held, at_ns)) }
     }
 
+    /// A word whose TAT lies behind the instant that it is seen from, seen from just before it.
+    pub(super) fn seen_before(&self, held: Held, at_ns: u64) -> (Held, u64) {
+        let tat = self.scale.ticks(at_ns).saturating_sub(held.behind.into());
+        let before_ns = self.scale.first_ns(tat).saturating_sub(1);
+        // Of one nanosecond at most, and there are fewer than 2^63 ticks to it.
+        let ahead = u64::try_from(tat.saturating_sub(self.scale.ticks(before_ns)));
+        (Held { ahead: ahead.unwrap_or(u64::MAX), behind: 0, ..held }, before_ns)
+    }
+
     fn tat(&self, held: Held, at_ns: u64) -> u128 {
         if held.is_cut() {
             return u128::MAX; // later than any clock tells
         }
-        (self.scale.ticks(at_ns) + u128::from(held.ahead)).saturating_sub(held.behind.into())
+        self.scale.ticks(at_ns) + u128::from(held.ahead)
     }
 }
 

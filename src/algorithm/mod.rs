@@ -203,6 +203,18 @@ impl Kernel {
         }
     }
 
+    /// A word as it is told to a request so late that what it sees is [cut](Held::is_cut), and from where:
+    /// from `at`, or from before that if GCRA's time lies still earlier.
+    #[cold]
+    pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
+        match self {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) if held.behind > 0 => {
+                gcra.seen_before(held, at_ns)
+            }
+            _ => (held, at_ns),
+        }
+    }
+
     /// The most that can be admitted at one instant: a cost above it never fits.
     #[inline]
     pub(crate) fn limit(&self) -> u64 {

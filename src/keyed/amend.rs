@@ -15,7 +15,6 @@ use crate::refund::Found;
 use crate::sync::{Fault, planted};
 
 use super::hash::Identity;
-use super::layout::GRANULE_BITS;
 use super::shard::Row;
 use super::survey::pair;
 use super::table::Table;
@@ -68,8 +67,8 @@ impl Table {
             // Only now: see `Cell::give_back`.
             let now_ns = now().as_nanos();
             // Where the word can be read as it is, and what is written can be read back.
-            let latest = header.floor().saturating_add(self.layout.epoch) << GRANULE_BITS;
-            let at_ns = now_ns.clamp(header.floor_ns(), latest.max(header.floor_ns()));
+            let latest_ns = self.layout.latest_ns(header.floor());
+            let at_ns = now_ns.clamp(header.floor_ns(), latest_ns.max(header.floor_ns()));
             let ruled = self.ruled();
             let moment = ruled.moment(at_ns);
             let held = self.layout.unpack(word, &ruled, moment);
@@ -108,6 +107,7 @@ mod tests {
 
     use super::super::KeyedLimiter;
     use super::super::floor::LAG_NS;
+    use super::super::layout::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota, Tiers};
 

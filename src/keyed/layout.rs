@@ -181,6 +181,12 @@ impl Layout {
         })
     }
 
+    /// The latest instant that a word may be written at above this floor: the last of its granule, or of all
+    /// instants, where an epoch is centuries long.
+    pub(super) fn latest_ns(&self, floor: u64) -> u64 {
+        floor.saturating_add(self.epoch).saturating_add(1).saturating_mul(1 << GRANULE_BITS) - 1
+    }
+
     /// Bits of time and counts together: what a claim's nonce has room for.
     #[inline]
     pub(super) fn state_bits(&self) -> u32 {

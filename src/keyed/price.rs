@@ -180,8 +180,9 @@ impl Table {
             };
             let seen = (held, ask.now_ns);
             let Some(next) = kernel.apply(wish, held, moment, 0) else {
-                // So late that it cannot tell: the floor does.
-                let seen = if held.is_cut() { (priced.held, header.floor_ns()) } else { seen };
+                // So late that it cannot tell: see `Table::near`.
+                let near = || kernel.seen_nearby(priced.held, header.floor_ns());
+                let seen = if held.is_cut() { near() } else { seen };
                 return outcome(Verdict::Denied, seen, wish.denied_cost());
             };
             if !ask.charge || next.cost == 0 {
@@ -215,7 +216,7 @@ impl Table {
             let kernel = layout.kernel;
             let floor_ns = header.floor_ns();
             let now_ns = now().as_nanos();
-            let latest_ns = header.floor().saturating_add(layout.epoch) << GRANULE_BITS;
+            let latest_ns = layout.latest_ns(header.floor());
             let at_ns = now_ns.clamp(floor_ns, latest_ns.max(floor_ns));
             let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
             let own = tag | priced.lane.mark;

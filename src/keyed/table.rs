@@ -454,12 +454,13 @@ impl Table {
         (instant_ns >> GRANULE_BITS).wrapping_sub(header.floor()) <= self.layout.epoch
     }
 
-    /// What a live word holds, seen from the floor: for a request so late that it cannot tell.
+    /// What a live word holds, seen from near its time: for a request so late that it cannot tell.
     #[cold]
     #[inline(never)]
     fn near(&self, header: Header, word: u64) -> (Held, u64) {
         let (ruled, floor_ns) = (self.ruled(), header.floor_ns());
-        (self.layout.unpack(word, &ruled, ruled.moment(floor_ns)), floor_ns)
+        let held = self.layout.unpack(word, &ruled, ruled.moment(floor_ns));
+        self.kernel().seen_nearby(held, floor_ns)
     }
 
     /// What a live word holds, seen from an instant below the floor, or far above it: read at the
