@@ -45,7 +45,7 @@ thread_local! {
 /// * A request is decided by the rules of one load, never by a mix. A limit is decided by one quota, whole;
 ///   but quotas that a load changes change one after the other, and a request that is under way then may
 ///   meet one limit before its change and another after.
-/// * Unless [`compat`](Settings::compat) is on, a denied request is charged to no limit, and an admitted
+/// * Unless [`compat`](crate::Settings::compat) is on, a denied request is charged to no limit, and an admitted
 ///   one to all of them: [`tollgate::check_all`] says what remains of a race. A descriptor that is listed
 ///   twice is charged twice.
 /// * Two descriptors share a limit only if they are the same, or the rule shares it
@@ -79,7 +79,7 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// The counts for limits that come with requests cannot be allocated
-    /// ([`override_capacity`](Settings::override_capacity)).
+    /// ([`override_capacity`](crate::Settings::override_capacity)).
     pub fn new(cache: Arc<RuleCache>) -> Result<Self, BuildError> {
         let overrides = Overrides::new(cache.settings().override_capacity, cache.clock())?;
         Ok(Self { cache, overrides })
