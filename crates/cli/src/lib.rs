@@ -1,6 +1,6 @@
 //! The `tollgate` command: look before you limit.
 //!
-//! Each subcommand is a module with its own arguments, and answers with a [`Failure`] whose text
+//! Each subcommand is a module with its own arguments, and answers with a `Failure` whose text
 //! says what would have been right.
 //!
 //! The feature `serve` adds `serve` and `rules`, and with them gRPC, TLS and Redis: more than half of
