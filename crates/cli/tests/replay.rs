@@ -252,3 +252,58 @@ fn a_log_of_many_blocks_is_counted_exactly() {
     assert_eq!(admitted(&run.out), [54_000, 60_000]);
     assert!(run.out.contains(r#""peak_admitted_per_second":100,"#), "{run:?}");
 }
+
+/// 300 clients of one /64 and one of another, one request each, at one moment.
+fn of_one_network() -> String {
+    let hosts = (0..300).map(|host| line(&format!("2001:db8:1:2::{host:x}"), "10:00:00 +0000"));
+    hosts.chain([line("2001:db8:1:3::1", "10:00:00 +0000")]).collect()
+}
+
+#[test]
+fn three_hundred_addresses_of_one_64_are_one_key() {
+    let scratch = Scratch::new("one_64_is_one_key");
+    scratch.file("a.log", of_one_network());
+    let figures = |more: &[&str]| {
+        let run = scratch.replay(&[&["a.log", "--json", "--policy", "100/h"], more].concat());
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+        let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
+        let of = &report["policies"][0];
+        let figure = |name: &str| of[name].as_u64();
+        (figure("keys"), figure("admitted"), of["worst"][0]["key"].as_str().map(str::to_owned))
+    };
+    let worst = Some("2001:db8:1:2::/64".to_owned());
+    assert_eq!(figures(&[]), (Some(2), Some(101), worst.clone()));
+    assert_eq!(figures(&["--stream"]), (Some(2), Some(101), worst));
+    assert_eq!(figures(&["--prefix-v6", "128"]), (Some(301), Some(301), None));
+    assert_eq!(figures(&["--prefix-v6", "48"]).0, Some(1));
+}
+
+#[test]
+fn rules_count_the_addresses_of_one_64_as_one_client_and_compat_each() {
+    let scratch = Scratch::new("one_64_is_one_client");
+    scratch.file("a.log", of_one_network());
+    let rules = "domain: d\ndescriptors:\n  - {key: remote_address, rate_limit: {unit: hour, requests_per_unit: 100}}\n";
+    scratch.file("rules/d.yaml", rules);
+    let admitted = |more: &[&str]| {
+        let args = ["a.log", "--json", "--rules", "rules", "--descriptor", "remote_address={ip}"];
+        let run = scratch.replay(&[&args, more].concat());
+        let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
+        report["policies"].as_array().and_then(|all| all.last()?["admitted"].as_u64())
+    };
+    assert_eq!(admitted(&[]), Some(101));
+    assert_eq!(admitted(&["--compat"]), Some(301));
+}
+
+#[test]
+fn a_prefix_that_no_address_has_is_refused_with_what_is_accepted() {
+    let scratch = Scratch::new("a_prefix_that_no_address_has");
+    for (bits, expected) in [
+        ("129", "a prefix of 129 bits is not possible; use 1 to 128"),
+        ("0", "a prefix of 0 bits is not possible; use 1 to 128"),
+        ("half", "write the bits in digits, 1 to 128, as in 64"),
+    ] {
+        let run = scratch.replay(&["a.log", "--policy", "1/s", "--prefix-v6", bits]);
+        assert_eq!(run.code, Some(2));
+        assert!(run.err.contains(expected), "{}", run.err);
+    }
+}

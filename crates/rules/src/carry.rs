@@ -7,7 +7,7 @@
 //! each client has spent stays spent, at most the new limit, and the core says the bound.
 //!
 //! # What begins anew
-//! A table that has another size now, or another `on_full` to or from `deny`; a quota that does not fit in the table's words; and limits that say
+//! A table that has another size now, another `prefix_v6`, or `on_full` to or from `deny`; a quota that does not fit in the table's words; and limits that say
 //! what happens at them (`mode`, `count_rejected`, `penalty`), which the core does not change. Each is told
 //! in [`RuleSet::changes`](crate::RuleSet::changes), with its reason. The table that is left behind lingers
 //! ([`crate::linger`]): a limit that is changed back within that time goes on with it.
@@ -25,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
+use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Prefixes, Tiers};
 
 use crate::full::OnFull;
 use crate::rule::Table;
@@ -81,6 +81,8 @@ pub enum Loss {
     },
     /// Its table has a spill now, or has none any more (`on_full: deny`).
     OnFull,
+    /// Its IPv6 clients are told apart by other bits (`prefix_v6`): what they spent was counted by those of before.
+    PrefixV6,
     /// The limit of before was built for good: it said what happens at it, or was too large for a table
     /// that changes.
     Fixed,
@@ -153,6 +155,7 @@ impl fmt::Display for Loss {
             Self::OnFull => f.write_str(
                 "whether clients without a cell are denied is decided when a table is built",
             ),
+            Self::PrefixV6 => f.write_str("its IPv6 clients are told apart by other bits"),
             Self::Fixed | Self::Refused(ChangeError::AtLimit { .. }) => f.write_str(
                 "a limit with mode, count_rejected or penalty, or too large to be counted beside \
                  another, cannot be changed while it is in use",
@@ -171,6 +174,20 @@ impl fmt::Display for Loss {
     }
 }
 
+/// What a limit's table is built for, beside its quota.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) capacity: usize,
+    pub(crate) on_full: OnFull,
+    pub(crate) prefixes: Option<Prefixes>,
+}
+
+impl Shape {
+    fn denies(self) -> bool {
+        self.on_full == OnFull::Deny
+    }
+}
+
 /// A limit's table, as one load leaves it to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
@@ -182,6 +199,8 @@ pub(crate) struct Kept {
     pub(crate) place: Box<str>,
     /// Whether it was built without a spill.
     denies: bool,
+    /// How its clients are told apart.
+    prefixes: Option<Prefixes>,
     /// What the table takes, as it was reckoned before it was built; 0 if nobody did.
     pub(crate) bytes: u64,
     /// The quota that its words were divided for; `None` if it cannot be changed.
@@ -190,12 +209,8 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// A table that can be changed later, if the core has one for this policy; else one for good.
-    pub(crate) fn build(
-        policy: Policy,
-        (capacity, on_full): (usize, OnFull),
-        clock: &Clock,
-    ) -> Result<Self, BuildError> {
-        let denies = on_full == OnFull::Deny;
+    pub(crate) fn build(policy: Policy, shape: Shape, clock: &Clock) -> Result<Self, BuildError> {
+        let (capacity, denies) = (shape.capacity, shape.denies());
         let changeable = tiers(policy, denies).build_with_clock(capacity, clock.clone());
         let (table, planned_for) = match changeable {
             Ok(table) => (table, Some(policy)),
@@ -205,21 +220,20 @@ impl Kept {
             }
             Err(error) => return Err(error),
         };
-        let (table, place) = (Arc::new(table), Box::default());
-        Ok(Self { table, policy, capacity, place, denies, bytes: 0, planned_for })
+        let (table, place, prefixes) = (Arc::new(table), Box::default(), shape.prefixes);
+        Ok(Self { table, policy, capacity, place, denies, prefixes, bytes: 0, planned_for })
     }
 
     /// Whether the table can go on under this quota and size. Changes nothing.
-    pub(crate) fn can_become(
-        &self,
-        policy: Policy,
-        (capacity, on_full): (usize, OnFull),
-    ) -> Result<(), Loss> {
-        if capacity != self.capacity {
-            return Err(Loss::Capacity { before: self.capacity, now: capacity });
+    pub(crate) fn can_become(&self, policy: Policy, shape: Shape) -> Result<(), Loss> {
+        if shape.capacity != self.capacity {
+            return Err(Loss::Capacity { before: self.capacity, now: shape.capacity });
         }
-        if self.denies != (on_full == OnFull::Deny) {
+        if shape.denies() != self.denies {
             return Err(Loss::OnFull);
+        }
+        if shape.prefixes != self.prefixes {
+            return Err(Loss::PrefixV6);
         }
         if policy == self.policy {
             return Ok(());
@@ -295,12 +309,14 @@ pub(crate) fn pair(before: &[Kept], now: &[Policy]) -> Vec<Option<usize>> {
 mod tests {
     use super::*;
 
+    const SHAPE: Shape = Shape { capacity: 10, on_full: OnFull::Spill, prefixes: None };
+
     fn policy(text: &str) -> Policy {
         text.parse().expect("a policy")
     }
 
     fn kept(text: &str) -> Kept {
-        Kept::build(policy(text), (10, OnFull::Spill), &ManualClock::new().into()).expect("a table")
+        Kept::build(policy(text), SHAPE, &ManualClock::new().into()).expect("a table")
     }
 
     #[test]
@@ -353,7 +369,7 @@ mod tests {
         let mut outcomes = [0, 0];
         for (before, now) in texts.iter().flat_map(|before| texts.map(|now| (before, now))) {
             let kept = kept(before);
-            let said = kept.can_become(policy(now), (10, OnFull::Spill));
+            let said = kept.can_become(policy(now), SHAPE);
             let found = kept.under(policy(now)).put_in_force();
             if *before != now {
                 assert_eq!(said.is_ok(), found.is_ok(), "{before} to {now}");

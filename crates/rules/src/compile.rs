@@ -11,13 +11,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Policy};
+use tollgate::{Clock, Policy, Prefixes};
 
-use crate::carry::{Kept, LimitChange, Loss, pair, places};
+use crate::carry::{Kept, LimitChange, Loss, Shape, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
-use crate::full::OnFull;
-use crate::identifier::{Part, is_constant};
+use crate::identifier::{Identifier, Part, is_constant};
 use crate::linger::Lingering;
 use crate::memory;
 use crate::rule::{Gate, Keeper, Limit, Rule};
@@ -53,11 +52,12 @@ pub(crate) fn compile(
             Err(error) => errors.push(error),
         }
     }
+    let prefixes = (!settings.compat).then(Prefixes::default);
     let mut compiler = Compiler {
         settings,
         clock,
         before,
-        set: RuleSet::default(),
+        set: RuleSet { prefixes, ..RuleSet::default() },
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
@@ -210,10 +210,13 @@ impl Compiler<'_> {
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
-        let limits = self.add_limits(spec.limits, (capacity, spec.traits.on_full), place)?;
+        // Those that say nothing count values as envoyproxy/ratelimit does, where that is what is wanted.
+        let prefixes = spec.prefixes.or(self.set.prefixes);
+        let shape = Shape { capacity, on_full: spec.traits.on_full, prefixes };
+        let limits = self.add_limits(spec.limits, shape, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;
-        self.set.identifiers.push(parts);
+        self.set.identifiers.push(Identifier { parts, prefixes });
         self.set.rules.push(Rule {
             domain: place.id.domain.clone(),
             path: place.path.as_str().into(),
@@ -233,7 +236,7 @@ impl Compiler<'_> {
     fn add_limits(
         &mut self,
         limits: Vec<LimitText>,
-        size: (usize, OnFull),
+        shape: Shape,
         place: &Place<'_>,
     ) -> Result<Box<[Limit]>, RuleError> {
         let before = self.before.rules.and_then(|before| before.tables.get(&place.id));
@@ -248,7 +251,7 @@ impl Compiler<'_> {
                 None => None,
                 Some(policy) => {
                     let paired = pairs.next().flatten().map(|n| &before[n]);
-                    let found = self.find(paired, &kept, policy, size, &place.id);
+                    let found = self.find(paired, &kept, policy, shape, &place.id);
                     if self.is_elsewhere {
                         let same = before.iter().find(|kept| kept.place == own);
                         let lost = Loss::Elsewhere { window: limit.window };
@@ -258,7 +261,7 @@ impl Compiler<'_> {
                     } else {
                         self.note(&found, policy, place);
                     }
-                    let mut table = self.table(found.table, policy, size, (place, limit.at))?;
+                    let mut table = self.table(found.table, policy, shape, (place, limit.at))?;
                     table.place.clone_from(&own);
                     kept.push(table.clone());
                     Some(Gate { policy, table: table.table })
@@ -297,15 +300,15 @@ impl Compiler<'_> {
         before: Option<&Kept>,
         taken: &[Kept],
         policy: Policy,
-        size: (usize, OnFull),
+        shape: Shape,
         id: &RuleId,
     ) -> Found {
-        let lost = before.and_then(|before| before.can_become(policy, size).err());
+        let lost = before.and_then(|before| before.can_become(policy, shape).err());
         if let (Some(kept), None) = (before, lost) {
             return Found { before: Some(kept.policy), lost: None, table: Some(kept.clone()) };
         }
         let is_free = |kept: &Kept| !taken.iter().any(|one| Arc::ptr_eq(&one.table, &kept.table));
-        let fits = |kept: &Kept| is_free(kept) && kept.can_become(policy, size).is_ok();
+        let fits = |kept: &Kept| is_free(kept) && kept.can_become(policy, shape).is_ok();
         // First one that has this very quota: nothing has to be changed for it.
         let is_same = |kept: &Kept| kept.policy == policy && fits(kept);
         let lingering = self.before.lingering;
@@ -319,7 +322,7 @@ impl Compiler<'_> {
         &mut self,
         found: Option<Kept>,
         policy: Policy,
-        size: (usize, OnFull),
+        shape: Shape,
         (place, at): (&Place<'_>, Position),
     ) -> Result<Kept, RuleError> {
         let refused = |error| {
@@ -328,10 +331,10 @@ impl Compiler<'_> {
         };
         let own = match &found {
             Some(kept) => kept.bytes,
-            None => memory::table_bytes(policy, size).map_err(refused)?,
+            None => memory::table_bytes(policy, shape).map_err(refused)?,
         };
         // Before it is built: an allocation that the system grants and cannot keep ends the process.
-        let more = (size.0 as u64).saturating_mul(self.settings.more_bytes_per_client);
+        let more = (shape.capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
         let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
         let most = self.settings.most_table_bytes;
         if bytes > most {
@@ -345,7 +348,7 @@ impl Compiler<'_> {
             }
             return Ok(kept);
         }
-        let mut kept = Kept::build(policy, size, self.clock).map_err(refused)?;
+        let mut kept = Kept::build(policy, shape, self.clock).map_err(refused)?;
         kept.bytes = own;
         Ok(kept)
     }

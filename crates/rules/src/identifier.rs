@@ -3,8 +3,25 @@
 //! Every rule has a table of its own, so what is the same in all requests of a rule says nothing: only
 //! what a rule leaves open is part of its key. Parts are prefixed with their length, so that no two lists
 //! of parts make the same bytes; how many there are, the rule knows.
+//!
+//! A value that reads as an IPv6 address is that of a client who has at least a /64 of them: by default all of one
+//! network are one client. Which key it stands under makes no difference, for nothing tells which keys hold addresses
+//! (`remote_address`, `masked_remote_address`, or a name of the user's own).
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv6Addr};
+
+use tollgate::Prefixes;
 
 use crate::request::Entry;
+
+/// What a rule leaves open, and how values are told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identifier {
+    pub(crate) parts: Box<[Part]>,
+    /// `None` if values count as they are written.
+    pub(crate) prefixes: Option<Prefixes>,
+}
 
 /// What one entry contributes, known from the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,26 +40,51 @@ pub(crate) fn is_constant(parts: &[Part]) -> bool {
 }
 
 /// Appends what the entries of one descriptor leave open.
-pub(crate) fn append(key: &mut Vec<u8>, parts: &[Part], entries: &[Entry<'_>]) {
-    for (part, (entry_key, entry_value)) in parts.iter().zip(entries) {
+pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[Entry<'_>]) {
+    for (part, (entry_key, entry_value)) in of.parts.iter().zip(entries) {
         match part {
             Part::Fixed => {}
-            Part::Value => append_part(key, entry_value),
+            Part::Value => append_value(key, entry_value, of.prefixes),
             Part::KeyAndValue => {
                 append_part(key, entry_key);
-                append_part(key, entry_value);
+                append_value(key, entry_value, of.prefixes);
             }
         }
     }
 }
 
 /// Appends everything: for limits that come with the request and belong to no rule.
-pub(crate) fn append_all(key: &mut Vec<u8>, domain: &str, entries: &[Entry<'_>]) {
+pub(crate) fn append_all(
+    key: &mut Vec<u8>,
+    domain: &str,
+    entries: &[Entry<'_>],
+    prefixes: Option<Prefixes>,
+) {
     append_part(key, domain);
     for (entry_key, entry_value) in entries {
         append_part(key, entry_key);
-        append_part(key, entry_value);
+        append_value(key, entry_value, prefixes);
     }
+}
+
+/// The value; in place of an IPv6 address the network that it is in. That is written as an address, too: as its first
+/// one, which is in the same network. So no other value makes the same bytes.
+fn append_value(key: &mut Vec<u8>, value: &str, prefixes: Option<Prefixes>) {
+    let network = prefixes.zip(v6(value)).map(|(prefixes, address)| prefixes.network(address));
+    let Some(network) = network else { return append_part(key, value) };
+    let length_at = key.len();
+    key.extend_from_slice(&[0; 8]);
+    // Into memory, which takes everything.
+    let _ = write!(key, "{network}");
+    let length = (key.len() - length_at - 8) as u64;
+    key[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Most values are none, which is seen from their letters.
+fn v6(value: &str) -> Option<IpAddr> {
+    let is_of_one = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
+    let may_be = value.len() <= 45 && value.contains(':') && value.bytes().all(is_of_one);
+    may_be.then(|| value.parse::<Ipv6Addr>().ok()).flatten().map(IpAddr::V6)
 }
 
 fn append_part(key: &mut Vec<u8>, part: &str) {
@@ -55,9 +97,41 @@ mod tests {
     use super::*;
 
     fn built(parts: &[Part], entries: &[Entry<'_>]) -> Vec<u8> {
+        of(Some(Prefixes::default()), parts, entries)
+    }
+
+    fn of(prefixes: Option<Prefixes>, parts: &[Part], entries: &[Entry<'_>]) -> Vec<u8> {
         let mut key = Vec::new();
-        append(&mut key, parts, entries);
+        append(&mut key, &Identifier { parts: parts.into(), prefixes }, entries);
         key
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_value_and_nothing_else_is() {
+        let value = |prefixes, value: &str| of(prefixes, &[Part::Value], &[("k", value)]);
+        let by_64 = |one: &str| value(Some(Prefixes::default()), one);
+        let network = by_64("2001:db8:1:2::");
+        for one in ["2001:db8:1:2::1", "2001:DB8:1:2:ffff::", "2001:0db8:0001:0002:0:0:0:9"] {
+            assert_eq!(by_64(one), network, "{one}");
+            assert_eq!(
+                value(None, one),
+                [&(one.len() as u64).to_le_bytes(), one.as_bytes()].concat()
+            );
+        }
+        for other in
+            ["2001:db8:1:3::", "2001:db8:1:2", "[2001:db8:1:2::1]", "2001:db8:1:2::1%eth0", "::1"]
+        {
+            assert_ne!(by_64(other), network, "{other}");
+        }
+        assert_eq!(by_64("::ffff:192.0.2.1"), by_64("192.0.2.1"));
+        assert_ne!(by_64("192.0.2.1"), by_64("192.0.2.2"));
+        let whole = |one: &str| value(Some(Prefixes::WHOLE), one);
+        assert_ne!(whole("2001:db8::1"), whole("2001:db8::2"));
+        assert_eq!(whole("2001:db8::1"), whole("2001:DB8:0::1"));
+        // What is no address stays as it is, to the letter.
+        for one in ["", ":", "10:20", "a:b", "dead:beef", "1.2.3.4", "2001:db8::1/64"] {
+            assert_eq!(by_64(one), value(None, one), "{one}");
+        }
     }
 
     #[test]

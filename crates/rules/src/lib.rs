@@ -63,6 +63,7 @@
 //! | `limits: [..]` | several in place of `rate_limit`, each as that; all or nothing |
 //! | `capacity: 100000` | the clients that are limited at one time: 14 to 16 bytes each |
 //! | `on_full: spill` | what becomes of a client when the table is full of others: `spill` decides it by a count that it shares with others, never above its limit; `deny` refuses it; `allow` admits it. See [`OnFull`] |
+//! | `prefix_v6: 56` | so many bits of an IPv6 address tell clients apart; 64 where nothing is said, 128 counts each address. See below |
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
 //!
 //! `algorithm` is one of these, and its option stands behind it: `gcra` (also `token-bucket`, `leaky-bucket`, and
@@ -78,7 +79,15 @@
 //! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: what the core does not
 //! know yet it refuses, with the place in the file. Merge keys and aliases of YAML are understood.
 //!
+//! # Addresses
+//! Who has one IPv6 address has 2^64 of them at least. So where a rule leaves a value open, and the value reads as an
+//! IPv6 address, its network counts in place of it, whatever its key is called: all addresses of one /64 are one
+//! client, or of one `prefix_v6`. An IPv4 address counts whole, and one in IPv6 clothes (`::ffff:192.0.2.1`) as the
+//! IPv4 address. Which rule matches is decided by the value as it is, and [`Settings::compat`] counts it as it is, too,
+//! unless the rule has a `prefix_v6`. An address with a port, a zone or brackets is text like any.
+//!
 //! # What differs from envoyproxy/ratelimit
+//! * IPv6 clients count by their /64 (see above).
 //! * A denied request is charged nowhere. [`Settings::compat`] decides each descriptor on its own instead,
 //!   and lets a denied one use up what was left.
 //! * Key and value are never joined: `a_b` with `c` and `a` with `b_c` are different.
@@ -89,7 +98,7 @@
 //! # Reloading
 //! [`Retriever`] reads again when a [`RuleSource`] says so and every 30 s. One bad file and the last good
 //! rules stay, all of them. A limit keeps what was spent: also when its quota changes, if the core can change
-//! it in place ([`tollgate::KeyedLimiter::set_quota`]). What cannot be (another `capacity`; `on_full` to or from `deny`; `mode`,
+//! it in place ([`tollgate::KeyedLimiter::set_quota`]). What cannot be (another `capacity` or `prefix_v6`; `on_full` to or from `deny`; `mode`,
 //! `count_rejected` or `penalty`; a quota that is very different) begins anew, and [`RuleSet::changes`] says
 //! so. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
 //!

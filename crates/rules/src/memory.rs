@@ -7,8 +7,7 @@
 
 use tollgate::{BuildError, ManualClock, Policy, Stats};
 
-use crate::carry::Kept;
-use crate::full::OnFull;
+use crate::carry::{Kept, Shape};
 
 /// Keys and cells: 65 of 100 cells hold live keys when a table holds its capacity.
 const DESIGN_LOAD: (u64, u64) = (65, 100);
@@ -27,12 +26,10 @@ const SHARDS_PER_MARK: u64 = 64;
 
 /// The bytes of a new table for so many clients, its spill included: those that
 /// [`Stats::bytes`](tollgate::Stats) will tell.
-pub(crate) fn table_bytes(
-    policy: Policy,
-    (capacity, on_full): (usize, OnFull),
-) -> Result<u64, BuildError> {
-    let smallest = Kept::build(policy, (1, on_full), &ManualClock::new().into())?.table.stats();
-    Ok(bytes_like(&smallest, capacity))
+pub(crate) fn table_bytes(policy: Policy, shape: Shape) -> Result<u64, BuildError> {
+    let one = Shape { capacity: 1, ..shape };
+    let smallest = Kept::build(policy, one, &ManualClock::new().into())?.table.stats();
+    Ok(bytes_like(&smallest, shape.capacity))
 }
 
 /// The bytes of a table for so many clients that is otherwise as the smallest one.
@@ -54,6 +51,7 @@ fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::full::OnFull;
     use crate::rule::Table;
 
     /// With a table that can be changed, and with one that cannot.
@@ -79,7 +77,7 @@ mod tests {
             .flat_map(|policy| [(policy, OnFull::Spill), (policy, OnFull::Deny)])
         {
             for capacity in capacities() {
-                let of = (capacity, on_full);
+                let of = Shape { capacity, on_full, prefixes: None };
                 let kept = Kept::build(policy, of, &ManualClock::new().into());
                 let stats = kept.expect("a table").table.stats();
                 let expected = table_bytes(policy, of).expect("a table");
@@ -106,6 +104,13 @@ mod tests {
     #[test]
     fn what_no_memory_holds_is_no_small_number() {
         let policy: Policy = "gcra 60/m".parse().expect("a policy");
-        assert!(table_bytes(policy, (usize::MAX, OnFull::Spill)).expect("a number") > 1 << 60);
+        assert!(
+            table_bytes(
+                policy,
+                Shape { capacity: usize::MAX, on_full: OnFull::Spill, prefixes: None }
+            )
+            .expect("a number")
+                > 1 << 60
+        );
     }
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ahash::RandomState;
+use tollgate::Prefixes;
 
 use crate::carry::{Kept, LimitChange};
-use crate::identifier::Part;
+use crate::identifier::{Identifier, Part};
 use crate::linger::Forgotten;
 use crate::request::Entry;
 use crate::rule::{Counters, Rule};
@@ -26,7 +27,9 @@ pub struct RuleSet {
     pub(crate) domains: HashMap<Box<str>, Level, RandomState>,
     pub(crate) rules: Vec<Rule>,
     /// What the entries of a rule contribute to its key, as [`rules`](RuleSet::rules).
-    pub(crate) identifiers: Vec<Box<[Part]>>,
+    pub(crate) identifiers: Vec<Identifier>,
+    /// The same of limits that come with requests, which belong to no rule.
+    pub(crate) prefixes: Option<Prefixes>,
     /// Of each rule, as its limits that let anything pass: what the next load goes on with.
     pub(crate) tables: HashMap<RuleId, Vec<Kept>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use tollgate::BuildError;
+use tollgate::{BuildError, PrefixError};
 
 use crate::decide::GATES_MAX;
-use crate::extract::PrefixError;
 use crate::name::{NameError, PolicyName};
 
 /// Why a layer or a list of gates was refused.

@@ -28,7 +28,7 @@ pub use error::LayerError;
 pub use extract::Route;
 pub use extract::{
     ApiKey, Bearer, ClientAddress, Everyone, Extract, FromFn, Head, Header, Methods, NoKey,
-    NormalPath, Optional, Or, PeerAddress, PrefixError,
+    NormalPath, Optional, Or, PeerAddress,
 };
 pub use future::ResponseFuture;
 pub use gate::{Gate, MissingKey};
@@ -42,4 +42,5 @@ pub use name::{NameError, PolicyName};
 pub use remote::{Answering, Remote, RemoteFuture, RemoteLayer, RemoteLimit};
 pub use service::RateLimit;
 pub use settle::{Settle, Shadowed};
+pub use tollgate::PrefixError;
 pub use warning::{Warning, Warnings};

@@ -1,6 +1,6 @@
 //! The arguments of `tollgate replay`. Their texts are its manual.
 
-use tollgate::Policy;
+use tollgate::{Policy, Prefixes};
 
 use super::key::Key;
 use super::rules::RuleArgs;
@@ -98,9 +98,17 @@ pub(crate) struct Args {
     /// lines, referer and user-agent. Requests without a value (`-`, anonymous users) share one key
     /// `-`. In JSON lines: the field of that name, `a.b` reaching into objects. There ip also finds
     /// remote_addr, remote_ip and client_ip, user also remote_user, method also request_method, and
-    /// path also uri and request_uri. With ip, a port is cut off and equal addresses are one key however written.
+    /// path also uri and request_uri. With ip, a port is cut off, equal addresses are one key however
+    /// written, and so are the IPv6 addresses of one network: see --prefix-v6.
     #[arg(long, default_value = "ip")]
-    pub(super) key: Key,
+    key: Key,
+
+    /// With the key ip: so many bits of an IPv6 address tell clients apart, 1 to 128 [default: 64]
+    ///
+    /// All addresses of one network are one key, written as 2001:db8::/64; an IPv4 address is a key of its own. With
+    /// --rules the rules say it, by their prefix_v6.
+    #[arg(long, value_name = "BITS", value_parser = prefix_v6, conflicts_with = "rules")]
+    prefix_v6: Option<Prefixes>,
 
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
     #[arg(long = "policy", required_unless_present_any = ["suggest", "rules"])]
@@ -142,7 +150,17 @@ pub(crate) struct Args {
     pub(super) rules: RuleArgs,
 }
 
+fn prefix_v6(text: &str) -> Result<Prefixes, String> {
+    let bits = text.parse::<u8>().map_err(|_| "write the bits in digits, 1 to 128, as in 64")?;
+    Prefixes::default().with_v6(bits).map_err(|error| error.to_string())
+}
+
 impl Args {
+    /// What clients are told apart by.
+    pub(super) fn key(&self) -> Key {
+        self.key.clone().by(self.prefix_v6.unwrap_or_default())
+    }
+
     /// What is read, and must not be written.
     pub(super) fn inputs(&self) -> Vec<String> {
         let rules = [&self.rules.rules, &self.rules.diff].into_iter().flatten();

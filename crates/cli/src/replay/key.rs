@@ -5,13 +5,15 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use tollgate::Prefixes;
+
 use super::reason::Reason;
 
 /// The part of a line that tells its requesters apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// The client's address.
-    Ip,
+    /// The client's address, or its network.
+    Ip(Prefixes),
     /// The authenticated user.
     User,
     /// The method of the request, such as `GET`.
@@ -31,7 +33,7 @@ impl FromStr for Key {
 
     fn from_str(name: &str) -> Result<Self, Infallible> {
         Ok(match name {
-            "ip" => Self::Ip,
+            "ip" => Self::Ip(Prefixes::WHOLE),
             "user" => Self::User,
             "method" => Self::Method,
             "path" => Self::Path,
@@ -46,7 +48,7 @@ impl Key {
     /// The name on the command line.
     pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Ip => "ip",
+            Self::Ip(_) => "ip",
             Self::User => "user",
             Self::Method => "method",
             Self::Path => "path",
@@ -56,12 +58,20 @@ impl Key {
         }
     }
 
+    /// The same key, if it is the address: of clients that are told apart by these bits.
+    pub(crate) fn by(self, prefixes: Prefixes) -> Self {
+        match self {
+            Self::Ip(_) => Self::Ip(prefixes),
+            other => other,
+        }
+    }
+
     /// The one text that stands for everything equal to `found`.
     ///
     /// Called once per key and block, not per line: this is where an address is really read.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
-            Self::Ip => address(found),
+            Self::Ip(prefixes) => address(found, *prefixes),
             Self::Path => Ok(Cow::Borrowed(or_dash(without_query(found)))),
             _ => Ok(Cow::Borrowed(or_dash(found))),
         }
@@ -77,14 +87,19 @@ fn without_query(path: &[u8]) -> &[u8] {
     memchr::memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
 }
 
-/// An address as its canonical text: without a port, IPv4-mapped addresses as IPv4. Servers that
-/// look names up write host names; those are addresses too, and kept as they are.
-fn address(found: &[u8]) -> Result<Cow<'_, [u8]>, Reason> {
+/// An address as its canonical text: without a port, IPv4-mapped addresses as IPv4, and of IPv6 the network, as
+/// `2001:db8::/64`, if not all of its bits count. Servers that look names up write host names; those are addresses
+/// too, and kept as they are.
+fn address(found: &[u8], prefixes: Prefixes) -> Result<Cow<'_, [u8]>, Reason> {
     let Ok(text) = std::str::from_utf8(found) else { return Err(Reason::not_an_address(found)) };
     let ip = text.parse::<IpAddr>().or_else(|_| text.parse::<SocketAddr>().map(|at| at.ip()));
     match ip {
         Ok(ip) => {
-            let canonical = ip.to_canonical().to_string();
+            let network = prefixes.network(ip);
+            let canonical = match prefixes.v6() {
+                bits @ 1..128 if network.is_ipv6() => format!("{network}/{bits}"),
+                _ => network.to_string(),
+            };
             Ok(if canonical == text {
                 Cow::Borrowed(found)
             } else {
@@ -110,7 +125,7 @@ mod tests {
     use super::*;
 
     fn ip(text: &str) -> Option<String> {
-        let key = Key::Ip.canonical(text.as_bytes()).ok()?;
+        let key = Key::Ip(Prefixes::WHOLE).canonical(text.as_bytes()).ok()?;
         Some(String::from_utf8(key.into_owned()).expect("made from text"))
     }
 
@@ -122,6 +137,27 @@ mod tests {
         assert_eq!(ip("2001:DB8:0:0::1").as_deref(), Some("2001:db8::1"));
         assert_eq!(ip("[2001:db8::1]:443").as_deref(), Some("2001:db8::1"));
         assert_eq!(ip("gate.example.org").as_deref(), Some("gate.example.org"));
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_key() {
+        let key = |bits, text: &str| {
+            let prefixes = Prefixes::default().with_v6(bits).expect("a prefix");
+            let key = Key::Ip(Prefixes::WHOLE).by(prefixes);
+            String::from_utf8(key.canonical(text.as_bytes()).expect("an address").into_owned())
+        };
+        for (bits, text, expected) in [
+            (64, "2001:db8:1:2::7", "2001:db8:1:2::/64"),
+            (64, "[2001:db8:1:2:ffff::1]:443", "2001:db8:1:2::/64"),
+            (48, "2001:db8:1:2::7", "2001:db8:1::/48"),
+            (128, "2001:DB8:1:2::7", "2001:db8:1:2::7"),
+            (64, "::ffff:192.0.2.1", "192.0.2.1"),
+            (1, "192.0.2.1:51312", "192.0.2.1"),
+        ] {
+            assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
+        }
+        // No other key has networks.
+        assert_eq!(Key::User.by(Prefixes::default()), Key::User);
     }
 
     #[test]

@@ -49,7 +49,7 @@ use wanted::Wanted;
 /// Reads, decides, reports. Exit code 1 says that two sets of rules differ.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     output::keep_inputs([&args.html, &args.svg].into_iter().flatten(), &args.inputs())?;
-    let parser = Parser { key: Wanted::One(args.key.clone()), time_field: args.time.clone() };
+    let parser = Parser { key: Wanted::One(args.key()), time_field: args.time.clone() };
     let sources = Arc::new(Sources::new(&args.files)?);
     let (tallies, report) = match (&args.rules.rules, &args.rules.diff) {
         (Some(old), Some(new)) => return compare(args, [old, new], &sources),

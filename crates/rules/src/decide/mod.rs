@@ -284,7 +284,8 @@ fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) ->
         let judge = match descriptor.limit {
             // An unknown domain limits nothing, whatever the request brings.
             Some(limit) if rules.domains.contains_key(request.domain) => {
-                identifier::append_all(keys, request.domain, descriptor.entries);
+                let (domain, entries) = (request.domain, descriptor.entries);
+                identifier::append_all(keys, domain, entries, rules.prefixes);
                 Judge::Override(limit)
             }
             _ => match rules.find(request.domain, descriptor.entries) {

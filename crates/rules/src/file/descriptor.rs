@@ -1,5 +1,7 @@
 //! A descriptor of a rule file: a key, perhaps a value, perhaps a limit, and descriptors below it.
 
+use tollgate::Prefixes;
+
 use super::fields::{Fields, value};
 use super::limit::{self, LimitKind, LimitText};
 use super::metadata::Metadata;
@@ -23,6 +25,7 @@ const KEYS: &[&str] = &[
     "on_error",
     "accuracy",
     "on_full",
+    "prefix_v6",
 ];
 
 /// What a descriptor says.
@@ -48,6 +51,8 @@ pub(crate) struct RuleSpec {
     pub(crate) traits: Traits,
     pub(crate) capacity: Option<usize>,
     pub(crate) metadata: Option<Metadata>,
+    /// `None` if nothing is said.
+    pub(crate) prefixes: Option<Prefixes>,
 }
 
 /// What holds for a rule as a whole, beside its limits.
@@ -123,6 +128,7 @@ fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
     let mut rule = RuleSpec {
         traits: read_traits(fields)?,
         capacity: read_capacity(fields)?,
+        prefixes: read_prefixes(fields)?,
         metadata: fields.get("metadata").map(Metadata::of).transpose()?,
         ..RuleSpec::default()
     };
@@ -213,5 +219,17 @@ fn read_capacity(fields: &Fields<'_>) -> Result<Option<usize>, Fault> {
     match (capacity, fields.scalar("capacity")?) {
         (Some(0), Some((scalar, at))) => Err(value(scalar, at, "capacity", ACCEPTED)),
         _ => Ok(capacity),
+    }
+}
+
+fn read_prefixes(fields: &Fields<'_>) -> Result<Option<Prefixes>, Fault> {
+    const ACCEPTED: &str = "the bits that tell IPv6 clients apart, 1 to 128, as in 64";
+    let bits = fields.number("prefix_v6", ACCEPTED)?;
+    match (bits, fields.scalar("prefix_v6")?) {
+        (Some(bits), Some((scalar, at))) => {
+            let prefixes = Prefixes::default().with_v6(bits);
+            prefixes.map(Some).map_err(|_| value(scalar, at, "prefix_v6", ACCEPTED))
+        }
+        _ => Ok(None),
     }
 }

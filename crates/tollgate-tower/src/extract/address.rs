@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use http::Extensions;
 use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
+use tollgate::{PrefixError, Prefixes};
 
 use super::forwarded::{FromRight, forwarded_for};
 use super::peer::peer_of;
-use super::prefix::{PrefixError, Prefixes};
 use super::{Extract, Head, NoKey, node};
 use crate::key::Key;
 use crate::warning::{Given, Warning, Warnings};
@@ -192,7 +192,7 @@ impl ClientAddress {
     /// assert!(ClientAddress::peer().v4_prefix(0).is_err());
     /// ```
     pub fn v4_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.prefixes.v4 = Prefixes::check(bits, 32)?;
+        self.prefixes = self.prefixes.with_v4(bits)?;
         Ok(self)
     }
 
@@ -209,7 +209,7 @@ impl ClientAddress {
     /// assert_eq!(error.as_deref(), Some("a prefix of 129 bits is not possible; use 1 to 128"));
     /// ```
     pub fn v6_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.prefixes.v6 = Prefixes::check(bits, 128)?;
+        self.prefixes = self.prefixes.with_v6(bits)?;
         Ok(self)
     }
 
@@ -342,12 +342,10 @@ impl ClientAddress {
     }
 }
 
-impl ClientAddress {
-    /// Apart, so that both lengths are known where they are copied.
-    #[inline(never)]
-    fn push_v6(&self, address: Ipv6Addr, key: &mut Key) {
-        key.push(&self.prefixes.v6_network(address));
-    }
+/// Apart, so that both lengths are known where they are copied.
+#[inline(never)]
+fn push_v6(network: Ipv6Addr, key: &mut Key) {
+    key.push(&network.octets());
 }
 
 /// A header with exactly one line, which is an address.
@@ -360,10 +358,10 @@ fn single(head: &Head<'_>, name: &HeaderName) -> Option<IpAddr> {
 impl Extract for ClientAddress {
     #[inline]
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
-        match self.find(head) {
+        match self.find(head).map(|address| self.prefixes.network(address)) {
             Some(IpAddr::V4(_)) if self.v6_only => return Err(NoKey::NotConcerned),
-            Some(IpAddr::V4(address)) => key.push(&self.prefixes.v4_network(address)),
-            Some(IpAddr::V6(address)) => self.push_v6(address, key),
+            Some(IpAddr::V4(network)) => key.push(&network.octets()),
+            Some(IpAddr::V6(network)) => push_v6(network, key),
             None => {
                 self.health.given.once(Warning::NoPeerAddress);
                 return Err(NoKey::Missing);

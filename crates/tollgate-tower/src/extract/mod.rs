@@ -6,7 +6,6 @@ mod node;
 mod parts;
 mod path;
 mod peer;
-mod prefix;
 
 use std::sync::Arc;
 
@@ -25,7 +24,6 @@ pub use parts::{ApiKey, Bearer, Everyone, FromFn, Header, Methods, Optional, Or}
 pub use path::NormalPath;
 pub use peer::PeerAddress;
 pub(crate) use peer::peer_of;
-pub use prefix::PrefixError;
 
 /// What is known of a request before its body: what extractors, costs and exemptions look at.
 ///

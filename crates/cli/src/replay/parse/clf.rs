@@ -39,7 +39,7 @@ pub(super) fn read<'l>(
 /// What a key names, of what stands before and after the time.
 fn part<'l>(before: &'l [u8], after: &'l [u8], key: &Key) -> Result<&'l [u8], Reason> {
     Ok(match key {
-        Key::Ip => before.split(|&b| b == b' ').next().unwrap_or_default(),
+        Key::Ip(_) => before.split(|&b| b == b' ').next().unwrap_or_default(),
         Key::User => user(before),
         Key::Method => method(after),
         Key::Path => path(after),

@@ -36,7 +36,7 @@ pub(super) fn read(
 /// What a key names.
 fn part(object: &Map<String, Value>, key: &Key) -> Result<String, Reason> {
     match key {
-        Key::Ip => plain(object, &["ip", "remote_addr", "remote_ip", "client_ip"]),
+        Key::Ip(_) => plain(object, &["ip", "remote_addr", "remote_ip", "client_ip"]),
         Key::User => plain(object, &["user", "remote_user"]),
         Key::Method => plain(object, &["method", "request_method"]),
         Key::Path => plain(object, &["path", "uri", "request_uri"]),

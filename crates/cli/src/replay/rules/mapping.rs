@@ -219,7 +219,7 @@ mod tests {
     /// What a mapping makes of a line of these fields.
     fn made(mapping: &str, ip: &str, path: &str) -> Option<String> {
         let mapping: Mapping = mapping.parse().unwrap_or_else(|error| panic!("{error}"));
-        let pairs = mapping.descriptor(|key| if *key == Key::Ip { ip } else { path });
+        let pairs = mapping.descriptor(|key| if matches!(key, Key::Ip(_)) { ip } else { path });
         pairs.map(|pairs| name(&pairs))
     }
 
