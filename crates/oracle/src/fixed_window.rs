@@ -51,6 +51,21 @@ impl Definition for FixedWindow {
         self.units = (&self.units).min(&self.limit).clone();
     }
 
+    fn give_back(&mut self, _: &BigUint, _: &BigUint, units: &BigUint) -> BigUint {
+        let back = units.min(&self.units).clone();
+        self.units -= &back;
+        back
+    }
+
+    fn place(&self, now: &BigUint) -> BigUint {
+        self.at(now).0
+    }
+
+    fn reset(&mut self, now: &BigUint) {
+        self.index = now / &self.window;
+        self.units = BigUint::ZERO;
+    }
+
     fn set_limit(&mut self, limit: &BigUint) {
         self.limit.clone_from(limit);
     }

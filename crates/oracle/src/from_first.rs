@@ -60,6 +60,23 @@ impl Definition for FixedWindowFromFirst {
         }
     }
 
+    fn give_back(&mut self, _: &BigUint, _: &BigUint, units: &BigUint) -> BigUint {
+        let Some(window) = &mut self.last else { return BigUint::ZERO };
+        let back = units.min(&window.units).clone();
+        window.units -= &back;
+        // The next request opens another.
+        self.last = self.last.take().filter(|window| window.units > BigUint::ZERO);
+        back
+    }
+
+    fn place(&self, now: &BigUint) -> BigUint {
+        self.open(now).map_or_else(|| now.div_ceil(&self.quantum), |window| window.start.clone())
+    }
+
+    fn reset(&mut self, _: &BigUint) {
+        self.last = None;
+    }
+
     fn set_limit(&mut self, limit: &BigUint) {
         self.limit.clone_from(limit);
     }

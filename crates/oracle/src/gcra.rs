@@ -1,6 +1,7 @@
 //! The generic cell rate algorithm.
 
 use num_bigint::BigUint;
+use num_integer::Integer;
 
 use crate::definition::Definition;
 use crate::search::least;
@@ -84,6 +85,21 @@ impl Gcra {
         }
     }
 
+    /// Takes back what has not drained between two times, and no more than is owed.
+    fn take_back(
+        &mut self,
+        now: &BigUint,
+        units: &BigUint,
+        until: &BigUint,
+        since: &BigUint,
+    ) -> BigUint {
+        let less = |much: &BigUint, little: &BigUint| much.max(little) - little;
+        let undrained = less(&(units * &self.interval), &less(until, since));
+        let owed = undrained.min(less(&self.tat, &self.scale.time(now)));
+        self.tat -= &owed;
+        owed.div_ceil(&self.interval)
+    }
+
     /// `max(TAT, now) + cost`, all in the unit of the scale.
     fn arrival_after(&self, time: &BigUint, cost: &BigUint) -> BigUint {
         (&self.tat).max(time) + cost * &self.interval
@@ -106,6 +122,29 @@ impl Definition for Gcra {
         let stop = &time + &self.capacity - &self.interval + wait;
         let charged = self.arrival_after(&time, cost).min(stop);
         self.tat = (&self.tat).max(&charged).clone();
+    }
+
+    /// What drains from `then` on is no longer owed. Time has come to a burst before the TAT at least.
+    fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
+        let until = (&self.tat).max(&self.capacity) - &self.capacity;
+        let until = until.max(self.scale.time(now));
+        self.take_back(now, units, &until, &self.scale.time(now.min(then)))
+    }
+
+    /// A place drains from when it may be used.
+    fn undo(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
+        let ahead = (units * &self.interval).max(self.capacity.clone());
+        let turn = (&self.tat).max(&ahead) - &ahead;
+        let turn = turn.max(self.scale.time(then));
+        self.take_back(now, units, &self.scale.time(now), &turn)
+    }
+
+    fn place(&self, _: &BigUint) -> BigUint {
+        BigUint::ZERO
+    }
+
+    fn reset(&mut self, now: &BigUint) {
+        self.tat = self.scale.time(now);
     }
 
     fn set_limit(&mut self, limit: &BigUint) {

@@ -9,6 +9,9 @@
 //! what does an admission leave behind, and is the state as good as unused. Each model answers
 //! only those; [`Oracle`] derives everything else from them by search.
 //!
+//! A [`Ledger`] is less and more: it knows no state, adds up what was admitted and given back, and says whether
+//! any interval holds more than its bound.
+//!
 //! Time is in whole nanoseconds since time 0, and need not rise from call to call.
 //!
 //! ```
@@ -29,6 +32,7 @@ mod definition;
 mod fixed_window;
 mod from_first;
 mod gcra;
+mod ledger;
 mod model;
 mod oracle;
 mod search;
@@ -39,5 +43,6 @@ mod ticks;
 
 pub use algorithm::{Algorithm, Rounding};
 pub use at_limit::{AtLimit, CountDenied, Penalty};
+pub use ledger::{Excess, Ledger, Rate};
 pub use num_bigint::BigUint;
 pub use oracle::{Oracle, Verdict};

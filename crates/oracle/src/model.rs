@@ -83,6 +83,22 @@ impl Definition for Model {
         self.definition_mut().charge_denied(now, cost, wait);
     }
 
+    fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
+        self.definition_mut().give_back(now, then, units)
+    }
+
+    fn undo(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
+        self.definition_mut().undo(now, then, units)
+    }
+
+    fn place(&self, now: &BigUint) -> BigUint {
+        self.definition().place(now)
+    }
+
+    fn reset(&mut self, now: &BigUint) {
+        self.definition_mut().reset(now);
+    }
+
     fn set_limit(&mut self, limit: &BigUint) {
         self.definition_mut().set_limit(limit);
     }

@@ -1,5 +1,7 @@
 //! The oracle: one algorithm, one state, and every answer derived from the definition.
 
+mod amend;
+
 use num_bigint::BigUint;
 
 use crate::definition::Definition;

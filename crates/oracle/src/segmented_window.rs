@@ -68,6 +68,21 @@ impl Definition for SegmentedWindow {
         }
     }
 
+    fn give_back(&mut self, _: &BigUint, _: &BigUint, units: &BigUint) -> BigUint {
+        let Some(mut newest) = self.units.last_entry() else { return BigUint::ZERO };
+        let back = units.min(newest.get()).clone();
+        *newest.get_mut() -= &back;
+        back
+    }
+
+    fn place(&self, now: &BigUint) -> BigUint {
+        self.segment_of(now)
+    }
+
+    fn reset(&mut self, now: &BigUint) {
+        self.units = BTreeMap::from([(now / &self.segment, BigUint::ZERO)]);
+    }
+
     fn set_limit(&mut self, limit: &BigUint) {
         self.limit.clone_from(limit);
     }

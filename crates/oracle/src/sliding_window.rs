@@ -80,6 +80,21 @@ impl Definition for SlidingWindow {
         self.current = (&self.current).min(&stop).clone();
     }
 
+    fn give_back(&mut self, _: &BigUint, _: &BigUint, units: &BigUint) -> BigUint {
+        let back = units.min(&self.current).clone();
+        self.current -= &back;
+        back
+    }
+
+    fn place(&self, now: &BigUint) -> BigUint {
+        self.at(now).index
+    }
+
+    fn reset(&mut self, now: &BigUint) {
+        self.index = now / &self.window;
+        (self.previous, self.current) = (BigUint::ZERO, BigUint::ZERO);
+    }
+
     fn set_limit(&mut self, limit: &BigUint) {
         self.limit.clone_from(limit);
     }

@@ -1,0 +1,330 @@
+//! A ledger of everything that was admitted and of everything that was given back, each with its time; and the
+//! one question that it answers: whether any interval holds more than the bound.
+//!
+//! It knows nothing of how a limiter decides, undoes or forgets. It adds up.
+
+use std::fmt;
+
+use num_bigint::{BigInt, BigUint};
+
+/// A rate, a burst, and how finely time is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    /// Units per period.
+    pub count: u64,
+    /// The period.
+    pub period_ns: u64,
+    /// The most at once.
+    pub burst: u64,
+    /// Every time is read up to 2^-this of a unit too long, once in an interval.
+    pub tick: u32,
+}
+
+/// Something that was admitted. What of it is given back is taken off again.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// The number that [`Ledger::add`] has told.
+    number: u64,
+    at_ns: u64,
+    /// Units that were not given back, scaled.
+    units: BigInt,
+    /// What has come back by `at_ns` since time 0, scaled.
+    passed: BigInt,
+}
+
+/// What was admitted under one quota of GCRA, or under several that followed each other, and whether every
+/// interval keeps the bound:
+///
+/// *what was admitted in `[a, b]`, less what was given back of just that, is at most
+/// `burst + rate * (b - a)`, with `b - a` a tick longer.*
+///
+/// Across changes of quota it is the last burst, what each change to a smaller burst has cut off, each rate in
+/// its own time, and a tick for each. All numbers are without bounds.
+///
+/// ```
+/// use tollgate_oracle::{Ledger, Rate};
+///
+/// let mut ledger = Ledger::new(Rate { count: 1, period_ns: 10, burst: 2, tick: 8 });
+/// let first = ledger.add(0, 2);
+/// assert!(ledger.keeps(0).is_ok());
+/// ledger.add(5, 1);
+/// assert!(ledger.keeps(5).is_err());
+/// // Had one of the two been given back, it would have been well.
+/// assert!(ledger.take_off(first, 1));
+/// assert!(ledger.keeps(5).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    rate: Rate,
+    /// Everything is multiplied by this, so that nothing is broken: the periods of all quotas, and 2^tick.
+    scale: BigInt,
+    /// When the quota came into force, and what had come back by then, scaled.
+    since: (u64, BigInt),
+    /// What a tick is worth, of all quotas together, scaled.
+    ticks: BigInt,
+    /// What a nanosecond is worth, once there are places in the future: scaled. Theirs are whole ones.
+    rounding: BigInt,
+    /// The most that may be admitted at once, if it is more than the burst.
+    largest: u64,
+    /// Units on top, scaled: see [`Ledger::allow`].
+    allowed: BigInt,
+    /// By time.
+    entries: Vec<Entry>,
+    numbers: u64,
+}
+
+/// An interval that holds too much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// Its first instant.
+    pub from_ns: u64,
+    /// Its last instant.
+    pub to_ns: u64,
+    /// The units admitted in it and not given back.
+    pub units: BigUint,
+    /// By how much that is above the bound, in units, rounded up.
+    pub above: BigUint,
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from_ns, to_ns, units, above } = self;
+        write!(f, "excess: {units} units from {from_ns} ns to {to_ns} ns, {above} above the bound")
+    }
+}
+
+impl Ledger {
+    /// An empty one.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Ledger, Rate};
+    /// let ledger = Ledger::new(Rate { count: 1, period_ns: 1, burst: 1, tick: 0 });
+    /// assert!(ledger.keeps(0).is_ok());
+    /// ```
+    #[must_use]
+    pub fn new(rate: Rate) -> Self {
+        let scale = BigInt::from(rate.period_ns) << rate.tick;
+        let ticks = BigInt::from(rate.period_ns);
+        Self {
+            rate,
+            scale,
+            since: (0, BigInt::ZERO),
+            ticks,
+            rounding: BigInt::ZERO,
+            largest: 0,
+            allowed: BigInt::ZERO,
+            entries: Vec::new(),
+            numbers: 0,
+        }
+    }
+
+    /// Notes that `units` count at `at_ns`, and tells their number. They are not judged by this: see
+    /// [`Ledger::keeps`].
+    ///
+    /// ```
+    /// use tollgate_oracle::{Ledger, Rate};
+    /// let mut ledger = Ledger::new(Rate { count: 1, period_ns: 1, burst: 1, tick: 0 });
+    /// assert_ne!(ledger.add(0, 1), ledger.add(9, 1));
+    /// ```
+    pub fn add(&mut self, at_ns: u64, units: u64) -> u64 {
+        self.numbers += 1;
+        let passed = self.passed(at_ns);
+        let entry = Entry { number: self.numbers, at_ns, units: &self.scale * units, passed };
+        let place = self.entries.partition_point(|earlier| earlier.at_ns <= at_ns);
+        self.entries.insert(place, entry);
+        self.numbers
+    }
+
+    /// Notes that `units` of what has this number are given back, and says whether so many were left of it.
+    /// What was forgotten since has as many as are asked for.
+    #[must_use = "more is given back than was admitted"]
+    pub fn take_off(&mut self, number: u64, units: u64) -> bool {
+        let scaled = &self.scale * units;
+        let found = self.entries.iter_mut().find(|entry| entry.number == number);
+        found.is_none_or(|entry| {
+            let is_there = entry.units >= scaled;
+            entry.units = (&entry.units - scaled).max(BigInt::ZERO);
+            is_there
+        })
+    }
+
+    /// From now on so many units at once are within the bound, if that is more than the burst: the cost of a
+    /// place in the future.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Ledger, Rate};
+    /// let mut ledger = Ledger::new(Rate { count: 1, period_ns: 10, burst: 2, tick: 8 });
+    /// ledger.place(5);
+    /// ledger.add(30, 5);
+    /// assert!(ledger.keeps(30).is_ok());
+    /// ```
+    pub fn place(&mut self, units: u64) {
+        self.largest = self.largest.max(units);
+        let nanosecond = &self.scale * self.rate.count / self.rate.period_ns;
+        self.rounding = nanosecond.max(std::mem::take(&mut self.rounding));
+    }
+
+    /// So many units more are within the bound of every interval: they were given back, and it is not known of
+    /// what.
+    pub fn allow(&mut self, units: u64) {
+        self.allowed += &self.scale * units;
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.largest = 0;
+    }
+
+    /// Another quota is in force from `at_ns` on. No time before it may be added any more; what was added
+    /// for a later one is left out, since a place in the future is one at the old rate.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Ledger, Rate};
+    /// let slow = Rate { count: 1, period_ns: 1_000, burst: 2, tick: 8 };
+    /// let mut ledger = Ledger::new(slow);
+    /// ledger.add(0, 2);
+    /// // The burst is raised by one; then a unit comes back in 10 ns.
+    /// ledger.change(0, Rate { period_ns: 10, burst: 3, ..slow });
+    /// ledger.add(0, 1);
+    /// assert!(ledger.keeps(0).is_ok());
+    /// ledger.add(20, 2);
+    /// assert!(ledger.keeps(20).is_ok());
+    /// ledger.add(20, 1);
+    /// assert!(ledger.keeps(20).is_err());
+    /// ```
+    pub fn change(&mut self, at_ns: u64, rate: Rate) {
+        self.entries.retain(|entry| entry.at_ns <= at_ns);
+        let cut = self.rate.burst.saturating_sub(rate.burst);
+        let mut by_then = self.passed(at_ns) + &self.scale * cut;
+        let more = BigInt::from(rate.period_ns) << rate.tick;
+        for entry in &mut self.entries {
+            entry.units *= &more;
+            entry.passed *= &more;
+        }
+        by_then *= &more;
+        self.scale *= &more;
+        self.allowed *= &more;
+        self.rounding *= &more;
+        self.ticks = &self.ticks * &more + (&self.scale >> rate.tick);
+        self.since = (at_ns, by_then);
+        self.rate = rate;
+        self.largest = 0;
+    }
+
+    /// What comes back by `at_ns`, scaled.
+    fn passed(&self, at_ns: u64) -> BigInt {
+        let Rate { count, period_ns, .. } = self.rate;
+        let (since_ns, by_then) = &self.since;
+        let span = BigInt::from(at_ns) - since_ns;
+        by_then + span * count * &self.scale / period_ns
+    }
+
+    /// Whether every interval that contains `at_ns` keeps the bound.
+    ///
+    /// # Errors
+    ///
+    /// The worst one, if one does not.
+    pub fn keeps(&self, at_ns: u64) -> Result<(), Excess> {
+        let now = self.entries.partition_point(|entry| entry.at_ns <= at_ns);
+        let burst = BigInt::from(self.rate.burst.max(self.largest)) * &self.scale;
+        let room = burst + &self.ticks + &self.rounding + &self.allowed;
+        // From the earliest time on and up to the latest: what is admitted less what comes back.
+        let (mut sum, mut before, mut from) = (BigInt::ZERO, BigInt::ZERO, None);
+        let here = self.passed(at_ns);
+        for entry in self.entries[..now].iter().rev() {
+            sum += &entry.units;
+            let level = &sum - (&here - &entry.passed);
+            if from.is_none() || level > before {
+                (before, from) = (level, Some(entry.at_ns));
+            }
+        }
+        let (mut sum, mut after, mut to) = (BigInt::ZERO, BigInt::ZERO, at_ns);
+        for entry in &self.entries[now..] {
+            sum += &entry.units;
+            let level = &sum - (&entry.passed - &here);
+            if level > after {
+                (after, to) = (level, entry.at_ns);
+            }
+        }
+        let mut above = before + after - room;
+        let Some(from_ns) = from.filter(|_| above > BigInt::ZERO) else { return Ok(()) };
+        // A rate is exact to 2^-63: beyond 2^62 ticks that is more than a tick.
+        let passed = self.passed(to) - self.passed(from_ns);
+        above -= passed >> 62_u32;
+        if above <= BigInt::ZERO {
+            return Ok(());
+        }
+        let inside = self.entries.iter().filter(|entry| (from_ns..=to).contains(&entry.at_ns));
+        let units = inside.map(|entry| &entry.units).sum::<BigInt>() / &self.scale;
+        let above: BigInt = (above + &self.scale - 1) / &self.scale;
+        let [units, above] = [units, above].map(|number| number.magnitude().clone());
+        Err(Excess { from_ns, to_ns: to, units, above })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { count: 1, period_ns: 1_000, burst: 10, tick: 8 };
+
+    #[test]
+    fn every_interval_is_looked_at_whatever_the_order_of_the_times() {
+        let mut ledger = Ledger::new(RATE);
+        ledger.add(5_000, 10);
+        ledger.add(9_000, 4);
+        assert_eq!(ledger.keeps(9_000), Ok(()));
+        // A late one: 15 from 5 to 9 s, one above.
+        ledger.add(7_000, 1);
+        let excess = ledger.keeps(7_000).expect_err("too much");
+        assert_eq!((excess.from_ns, excess.to_ns), (5_000, 9_000));
+        assert_eq!((excess.units, excess.above), (15_u32.into(), 1_u32.into()));
+    }
+
+    #[test]
+    fn what_was_admitted_before_an_interval_and_is_given_back_in_it_makes_no_room() {
+        // 5 and 5 at 0, of which 5 are given back; 5 and 9 at 4.99 s.
+        let mut ledger = Ledger::new(RATE);
+        let first = ledger.add(0, 5);
+        let place = ledger.add(0, 5);
+        assert!(ledger.take_off(first, 5));
+        ledger.add(4_990, 5);
+        assert_eq!(ledger.keeps(4_990), Ok(()));
+        assert!(ledger.take_off(place, 5));
+        ledger.add(4_990, 9);
+        let excess = ledger.keeps(4_990).expect_err("14 at one instant");
+        assert_eq!((excess.units, excess.above), (14_u32.into(), 4_u32.into()));
+    }
+
+    #[test]
+    fn a_tick_and_no_more_is_let_pass() {
+        // A 256th of 1,000 ns.
+        for (early_ns, is_kept) in [(3, true), (4, false)] {
+            let mut ledger = Ledger::new(RATE);
+            ledger.add(0, 10);
+            ledger.add(1_000 - early_ns, 1);
+            assert_eq!(ledger.keeps(1_000 - early_ns).is_ok(), is_kept, "{early_ns} ns");
+        }
+    }
+
+    #[test]
+    fn no_more_is_given_back_than_was_admitted() {
+        let mut ledger = Ledger::new(RATE);
+        let number = ledger.add(0, 2);
+        assert!(ledger.take_off(number, 1));
+        assert!(!ledger.take_off(number, 2));
+    }
+
+    #[test]
+    fn numbers_at_both_ends_are_without_bounds() {
+        let rate = Rate { count: 1 << 62, period_ns: u64::MAX, burst: u64::MAX, tick: 0 };
+        let mut ledger = Ledger::new(rate);
+        ledger.add(0, u64::MAX);
+        ledger.add(u64::MAX, 1 << 62);
+        assert_eq!(ledger.keeps(u64::MAX), Ok(()));
+        ledger.add(u64::MAX, 3);
+        assert!(ledger.keeps(u64::MAX).is_err());
+        assert!(ledger.keeps(0).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! What changes a limit beside a check.
+
+use num_bigint::BigUint;
+
+use super::Oracle;
+use crate::definition::Definition;
+
+impl Oracle {
+    /// Charges `units` whether they fit or not: what was admitted by another rule than that of a check.
+    /// Nothing during a penalty.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, BigUint, Oracle};
+    ///
+    /// let algorithm = Algorithm::Gcra { count: 1, period_ns: 10, burst: 2, tick: None };
+    /// let mut oracle = Oracle::new(algorithm);
+    /// oracle.charge(0, 5);
+    /// assert_eq!(oracle.retry_after(0, 1), Some(BigUint::from(40u32)));
+    /// ```
+    pub fn charge(&mut self, now_ns: u64, units: u64) {
+        if units == 0 || self.is_penalised(now_ns) {
+            return;
+        }
+        if self.end.take().is_some() {
+            self.model = self.unused.clone();
+        }
+        self.denials = 0;
+        self.model.charge(&now_ns.into(), &units.into());
+    }
+
+    /// Takes back what is still owed at `now` of `units` that were charged at `then`, and says how many that
+    /// is, rounded up. What drains is the rate times the time between; time has come to a burst before what
+    /// is owed will have drained, at least. A window gives back what it has counted, if it is the one charged
+    /// last: whether it is, the caller knows by [`Oracle::place`]. Nothing during a penalty.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, Oracle};
+    ///
+    /// let algorithm = Algorithm::Gcra { count: 1, period_ns: 10, burst: 5, tick: None };
+    /// let mut oracle = Oracle::new(algorithm);
+    /// oracle.check(0, 4);
+    /// assert_eq!(oracle.give_back(15, 0, 3), 2);
+    /// assert_eq!(oracle.remaining(15), 4);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is more than 2^64 units, more than any request charges.
+    pub fn give_back(&mut self, now_ns: u64, then_ns: u64, units: u64) -> u64 {
+        if self.end.is_some() {
+            return 0;
+        }
+        let back = self.model.give_back(&now_ns.into(), &then_ns.into(), &units.into());
+        u64::try_from(back).expect("no more than were charged")
+    }
+
+    /// The same of what was charged last. A place in the future drains from when it may be used.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, Oracle};
+    ///
+    /// let algorithm = Algorithm::Gcra { count: 1, period_ns: 10, burst: 2, tick: None };
+    /// let mut oracle = Oracle::new(algorithm);
+    /// oracle.check(0, 2);
+    /// oracle.charge(0, 2);
+    /// assert_eq!(oracle.undo(15, 0, 2), 2);
+    /// assert_eq!(oracle.remaining(15), 1);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`Oracle::give_back`].
+    pub fn undo(&mut self, now_ns: u64, then_ns: u64, units: u64) -> u64 {
+        if self.end.is_some() {
+            return 0;
+        }
+        let back = self.model.undo(&now_ns.into(), &then_ns.into(), &units.into());
+        u64::try_from(back).expect("no more than were charged")
+    }
+
+    /// Forgets every charge, denial and penalty. What the state knows of time stays: a request with an
+    /// earlier time than `now` does not profit.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, Oracle};
+    ///
+    /// let algorithm = Algorithm::Gcra { count: 1, period_ns: 10, burst: 2, tick: None };
+    /// let mut oracle = Oracle::new(algorithm);
+    /// oracle.check(50, 2);
+    /// oracle.reset(50);
+    /// assert_eq!([50, 40, 30].map(|now_ns| oracle.remaining(now_ns)), [2, 1, 0]);
+    /// ```
+    pub fn reset(&mut self, now_ns: u64) {
+        (self.denials, self.end) = (0, None);
+        self.model.reset(&now_ns.into());
+    }
+
+    /// The window (segment) that a charge at `now` counts in, as a number of its own; GCRA has one alone.
+    ///
+    /// ```
+    /// use tollgate_oracle::{Algorithm, Oracle};
+    ///
+    /// let mut oracle = Oracle::new(Algorithm::FixedWindow { limit: 5, window_ns: 60 });
+    /// oracle.check(130, 1);
+    /// assert_eq!(oracle.place(10), oracle.place(179));
+    /// assert_ne!(oracle.place(10), oracle.place(180));
+    /// ```
+    #[must_use]
+    pub fn place(&self, now_ns: u64) -> BigUint {
+        self.model.place(&now_ns.into())
+    }
+}
