@@ -7,7 +7,8 @@ use crate::policy::Policy;
 use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::word::{Fields, Reads, Word};
 
-/// The longest debt in a whole word, in ticks: the time itself stays below 2^63 until the latest.
+/// The longest debt in a whole word, in ticks: the time itself stays below 2^63 until the latest. Counts beside it
+/// take as many bits of both.
 const MOST: u64 = 1 << 63;
 
 /// A policy compiled to arithmetic: a pure function from (word, now, cost) to (decision, word).
@@ -163,7 +164,6 @@ impl Step {
         let now_ns = now.as_nanos().min(LATEST_NS);
         let moment = ruled.moment(now_ns);
         let held = fields.unpack(word, moment);
-        // Denials in a row take bits of the time, and the latest time as many fewer ticks: see `Policy::unit_bits`.
         let wish = Wish { verb, cost, most: MOST >> fields.count_bits };
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
         let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };

@@ -43,7 +43,8 @@ impl Limiter {
     /// the cases below. For a cost that is known only afterwards: check with an estimate, settle the rest.
     ///
     /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
-    /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond.
+    /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
+    /// policy with a penalty for less, since the word counts denials, too.
     /// A window's count cannot exceed its limit: what does not fit in is not charged.
     ///
     /// ```
