@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(name), Some(file), None) = (args.next(), args.next(), args.next()) else {
         return Err("give the name of a target and a file".into());
     };
-    let known = || TARGETS.map(|target| target.name).join(", ");
+    let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
     let target = TARGETS
         .iter()
         .find(|target| target.name == name)

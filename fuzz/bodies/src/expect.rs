@@ -194,9 +194,24 @@ impl Expectation {
         Self::new(policy, Fineness::keyed(policy), u64::MAX, plant)
     }
 
-    fn new(policy: Policy, choices: Vec<Fineness>, end_ns: u64, plant: Plant) -> Self {
+    pub(crate) fn new(policy: Policy, choices: Vec<Fineness>, end_ns: u64, plant: Plant) -> Self {
         let models = choices.into_iter().map(|choice| (choice, choice.model(policy, plant)));
         Self { policy, models: models.collect(), end_ns, plant }
+    }
+
+    /// Does something to every model.
+    pub(crate) fn amend(&mut self, mut turn: impl FnMut(&mut Oracle)) {
+        self.models.iter_mut().for_each(|(_, model)| turn(model));
+    }
+
+    /// Every fineness that is not yet ruled out, and its model.
+    pub(crate) fn models(&self) -> impl Iterator<Item = &(Fineness, Oracle)> {
+        self.models.iter()
+    }
+
+    /// From here on no wait is told exactly.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.end_ns
     }
 
     /// Forgets every charge.
@@ -225,7 +240,7 @@ impl Expectation {
     pub(crate) fn agrees(&mut self, ask: Ask, decision: &Decision) -> Result<(), String> {
         let (end_ns, plant) = (self.end_ns, self.plant);
         same("limit", decision.limit(), self.policy.quota().max_burst())?;
-        self.keep(|model| {
+        self.keep(|_, model| {
             let over = model.is_over(ask.now_ns, ask.cost);
             let expected = take(model, ask);
             if let Decision::Allowed(permit) = decision {
@@ -237,16 +252,19 @@ impl Expectation {
 
     /// Takes a request that was admitted; it must be admitted here too.
     pub(crate) fn admits(&mut self, ask: Ask) -> Result<(), String> {
-        self.keep(|model| match take(model, ask) {
+        self.keep(|_, model| match take(model, ask) {
             Verdict::Allowed => Ok(()),
             other => Err(format!("admitted, expected {other:?}")),
         })
     }
 
     /// Drops every fineness that a decision rules out; one must be left.
-    fn keep(&mut self, test: impl Fn(&mut Oracle) -> Result<(), String>) -> Result<(), String> {
+    pub(crate) fn keep(
+        &mut self,
+        mut test: impl FnMut(Fineness, &mut Oracle) -> Result<(), String>,
+    ) -> Result<(), String> {
         let mut reason = Ok(());
-        self.models.retain_mut(|(_, model)| match test(model) {
+        self.models.retain_mut(|(fineness, model)| match test(*fineness, model) {
             Ok(()) => true,
             ruled_out => {
                 reason = ruled_out;
@@ -341,7 +359,7 @@ pub(crate) fn same<T: Copy + PartialEq + Debug>(
 }
 
 /// Whether `wait` is the time until the first instant at which `cost` is admitted.
-fn is_first(
+pub(crate) fn is_first(
     model: &Oracle,
     now_ns: u64,
     cost: u64,

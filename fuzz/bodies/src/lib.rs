@@ -10,15 +10,21 @@ mod bound;
 mod expect;
 mod follow;
 mod grain;
+#[cfg(feature = "service")]
 mod header;
+#[cfg(feature = "service")]
 mod json;
 mod keyed;
 mod layout;
+#[cfg(feature = "service")]
 mod log;
 mod meter;
+mod mixed;
 mod policy;
+#[cfg(feature = "service")]
 mod replay;
 mod rules;
+#[cfg(feature = "service")]
 mod service;
 mod sketch;
 mod sliding_log;
@@ -28,16 +34,21 @@ mod targets;
 mod text;
 mod together;
 mod verbs;
+#[cfg(feature = "service")]
 mod yaml;
 
 pub use expect::Plant;
+#[cfg(feature = "service")]
 pub use header::HeaderCase;
 pub use keyed::{KeyedCase, Op};
 pub use layout::LayoutCase;
+#[cfg(feature = "service")]
 pub use log::LogCase;
 pub use meter::{GcraCase, WindowCase};
+pub use mixed::{Fault, Found, Hunt, Judges, Kind, Mixed, MixedCase, hunt};
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, Shape};
 pub use rules::{Counts, PenaltyCase, RulesCase};
+#[cfg(feature = "service")]
 pub use service::{JsonCase, RlsCase};
 pub use sketch::SketchCase;
 pub use sliding_log::SlidingLogCase;
@@ -47,6 +58,7 @@ pub use targets::{TARGETS, Target};
 pub use text::TextCase;
 pub use together::{Joint, Rated, TogetherCase};
 pub use verbs::{Verb, VerbCase};
+#[cfg(feature = "service")]
 pub use yaml::YamlCase;
 
 /// Everything that the source of a failure names: `use tollgate_fuzz_bodies::source::*;`.
@@ -56,8 +68,9 @@ pub mod source {
     pub use crate::snapshot::{Bytes, SnapshotCase::*};
     pub use crate::step::{Cost::*, Span::*, Step, Steps};
     pub use crate::{
-        GcraCase, HeaderCase, Joint::*, JsonCase, KeyedCase, LayoutCase, LogCase, Op::*, Rated,
-        RlsCase, SketchCase, SlidingLogCase, TextCase, TogetherCase, Verb::*, VerbCase, WindowCase,
-        YamlCase,
+        GcraCase, Joint::*, KeyedCase, Kind::*, LayoutCase, Mixed::*, MixedCase, Op::*, Rated,
+        SketchCase, SlidingLogCase, TextCase, TogetherCase, Verb::*, VerbCase, WindowCase,
     };
+    #[cfg(feature = "service")]
+    pub use crate::{HeaderCase, JsonCase, LogCase, RlsCase, YamlCase};
 }

@@ -68,7 +68,7 @@ fn every_target_has_its_program_and_its_seeds() {
         names.sort();
         names
     };
-    let mut expected = TARGETS.map(|target| target.name);
+    let mut expected: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
     expected.sort_unstable();
     assert_eq!(named("fuzz_targets"), expected);
     assert_eq!(named("seeds"), expected);
@@ -107,6 +107,21 @@ fn log_ops_seeds() {
 #[test]
 fn verb_ops_seeds() {
     replay("verb_ops");
+}
+
+#[test]
+fn mixed_ops_seeds() {
+    replay("mixed_ops");
+}
+
+#[test]
+fn mixed_ops_one_unit_too_many_is_caught() {
+    caught("mixed_ops", Plant::Limit, "told remaining");
+}
+
+#[test]
+fn mixed_ops_one_nanosecond_too_early_is_caught() {
+    caught("mixed_ops", Plant::Answer, "before which it is admitted");
 }
 
 #[test]

@@ -97,6 +97,23 @@ fn verbs() {
 }
 
 #[test]
+fn mixed_verbs() {
+    is_printed_as(pasted!(MixedCase {
+        policy: Gcra(QuotaCase { count: Small(10), period: Second, burst: None }),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None },
+        kind: Tiered(3),
+        own_clock: true,
+        ops: Steps(vec![
+            Does { key: 1, verb: Take { cost: Units(3) } },
+            Looks { key: 1, cost: RestAndOne },
+            Foreign { key: 1, cost: Single, other: false },
+            LeaseUse { cost: 2, renew: true },
+            ChangeBack { second: true },
+        ])
+    }));
+}
+
+#[test]
 fn snapshots() {
     is_printed_as(pasted!(Whatever(Bytes(b"TOLLGATE\x01"))));
     is_printed_as(pasted!(Changed {

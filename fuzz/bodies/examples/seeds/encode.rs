@@ -2,9 +2,9 @@
 //! bits for the variant of an enum, a byte for each "there is one more".
 
 use tollgate_fuzz_bodies::{
-    Amount, Bytes, Cost, Counts, GcraCase, Joint, KeyedCase, LayoutCase, Op, PenaltyCase, Period,
-    PolicyCase, QuotaCase, Rated, RulesCase, Shape, SketchCase, SlidingLogCase, SnapshotCase, Span,
-    Step, Steps, TogetherCase, Verb, VerbCase, WindowCase,
+    Amount, Bytes, Cost, Counts, GcraCase, Joint, KeyedCase, Kind, LayoutCase, Mixed, MixedCase,
+    Op, PenaltyCase, Period, PolicyCase, QuotaCase, Rated, RulesCase, Shape, SketchCase,
+    SlidingLogCase, SnapshotCase, Span, Step, Steps, TogetherCase, Verb, VerbCase, WindowCase,
 };
 
 /// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
@@ -127,6 +127,14 @@ variants!(Joint of 8 {
     7 Pass { steps },
 });
 
+variants!(Kind of 6 { 0 Alone, 1 Table(n), 2 Alive, 3 Tiered(n), 4 Striped(n), 5 Sketched });
+variants!(Mixed of 11 {
+    0 Does { key, verb }, 1 Looks { key, cost }, 2 Again { key, nth, most },
+    3 Unqueue { key, nth, most }, 4 Foreign { key, cost, other }, 5 LeaseOut { units },
+    6 LeaseUse { cost, renew }, 7 LeaseBack, 8 Change { second, quota }, 9 ChangeBack { second },
+    10 Migrate { key, back },
+});
+
 macro_rules! fields {
     ($($type:ident { $($name:ident),* })*) => {$(
         impl Encode for $type {
@@ -149,6 +157,7 @@ fields! {
     SketchCase { policy, rows, cells, ops }
     SlidingLogCase { limit, window, capacity, ops }
     VerbCase { policy, keyed, verbs }
+    MixedCase { policy, rules, kind, own_clock, ops }
     Rated { rate, burst }
     TogetherCase { first, second, single, own, pool, ops }
 }

@@ -11,6 +11,7 @@ mod headers;
 mod limits;
 mod lines;
 mod logs;
+mod mixed;
 mod service;
 mod sketches;
 mod snapshots;
@@ -40,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_cases(&root.join("sketch_ops"), &sketches::sketches())?;
     write_cases(&root.join("log_ops"), &logs::logs())?;
     write_cases(&root.join("verb_ops"), &verbs::verbs())?;
+    write_cases(&root.join("mixed_ops"), &mixed::mixed())?;
     write_cases(&root.join("together_ops"), &together::together())?;
     let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
     write_all(&root.join("policy_text"), policies)?;

@@ -1,0 +1,219 @@
+//! The verbs: each with the limiter, and then with the books of its key.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Permit};
+
+use super::book::{Charge, Found, Place};
+use super::debt::When;
+use super::subject::Name;
+use super::world::World;
+use crate::expect::{Ask, LATEST_NS};
+use crate::step::Cost;
+
+/// At most so many permits and places are at hand.
+const AT_HAND: usize = 12;
+
+/// So many before the last one of these, in a circle.
+fn back(len: usize, nth: usize) -> Option<usize> {
+    let nth = nth.checked_rem(len)?;
+    Some(len - 1 - nth)
+}
+
+impl World<'_> {
+    pub(super) fn take(&mut self, name: Name, cost: u64) -> Found {
+        let (now, when) = (self.now(), self.when());
+        let look = self.subject.look(name, cost, now);
+        let decision = self.subject.decide(name, cost, now);
+        self.pace.heard(&decision);
+        self.agree(name, &look, &decision)?;
+        let ask = Ask { now_ns: when.now_ns, cost, charge: true, exact: true };
+        let book = self.book_of(name);
+        book.debt
+            .decided(ask, when, &decision)
+            .map_err(|found| format!("{decision:?}: {found}"))?;
+        match decision {
+            Decision::Allowed(permit) => self.admitted(name, permit, when)?,
+            Decision::Denied(_) if !self.book_of(name).debt.counts_denials() => {
+                self.waits(name, cost, &decision)?;
+            }
+            Decision::Denied(_) => {}
+        }
+        if cost > 0 {
+            self.told();
+        }
+        Ok(())
+    }
+
+    /// Writes a permit into the books.
+    fn admitted(&mut self, name: Name, permit: Permit, when: When) -> Found {
+        let book = self.book_of(name);
+        let number = book.admit(permit.cost(), when.now_ns, when, true)?;
+        if permit.cost() > 0 {
+            let charge = book.charge(permit.cost(), number, when.now_ns);
+            book.permits.push((permit, charge));
+            let extra = book.permits.len().saturating_sub(AT_HAND);
+            book.permits.drain(..extra);
+        }
+        Ok(())
+    }
+
+    pub(super) fn up_to(&mut self, name: Name, cost: u64) -> Found {
+        let (now, when) = (self.now(), self.when());
+        let decision = self.subject.up_to(name, cost, now);
+        self.pace.heard(&decision);
+        let book = self.book_of(name);
+        let compared = book.debt.took_up_to(cost, when, &decision);
+        compared.map_err(|found| format!("{decision:?}: {found}"))?;
+        if let Decision::Allowed(permit) = decision {
+            self.admitted(name, permit, when)?;
+        }
+        self.told();
+        self.see(name)
+    }
+
+    pub(super) fn charge(&mut self, name: Name, cost: u64) -> Found {
+        let (now, when) = (self.now(), self.when());
+        let short = self.subject.settle(name, cost, now);
+        let book = self.book_of(name);
+        ensure!(short <= cost, "{short} of {cost} were not charged");
+        let charged = cost - short;
+        book.debt.settled([cost, charged], when)?;
+        // A debt may be above every bound; it is paid off before anything else is admitted.
+        book.admit(charged, when.now_ns, when, false)?;
+        self.told();
+        self.see(name)
+    }
+
+    pub(super) fn reserve(&mut self, name: Name, cost: u64, most: Duration) -> Found {
+        let (now, when) = (self.now(), self.when());
+        match self.subject.reserve(name, (cost, most), now) {
+            Err(denial) => {
+                let decision = Decision::Denied(denial);
+                let book = self.book_of(name);
+                let compared = book.debt.found_no_place((cost, most), when, &decision);
+                compared.map_err(|found| format!("{denial:?}: {found}"))?;
+            }
+            Ok(place) => {
+                ensure!(place.wait() <= most, "{place:?} after at most {most:?}");
+                ensure!(place.permit().cost() == cost, "{place:?} for {cost}");
+                let left = self.subject.drained_at(name, now);
+                let ready_ns = place.ready_at().as_nanos();
+                let book = self.book_of(name);
+                book.debt.reserved(cost, when, &place)?;
+                if !place.wait().is_zero() {
+                    book.is_placed(cost);
+                }
+                // A place beyond all time is never used.
+                let units = if ready_ns == u64::MAX { 0 } else { cost };
+                let number = book.admit(units, ready_ns, when, true)?;
+                let charge = book.charge(cost, number, when.now_ns);
+                let version = book.version;
+                book.places.push(Place { reservation: place, charge, left, version });
+                let extra = book.places.len().saturating_sub(AT_HAND);
+                book.places.drain(..extra);
+            }
+        }
+        self.told();
+        self.see(name)
+    }
+
+    pub(super) fn refund(&mut self, name: Name, (nth, most): (usize, u64), again: bool) -> Found {
+        let book = self.book_of(name);
+        let Some(last) = back(book.permits.len(), nth) else { return Ok(()) };
+        let (permit, mut charge) = book.permits.remove(last);
+        let part = permit.portion(most);
+        self.gave_back(name, (&mut charge, false), part)?;
+        if again || part.cost() < permit.cost() {
+            self.book_of(name).permits.insert(last, (permit, charge));
+        }
+        self.see(name)
+    }
+
+    /// Refunds part of a charge, and compares.
+    fn gave_back(
+        &mut self,
+        name: Name,
+        (charge, is_to_come): (&mut Charge, bool),
+        part: Permit,
+    ) -> Found {
+        let (now, when) = (self.now(), self.when());
+        let told = self.subject.give_back(name, (part, charge.then()), now);
+        let book = self.book_of(name);
+        book.debt.gave_back((charge, part.cost()), when, Some(told))?;
+        ensure!(told <= part.cost(), "{told} of {} units were given back", part.cost());
+        let off = if is_to_come && told > 0 { part.cost() } else { told };
+        book.take_off(charge, [part.cost(), off], when.now_ns)?;
+        self.told();
+        Ok(())
+    }
+
+    pub(super) fn unqueue(&mut self, name: Name, (nth, most): (usize, u64)) -> Found {
+        let now = self.now();
+        let book = self.book_of(name);
+        let Some(last) = back(book.places.len(), nth) else { return Ok(()) };
+        let place = &book.places[last];
+        let (part, mut charge) = (place.reservation.permit().portion(most), place.charge.clone());
+        // What is given up of a place whose turn is to come cannot have been used, though less may be told.
+        let is_to_come = place.reservation.ready_at() > now;
+        self.gave_back(name, (&mut charge, is_to_come), part)?;
+        self.book_of(name).places[last].charge = charge;
+        self.see(name)
+    }
+
+    pub(super) fn foreign(&mut self, name: Name, cost: Cost, other: bool) -> Found {
+        let (now, when) = (self.now(), self.when());
+        let limit = self.book_of(name).policy.quota().max_burst();
+        let cost = cost.units(limit, limit / 2 + 1);
+        let Some(permit) = self.subject.stranger(other, cost, now) else { return Ok(()) };
+        let told = self.subject.refund(name, permit, now);
+        let book = self.book_of(name);
+        ensure!(!other || told == 0, "{told} units of another policy were given back");
+        ensure!(told <= permit.cost(), "{told} of {} units were given back", permit.cost());
+        if told > 0 {
+            let charge = book.charge(permit.cost(), 0, when.now_ns);
+            if book.is_gcra() {
+                book.debt.gave_back((&charge, permit.cost()), when, Some(told))?;
+            } else {
+                book.debt.lose();
+            }
+            book.give_back_unknown(told);
+        }
+        self.told();
+        self.see(name)
+    }
+
+    pub(super) fn cancel(&mut self, name: Name, nth: usize) -> Found {
+        let (now, when) = (self.now(), self.when());
+        let is_table = self.subject.is_keyed();
+        let book = self.book_of(name);
+        let Some(last) = back(book.places.len(), nth) else { return Ok(()) };
+        let place = book.places.remove(last);
+        let mut charge = place.charge.clone();
+        let cost = charge.cost;
+        // Nothing has happened since: it must be given back, if any of it is still owed.
+        let is_plain = !is_table && !book.debt.counts_denials() && now.as_nanos() < LATEST_NS;
+        let is_plain = is_plain && !book.debt.is_at_change(charge.then_ns);
+        let is_last = place.version == book.version && cost > 0 && is_plain;
+        let is_owed = !book.is_gcra() || place.reservation.ready_at() > now;
+        let is_cancelled = self.subject.undo(name, place, now);
+        ensure!(is_cancelled || !(is_last && is_owed), "not cancelled, and nothing was behind it");
+        if is_cancelled {
+            let book = self.book_of(name);
+            let back = book.debt.undid(&charge, when)?.unwrap_or(cost);
+            book.take_off(&mut charge, [cost, back], when.now_ns)?;
+        }
+        self.told();
+        self.see(name)
+    }
+
+    pub(super) fn reset(&mut self, name: Name) -> Found {
+        let (now, when) = (self.now(), self.when());
+        self.subject.reset(name, now);
+        let book = self.book_of(name);
+        book.debt.was_reset(when);
+        book.forget();
+        self.told();
+        self.see(name)
+    }
+}

@@ -1,0 +1,238 @@
+//! What one key was admitted and has given back, and what it should owe.
+
+use tollgate::{Algorithm, Permit, Policy, Reservation, Timestamp};
+use tollgate_oracle::{BigUint, Ledger, Rate};
+
+use super::debt::{Debt, When};
+use crate::bound::{self, Admitted};
+use crate::expect::Fineness;
+use crate::policy::period_ns;
+use crate::rules::ceiling;
+
+/// What is wrong, if anything is.
+pub(super) type Found<T = ()> = Result<T, String>;
+
+/// Something that was charged, for what may be given back of it.
+#[derive(Clone, Debug)]
+pub(super) struct Charge {
+    pub(super) cost: u64,
+    pub(super) then_ns: u64,
+    policy: Policy,
+    /// In the ledgers.
+    number: u64,
+    epoch: u64,
+    renewals: u64,
+    /// Units that no verb has been asked to give back.
+    left: u64,
+    /// The window that it counts in, at each fineness that was possible; none if that is not known.
+    places: Vec<(Fineness, BigUint)>,
+}
+
+impl Charge {
+    pub(super) fn then(&self) -> Timestamp {
+        Timestamp::from_nanos(self.then_ns)
+    }
+
+    /// Whether it was charged under this quota, which has been in force since then.
+    pub(super) fn is_of(&self, policy: Policy, since_ns: Option<u64>) -> bool {
+        self.policy == policy && since_ns.is_none_or(|since_ns| self.then_ns > since_ns)
+    }
+
+    pub(super) fn counts_in(&self, fineness: Fineness, place: &BigUint) -> bool {
+        self.places.iter().any(|(of, own)| *of == fineness && own == place)
+    }
+
+    /// Whether the window is known that it counts in.
+    pub(super) fn is_placed(&self, renewals: u64) -> bool {
+        !self.places.is_empty() && self.renewals == renewals
+    }
+}
+
+/// A place, and how the limit was left by it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) reservation: Reservation,
+    pub(super) charge: Charge,
+    /// When all that was owed then would have drained.
+    pub(super) left: Timestamp,
+    /// Of the book, when it was given.
+    pub(super) version: u64,
+}
+
+/// One key.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) policy: Policy,
+    pub(super) debt: Debt,
+    /// Whether every interval is judged.
+    is_judge: bool,
+    /// GCRA: what was admitted since something was given back of an unknown charge,
+    strict: Ledger,
+    /// and all, with what was given back so.
+    loose: Ledger,
+    /// Windows: what was admitted.
+    admitted: Vec<Admitted>,
+    epoch: u64,
+    /// Whether a debt may be above the burst: by a charge, or by a place in the future.
+    owes_more: bool,
+    /// Of all that was charged.
+    latest_ns: u64,
+    /// Rises with every change.
+    pub(super) version: u64,
+    pub(super) permits: Vec<(Permit, Charge)>,
+    pub(super) places: Vec<Place>,
+}
+
+impl Book {
+    /// `tick` is the shortest time that is told apart, 2^-this of a unit.
+    pub(super) fn new(policy: Policy, debt: Debt, tick: u32, is_judge: bool) -> Self {
+        let ledger = Ledger::new(rate(policy, tick));
+        Self {
+            policy,
+            debt,
+            is_judge,
+            strict: ledger.clone(),
+            loose: ledger,
+            admitted: Vec::new(),
+            epoch: 0,
+            owes_more: false,
+            latest_ns: 0,
+            version: 0,
+            permits: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_gcra(&self) -> bool {
+        self.policy.algorithm() == Algorithm::Gcra
+    }
+
+    /// Notes that units count from `from_ns` on. If they are `judged`, every interval that they lie in must
+    /// keep its bound.
+    pub(super) fn admit(
+        &mut self,
+        units: u64,
+        from_ns: u64,
+        when: When,
+        judged: bool,
+    ) -> Found<u64> {
+        if units == 0 {
+            return Ok(0);
+        }
+        self.version += 1;
+        self.latest_ns = self.latest_ns.max(when.now_ns);
+        if !self.is_gcra() {
+            let high_ns = when.high_ns.max(when.now_ns);
+            self.admitted.push(Admitted { now_ns: when.now_ns, high_ns, cost: units });
+            return Ok(self.admitted.len() as u64);
+        }
+        self.owes_more |= !judged;
+        let number = self.strict.add(from_ns, units);
+        self.loose.add(from_ns, units);
+        if judged && self.is_judge {
+            let kept = self.strict.keeps(from_ns).and_then(|()| self.loose.keeps(from_ns));
+            kept.map_err(|excess| excess.to_string())?;
+        }
+        Ok(number)
+    }
+
+    /// What units that were just admitted are for the books.
+    pub(super) fn charge(&self, cost: u64, number: u64, now_ns: u64) -> Charge {
+        let places = self.debt.places();
+        let (policy, epoch, renewals) = (self.policy, self.epoch, self.debt.renewals);
+        Charge { cost, then_ns: now_ns, policy, number, epoch, renewals, left: cost, places }
+    }
+
+    /// A place in the future, of so many units.
+    pub(super) fn is_placed(&mut self, units: u64) {
+        self.owes_more = true;
+        self.strict.place(units);
+        self.loose.place(units);
+    }
+
+    /// Notes that `told` of `units` of a charge are given back.
+    pub(super) fn take_off(
+        &mut self,
+        charge: &mut Charge,
+        [units, told]: [u64; 2],
+        now_ns: u64,
+    ) -> Found {
+        if told > units {
+            return Err(format!("{told} of {units} units were given back"));
+        }
+        self.version += 1;
+        let is_first = charge.left >= units;
+        charge.left = charge.left.saturating_sub(units);
+        // See `Limiter::refund_at` for what it says of times before that of another charge.
+        let is_known = is_first && charge.epoch == self.epoch && now_ns >= self.latest_ns;
+        if told == 0 {
+            return Ok(());
+        }
+        if !self.is_gcra() {
+            let nth = usize::try_from(charge.number.wrapping_sub(1)).unwrap_or(usize::MAX);
+            let known = self.admitted.get_mut(nth);
+            if let Some(admitted) = known.filter(|_| is_first && charge.epoch == self.epoch) {
+                admitted.cost = admitted.cost.saturating_sub(told);
+            } else {
+                self.forget();
+            }
+            return Ok(());
+        }
+        if !is_known {
+            self.give_back_unknown(told);
+        } else if !(self.strict.take_off(charge.number, told)
+            && self.loose.take_off(charge.number, told))
+        {
+            return Err(format!("{told} units were given back once more"));
+        }
+        Ok(())
+    }
+
+    /// So many units are given back of an unknown charge.
+    pub(super) fn give_back_unknown(&mut self, told: u64) {
+        if told > 0 {
+            self.epoch += 1;
+            self.version += 1;
+            self.strict.clear();
+            self.loose.allow(told);
+            self.admitted.clear();
+        }
+    }
+
+    /// Nothing counts any more.
+    pub(super) fn forget(&mut self) {
+        self.epoch += 1;
+        self.version += 1;
+        self.strict.clear();
+        self.loose.clear();
+        self.admitted.clear();
+    }
+
+    /// Another quota is in force.
+    pub(super) fn change(&mut self, policy: Policy, debt: Debt, tick: u32, now_ns: u64) {
+        self.policy = policy;
+        self.debt = debt;
+        self.debt.replaced(now_ns);
+        self.version += 1;
+        // Of what is owed above the new burst all is forgiven: no bound speaks of that.
+        if std::mem::take(&mut self.owes_more) {
+            self.forget();
+        }
+        self.strict.change(now_ns, rate(policy, tick));
+        self.loose.change(now_ns, rate(policy, tick));
+    }
+
+    /// Windows: whether everything that was admitted keeps its bound.
+    pub(super) fn keeps_its_bound(&self) -> Found {
+        if self.is_gcra() || !self.is_judge {
+            return Ok(());
+        }
+        let is_kept = bound::is_kept(self.policy, ceiling(self.policy), 0, &self.admitted);
+        is_kept.map_err(|found| format!("excess: {found}"))
+    }
+}
+
+fn rate(policy: Policy, tick: u32) -> Rate {
+    let count = policy.quota().count();
+    Rate { count, period_ns: period_ns(policy), burst: ceiling(policy), tick }
+}

@@ -1,0 +1,153 @@
+//! Limiters that are wrong, each in one way: what is planted to see that the reference notices. Each is the real
+//! limiter, asked through its public face by a wrapper that lies or does too much.
+
+use tollgate::{Decision, Lease, Permit, Policy, Timestamp};
+
+use super::book::Place;
+use super::subject::{KEYS, Name, Subject};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Something that was admitted is not charged.
+    ChargeForgotten,
+    /// A refund gives back twice what it tells.
+    BackTwice,
+    /// A refund tells one unit less than it gives back.
+    ReportedLess,
+    /// A refund gives back what has drained as well.
+    BackDrained,
+    /// A refund tells what it was asked for, and gives back what has not drained.
+    ReportedMore,
+    /// A place is undone as a whole if the limit owes as much as the place has left, whatever charge that is.
+    UndoneByBits,
+    /// A place is said to be cancelled, and stays charged.
+    StaysCharged,
+    /// What is cancelled is refunded as well.
+    CancelledTwice,
+    /// A look asks for one unit more.
+    StricterLook,
+    /// What was leased and is spent comes back, too.
+    SpentComesBack,
+    /// A change of quota forgives what was owed.
+    ChangeForgives,
+    /// A key that changes its tier leaves behind what it owes.
+    MoveForgives,
+    /// A window gives back what an earlier one has counted.
+    OldWindowBack,
+    /// A debt is paid off by a reset.
+    DebtForgiven,
+}
+
+impl Subject {
+    pub(super) fn look(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+        let more = u64::from(self.fault == Fault::StricterLook && cost > 0);
+        self.peek(name, cost.saturating_add(more), now)
+    }
+
+    pub(super) fn decide(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+        let decision = self.check(name, cost, now);
+        if let (Fault::ChargeForgotten, Decision::Allowed(permit)) = (self.fault, decision) {
+            self.refund_at(name, permit, now);
+        }
+        decision
+    }
+
+    pub(super) fn settle(&self, name: Name, cost: u64, now: Timestamp) -> u64 {
+        let short = self.charge(name, cost, now);
+        if self.fault == Fault::DebtForgiven && short < cost {
+            self.reset(name, now);
+        }
+        short
+    }
+
+    /// `then` is when the permit was given.
+    pub(super) fn give_back(
+        &self,
+        name: Name,
+        (permit, then): (Permit, Timestamp),
+        now: Timestamp,
+    ) -> u64 {
+        if self.fault == Fault::BackDrained {
+            return self.refund_at(name, permit, then);
+        }
+        let back = self.refund(name, permit, now);
+        match self.fault {
+            Fault::BackTwice => {
+                self.refund(name, permit, now);
+                back
+            }
+            Fault::ReportedLess => back.saturating_sub(1),
+            Fault::ReportedMore if back > 0 => permit.cost(),
+            Fault::OldWindowBack if back == 0 => self.force_back(name, permit.cost(), now),
+            _ => back,
+        }
+    }
+
+    /// Charges anew what remains charged if so many units are not.
+    fn force_back(&self, name: Name, units: u64, now: Timestamp) -> u64 {
+        let decision = self.peek(name, 0, now);
+        let used = decision.limit() - decision.remaining();
+        let back = units.min(used);
+        self.reset(name, now);
+        let _ = self.charge(name, used - back, now);
+        back
+    }
+
+    pub(super) fn undo(&self, name: Name, place: Place, now: Timestamp) -> bool {
+        let permit = *place.reservation.permit();
+        match self.fault {
+            Fault::StaysCharged => true,
+            Fault::UndoneByBits => {
+                let same = self.drained_at(name, now) == place.left;
+                same && self.refund_at(name, permit, place.charge.then()) > 0
+            }
+            Fault::CancelledTwice => {
+                let is_cancelled = self.cancel(name, place.reservation, now);
+                if is_cancelled {
+                    self.refund(name, permit, now);
+                }
+                is_cancelled
+            }
+            _ => self.cancel(name, place.reservation, now),
+        }
+    }
+
+    /// When nothing will be owed any more: what a word says, as anybody can see it.
+    pub(super) fn drained_at(&self, name: Name, now: Timestamp) -> Timestamp {
+        now + self.peek(name, 0, now).reset_after()
+    }
+
+    /// Ends a lease; some units of it were spent.
+    pub(super) fn end_lease(&self, lease: Lease<'_>, units: u64, now: Timestamp) {
+        let spent = units - lease.left();
+        if self.own_clock() {
+            drop(lease);
+        } else {
+            lease.return_at(now);
+        }
+        if self.fault == Fault::SpentComesBack
+            && let Some(permit) = self.stranger(false, spent, now)
+        {
+            self.refund_at(Name { key: 0, tier: 0 }, permit, now);
+        }
+    }
+
+    pub(super) fn change(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
+        let changed = self.set_quota(tier, policy, now);
+        if self.fault == Fault::ChangeForgives && changed == Some(true) {
+            (0..KEYS).for_each(|key| self.reset(Name { key, tier }, now));
+        }
+        changed
+    }
+
+    pub(super) fn carry(&self, from: Name, to: Name, now: Timestamp) -> Option<u64> {
+        let moved = self.migrate(from.key, [from.tier, to.tier], now);
+        if self.fault == Fault::MoveForgives && moved.is_some() {
+            self.reset(to, now);
+        }
+        moved
+    }
+}

@@ -1,0 +1,162 @@
+//! Every verb of every limiter, in any order, at any times, under any policy: against a reference that shares
+//! no idea with how a limiter undoes, gives back or forgets.
+//!
+//! Three things are compared after each step, for each key by itself (`book.rs`):
+//!
+//! * *The ledger* (`tollgate_oracle::Ledger`): what was admitted, less what was *reported* given back of it, in
+//!   every interval of the callers' own times, against `burst + rate * t`. Windows: against their own bound.
+//! * *The debt*, step by step (`tollgate_oracle::Oracle`): it falls by exactly what was reported given back, and
+//!   decision, rest, wait and reset are those of the definition, to the nanosecond.
+//! * *What is told of itself*: a look says what the request after it is told; a request that waits as
+//!   long as told is admitted, and one that waits a nanosecond less is not; never more is given back than was charged.
+//!
+//! What the ledger may not judge is said where it is left out: a permit that is refunded twice, or to a limiter
+//! that has not made it, forgives units of other requests, and so does a refund at a time before that of another
+//! charge. Those units are within the bound of every interval from then on, in a second ledger; the first one
+//! begins anew.
+
+macro_rules! ensure {
+    ($condition:expr, $($words:tt)*) => {
+        if !$condition {
+            return Err(format!($($words)*));
+        }
+    };
+}
+
+mod acts;
+mod book;
+mod debt;
+mod faults;
+mod leases;
+mod random;
+mod subject;
+mod world;
+
+use arbitrary::Arbitrary;
+
+use crate::expect::Plant;
+use crate::policy::{PolicyCase, QuotaCase};
+use crate::rules::RulesCase;
+use crate::step::{Cost, Steps};
+use crate::verbs::Verb;
+
+pub use faults::Fault;
+pub use random::{Found, Hunt, hunt};
+
+use subject::Subject;
+use world::World;
+
+/// Target `mixed_ops`: some keys of one limiter.
+#[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
+pub struct MixedCase {
+    /// The policy.
+    pub policy: PolicyCase,
+    /// What happens at its limit.
+    pub rules: RulesCase,
+    /// What decides.
+    pub kind: Kind,
+    /// Whether times are those of the limiter's own clock, which is set.
+    pub own_clock: bool,
+    /// What happens.
+    pub ops: Steps<Mixed>,
+}
+
+/// What decides.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `Limiter`, with leases.
+    Alone,
+    /// `KeyedLimiter` for one key more than this, modulo 32.
+    Table(u8),
+    /// `LiveLimiter`.
+    Alive,
+    /// A `KeyedLimiter` of two tiers, for as many.
+    Tiered(u8),
+    /// `StripedLimiter`, of one stripe more than this, modulo 4. It only decides.
+    Striped(u8),
+    /// `SketchLimiter`. It only decides.
+    Sketched,
+}
+
+/// Which of the references judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judges {
+    /// The ledger: every interval.
+    pub ledger: bool,
+    /// The debt, step by step.
+    pub debt: bool,
+}
+
+impl Judges {
+    /// All of them.
+    pub const ALL: Self = Self { ledger: true, debt: true };
+    /// The ledger alone, which knows no word.
+    pub const LEDGER: Self = Self { ledger: true, debt: false };
+}
+
+/// Something that is done.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are what their types say")]
+pub enum Mixed {
+    /// A verb.
+    Does { key: u8, verb: Verb },
+    /// A look.
+    Looks { key: u8, cost: Cost },
+    /// Of the permit so many before the last one, so many units at most; it stays at hand.
+    Again { key: u8, nth: u8, most: u8 },
+    /// The permit of a place is refunded; the place stays at hand.
+    Unqueue { key: u8, nth: u8, most: u8 },
+    /// A permit of another limiter, with the same policy or with another.
+    Foreign { key: u8, cost: Cost, other: bool },
+    /// So many units are leased.
+    LeaseOut { units: u8 },
+    /// Units of the last lease are spent; if it has too few, others are leased or it is over.
+    LeaseUse { cost: u8, renew: bool },
+    /// The last lease is returned.
+    LeaseBack,
+    /// The quota is another from now on.
+    Change { second: bool, quota: QuotaCase },
+    /// The quota is the first one again.
+    ChangeBack { second: bool },
+    /// A key changes its tier.
+    Migrate { key: u8, back: bool },
+}
+
+impl MixedCase {
+    /// Panics if an answer is wrong.
+    pub fn run(&self) {
+        self.run_against(Plant::Nothing);
+    }
+
+    /// Panics if an answer is not the one expected.
+    pub fn run_against(&self, plant: Plant) {
+        if let Err(found) = self.follow(plant, Fault::None, Judges::ALL) {
+            panic!("{found}");
+        }
+    }
+
+    /// Says what is wrong, if anything is, of a limiter with this fault; else how many steps were compared.
+    ///
+    /// # Errors
+    ///
+    /// What was found, and in which step.
+    pub fn follow(&self, plant: Plant, fault: Fault, judges: Judges) -> Result<u64, String> {
+        let Some(policy) = self.policy.policy() else { return Ok(0) };
+        let policy = self.rules.apply(policy);
+        let subject = Subject::new(policy, self.kind, self.own_clock, fault);
+        let Some(subject) = subject else { return Ok(0) };
+        let mut world = World::new(policy, &subject, (plant, judges));
+        let by = self.kind;
+        let mut steps = 0;
+        for op in &self.ops.0 {
+            let compared = world.apply(*op);
+            compared.map_err(|found| {
+                let now_ns = world.now_ns();
+                format!("{policy} by {by:?}, step {steps}, {op:?}, now {now_ns} ns: {found}")
+            })?;
+            steps += 1;
+        }
+        world.finish().map_err(|found| format!("{policy} by {by:?}: {found}"))?;
+        Ok(steps)
+    }
+}

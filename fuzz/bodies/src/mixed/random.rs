@@ -1,0 +1,171 @@
+//! Random worlds without end, from a seed: the same body at any length, on stable.
+
+use arbitrary::{Arbitrary, Unstructured};
+
+use super::{Fault, Judges, Kind, Mixed, MixedCase};
+use crate::expect::Plant;
+use crate::step::{Cost, Span, Steps};
+use crate::verbs::Verb;
+
+/// What to look for, and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Hunt {
+    /// Worlds are drawn from it.
+    pub seed: u64,
+    /// So many steps at most.
+    pub steps: u64,
+    /// What is wrong with the limiter.
+    pub fault: Fault,
+    /// What is wrong with the expectation.
+    pub plant: Plant,
+    /// Which of the references judge.
+    pub judges: Judges,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The world.
+    pub case: MixedCase,
+    /// What is wrong in it.
+    pub what: String,
+}
+
+/// Draws worlds until one is found in which something is wrong. Tells the steps that were compared, and what
+/// was found.
+#[must_use]
+pub fn hunt(hunt: Hunt) -> (u64, Option<Found>) {
+    let mut draw = Draw(hunt.seed);
+    let mut steps = 0;
+    while steps < hunt.steps {
+        let case = draw.case();
+        match case.follow(hunt.plant, hunt.fault, hunt.judges) {
+            Ok(more) => steps += more,
+            Err(what) => return (steps, Some(shrunk(case, what, hunt))),
+        }
+    }
+    (steps, None)
+}
+
+/// The same without the steps that it does not take.
+fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> Found {
+    let mut found = Found { case, what };
+    loop {
+        let ops = &found.case.ops.0;
+        let fewer = (0..ops.len()).rev().find_map(|left_out| {
+            let mut ops = ops.clone();
+            ops.remove(left_out);
+            let case = MixedCase { ops: Steps(ops), ..found.case };
+            let what = case.follow(hunt.plant, hunt.fault, hunt.judges).err()?;
+            Some(Found { case, what })
+        });
+        match fewer {
+            Some(fewer) => found = fewer,
+            None => return found,
+        }
+    }
+}
+
+/// Sebastiano Vigna's SplitMix64.
+#[derive(Debug)]
+struct Draw(u64);
+
+impl Draw {
+    fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ bits >> 31
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.number().is_multiple_of(many)
+    }
+
+    fn any<T: for<'b> Arbitrary<'b>>(&mut self) -> T {
+        let bytes: Vec<u8> = (0..12).flat_map(|_| self.number().to_le_bytes()).collect();
+        T::arbitrary(&mut Unstructured::new(&bytes)).expect("any bytes stand for something")
+    }
+
+    fn case(&mut self) -> MixedCase {
+        let mut case: MixedCase = self.any();
+        if !self.one_in(4) {
+            case.rules = Default::default();
+        }
+        // Most of what happens, happens to one key. Where it does not, many steps are taken, by keys of a table.
+        let crowd = self.one_in(4);
+        let steps = if crowd { 64 + self.number() % 128 } else { 8 + self.number() % 56 };
+        if crowd && self.one_in(2) {
+            case.kind = Kind::Table(self.any());
+        }
+        // Times run forward in half of all worlds, and lead far in some;
+        let [back, far] = [self.one_in(2), self.one_in(4)];
+        // and in half of all worlds most of what is asked for costs the same, at one time.
+        let usual = self.one_in(2).then(|| Cost::Units((self.number() % 9) as u8));
+        let ops = (0..steps).map(|_| self.op(back, far, crowd).costs(usual, self)).collect();
+        MixedCase { ops: Steps(ops), ..case }
+    }
+
+    fn op(&mut self, back: bool, far: bool, crowd: bool) -> Mixed {
+        loop {
+            // Three in four are verbs.
+            let op = if self.one_in(4) {
+                self.any()
+            } else {
+                Mixed::Does { key: self.any(), verb: self.any() }
+            };
+            let is_drawn = match op {
+                Mixed::Does { verb: Verb::Earlier { span, .. }, .. } => {
+                    back && (far || !is_far(span))
+                }
+                Mixed::Does { verb: Verb::Later { span, .. }, .. } => far || !is_far(span),
+                Mixed::Does { verb: Verb::Reset, .. }
+                | Mixed::Again { .. }
+                | Mixed::Foreign { .. }
+                | Mixed::Change { .. }
+                | Mixed::ChangeBack { .. } => self.one_in(4),
+                _ => true,
+            };
+            if is_drawn {
+                return if crowd { op } else { op.of_one_key() };
+            }
+        }
+    }
+}
+
+fn is_far(span: Span) -> bool {
+    matches!(span, Span::To(_) | Span::Turns(_) | Span::Periods(_))
+}
+
+impl Mixed {
+    /// The same at the usual cost and as a whole, three times in four.
+    fn costs(mut self, usual: Option<Cost>, draw: &mut Draw) -> Self {
+        let Some(usual) = usual.filter(|_| !draw.one_in(4)) else { return self };
+        match &mut self {
+            Self::Does { verb, .. } => match verb {
+                Verb::Take { cost } | Verb::UpTo { cost } | Verb::Charge { cost } => *cost = usual,
+                Verb::Reserve { cost, .. } => *cost = usual,
+                Verb::Refund { most, .. } => *most = u8::MAX,
+                _ => {}
+            },
+            Self::Foreign { cost, .. } | Self::Looks { cost, .. } => *cost = usual,
+            Self::Again { most, .. } | Self::Unqueue { most, .. } => *most = u8::MAX,
+            _ => {}
+        }
+        self
+    }
+
+    fn of_one_key(mut self) -> Self {
+        match &mut self {
+            Self::Does { key, .. }
+            | Self::Looks { key, .. }
+            | Self::Again { key, .. }
+            | Self::Unqueue { key, .. }
+            | Self::Foreign { key, .. }
+            | Self::Migrate { key, .. } => *key = 0,
+            _ => {}
+        }
+        self
+    }
+}

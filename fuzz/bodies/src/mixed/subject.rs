@@ -1,0 +1,253 @@
+//! What decides: any limiter, asked by one name for each verb. The only place that knows which one it is.
+
+use std::time::Duration;
+
+use ahash::RandomState;
+use tollgate::{
+    Algorithm, AtLimit, Decision, Denial, Full, KeyedLimiter, Lease, Limiter, LiveLimiter,
+    ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+    Timestamp,
+};
+
+use crate::expect::LATEST_NS;
+use crate::keyed::hashers;
+use crate::mixed::{Fault, Kind};
+use crate::step::nanos_of;
+
+/// So many keys, each another in each tier: in a small table they move the floors for each other.
+pub(super) const KEYS: u8 = 12;
+
+/// A key, in its tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) key: u8,
+    pub(super) tier: usize,
+}
+
+#[derive(Debug)]
+enum Decider {
+    Single(Limiter),
+    Table(KeyedLimiter<u8, RandomState>),
+    Alive(LiveLimiter),
+    Tiered(KeyedLimiter<u8, RandomState>),
+    Striped(StripedLimiter),
+    Sketched(SketchLimiter<u8, RandomState>),
+}
+
+/// What decides, its clock, and what is wrong with it.
+#[derive(Debug)]
+pub(super) struct Subject {
+    decider: Decider,
+    clock: ManualClock,
+    own_clock: bool,
+    pub(super) fault: Fault,
+    pub(super) kind: Kind,
+    /// Of the same policy, and of another: for permits of theirs.
+    strangers: [Limiter; 2],
+}
+
+/// Calls a verb of those that have them all: by the own clock or at a time.
+macro_rules! verb {
+    ($subject:expr, $name:expr, $now:expr, $plain:ident / $at:ident ($($argument:expr),*)) => {{
+        let (Name { key, tier }, now, own) = ($name, $now, $subject.own_clock);
+        match &$subject.decider {
+            Decider::Single(limiter) if own => limiter.$plain($($argument),*),
+            Decider::Single(limiter) => limiter.$at($($argument,)* now),
+            Decider::Alive(limiter) if own => limiter.$plain($($argument),*),
+            Decider::Alive(limiter) => limiter.$at($($argument,)* now),
+            Decider::Table(limiter) if own => limiter.$plain(&key, $($argument),*),
+            Decider::Table(limiter) => limiter.$at(&key, $($argument,)* now),
+            Decider::Tiered(limiter) => {
+                let tier = limiter.tier(tier).expect("two tiers");
+                if own { tier.$plain(&key, $($argument),*) } else { tier.$at(&key, $($argument,)* now) }
+            }
+            Decider::Striped(_) | Decider::Sketched(_) => unreachable!("only decides"),
+        }
+    }};
+}
+
+impl Subject {
+    /// `None` if this kind does not take the policy.
+    pub(super) fn new(policy: Policy, kind: Kind, own_clock: bool, fault: Fault) -> Option<Self> {
+        let clock = ManualClock::new();
+        let decider = match kind {
+            Kind::Alone => Decider::Single(Limiter::with_clock(policy, clock.clone())),
+            // A key without a cell is denied: the spill has another tick, and tests of its own.
+            Kind::Table(more) => {
+                let capacity = usize::from(more % 32) + 1;
+                let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers());
+                Decider::Table(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
+            }
+            Kind::Alive => Decider::Alive(LiveLimiter::with_clock(policy, clock.clone()).ok()?),
+            Kind::Tiered(more) => {
+                let (tiers, capacity) = (Tiers::of(policy).and(policy), usize::from(more % 32) + 1);
+                let table = tiers.build_with_hashers(capacity, clock.clone(), hashers());
+                Decider::Tiered(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
+            }
+            Kind::Striped(more) => {
+                if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default()
+                {
+                    return None;
+                }
+                let stripes = usize::from(more % 4) + 1;
+                let limiter = StripedLimiter::with_stripes(policy.quota(), stripes, clock.clone());
+                Decider::Striped(limiter.ok()?)
+            }
+            Kind::Sketched => {
+                let size = SketchSize::new(2, 16).expect("a size");
+                Decider::Sketched(
+                    SketchLimiter::with_hashers(policy, size, clock.clone(), hashers()).ok()?,
+                )
+            }
+        };
+        let other = Limiter::with_clock(tollgate::Quota::per_second(97).burst(89), clock.clone());
+        let strangers = [Limiter::with_clock(policy, clock.clone()), other];
+        Some(Self { decider, clock, own_clock, fault, kind, strangers })
+    }
+
+    pub(super) fn set_clock(&self, now: Timestamp) {
+        self.clock.set(now);
+    }
+
+    pub(super) fn own_clock(&self) -> bool {
+        self.own_clock
+    }
+
+    /// Whether it only decides.
+    pub(super) fn only_decides(&self) -> bool {
+        matches!(self.decider, Decider::Striped(_) | Decider::Sketched(_))
+    }
+
+    /// Whether keys have words of their own which may be forgotten.
+    pub(super) fn is_keyed(&self) -> bool {
+        matches!(self.decider, Decider::Table(_) | Decider::Tiered(_))
+    }
+
+    /// How far the floor of a table may trail; of others something as long.
+    pub(super) fn epoch_ns(&self) -> u64 {
+        match &self.decider {
+            Decider::Table(table) | Decider::Tiered(table) => nanos_of(table.stats().epoch),
+            _ => LATEST_NS / 64,
+        }
+    }
+
+    /// Units that could lie in leases, or `None` if there are none.
+    pub(super) fn limiter(&self) -> Option<&Limiter> {
+        match &self.decider {
+            Decider::Single(limiter) => Some(limiter),
+            _ => None,
+        }
+    }
+
+    pub(super) fn stripes(&self) -> usize {
+        match &self.decider {
+            Decider::Striped(limiter) => limiter.stripes(),
+            _ => 1,
+        }
+    }
+
+    /// The largest cost that a check may ever be admitted.
+    pub(super) fn largest_cost(&self) -> Option<u64> {
+        match &self.decider {
+            Decider::Striped(limiter) => Some(limiter.largest_cost()),
+            _ => None,
+        }
+    }
+
+    /// A look, always at a time given.
+    pub(super) fn peek(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+        match &self.decider {
+            Decider::Striped(limiter) => limiter.peek_at(cost, now),
+            Decider::Sketched(limiter) => limiter.peek_at(&name.key, cost, now),
+            Decider::Single(limiter) => limiter.peek_at(cost, now),
+            Decider::Alive(limiter) => limiter.peek_at(cost, now),
+            Decider::Table(limiter) => limiter.peek_at(&name.key, cost, now),
+            Decider::Tiered(limiter) => {
+                limiter.tier(name.tier).expect("two tiers").peek_at(&name.key, cost, now)
+            }
+        }
+    }
+
+    pub(super) fn check(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+        match &self.decider {
+            Decider::Striped(limiter) if self.own_clock => limiter.check(cost),
+            Decider::Striped(limiter) => limiter.check_at(cost, now),
+            Decider::Sketched(limiter) if self.own_clock => limiter.check(&name.key, cost),
+            Decider::Sketched(limiter) => limiter.check_at(&name.key, cost, now),
+            _ => verb!(self, name, now, check / check_at(cost)),
+        }
+    }
+
+    pub(super) fn up_to(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
+        verb!(self, name, now, take_up_to / take_up_to_at(cost))
+    }
+
+    pub(super) fn charge(&self, name: Name, cost: u64, now: Timestamp) -> u64 {
+        verb!(self, name, now, charge / charge_at(cost))
+    }
+
+    pub(super) fn reserve(
+        &self,
+        name: Name,
+        (cost, wait): (u64, Duration),
+        now: Timestamp,
+    ) -> Result<Reservation, Denial> {
+        verb!(self, name, now, reserve / reserve_at(cost, wait))
+    }
+
+    pub(super) fn refund(&self, name: Name, permit: Permit, now: Timestamp) -> u64 {
+        verb!(self, name, now, refund / refund_at(permit))
+    }
+
+    /// The same at a time that is not this one: for faults.
+    pub(super) fn refund_at(&self, name: Name, permit: Permit, now: Timestamp) -> u64 {
+        let Name { key, tier } = name;
+        match &self.decider {
+            Decider::Single(limiter) => limiter.refund_at(permit, now),
+            Decider::Alive(limiter) => limiter.refund_at(permit, now),
+            Decider::Table(limiter) => limiter.refund_at(&key, permit, now),
+            Decider::Tiered(limiter) => {
+                limiter.tier(tier).expect("two tiers").refund_at(&key, permit, now)
+            }
+            Decider::Striped(_) | Decider::Sketched(_) => 0,
+        }
+    }
+
+    pub(super) fn cancel(&self, name: Name, place: Reservation, now: Timestamp) -> bool {
+        verb!(self, name, now, cancel / cancel_at(place))
+    }
+
+    pub(super) fn reset(&self, name: Name, now: Timestamp) {
+        verb!(self, name, now, reset / reset_at());
+    }
+
+    /// A permit of a limiter that is none of these, with the same policy or with another.
+    pub(super) fn stranger(&self, other: bool, cost: u64, now: Timestamp) -> Option<Permit> {
+        self.strangers[usize::from(other)].check_at(cost, now).into_result().ok()
+    }
+
+    /// Takes a lease, if this is a limiter that has them.
+    pub(super) fn lease(&self, units: u64, now: Timestamp) -> Option<Result<Lease<'_>, Denial>> {
+        let limiter = self.limiter()?;
+        Some(if self.own_clock { limiter.lease(units) } else { limiter.lease_at(units, now) })
+    }
+
+    /// Changes the quota of one limit, or of a tier; `None` if it has one for good.
+    pub(super) fn set_quota(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
+        match &self.decider {
+            Decider::Alive(limiter) => Some(limiter.set_quota_at(policy, now).is_ok()),
+            Decider::Tiered(limiter) => {
+                Some(limiter.tier(tier).expect("two tiers").set_quota_at(policy, now).is_ok())
+            }
+            _ => None,
+        }
+    }
+
+    /// Moves what a key has spent, and tells how many units that was.
+    pub(super) fn migrate(&self, key: u8, [from, to]: [usize; 2], now: Timestamp) -> Option<u64> {
+        match &self.decider {
+            Decider::Tiered(limiter) => limiter.move_key_at(&key, from, to, now).ok(),
+            _ => None,
+        }
+    }
+}

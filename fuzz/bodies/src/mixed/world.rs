@@ -1,0 +1,284 @@
+//! One limiter and the books of its keys: does a step with both, and compares.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, Decision, Policy, Timestamp};
+
+use super::book::{Book, Found};
+use super::debt::{Debt, When};
+use super::leases::Lent;
+use super::subject::{KEYS, Name, Subject};
+use super::{Judges, Kind, Mixed};
+use crate::expect::{Ask, Expectation, Fineness, LATEST_NS, Plant};
+use crate::policy::period_ns;
+use crate::step::{Cost, Pace, nanos_of};
+use crate::verbs::Verb;
+
+/// No time is later: the year 2408. Past 2^64 ns there is no first instant to be told.
+const END_NS: u64 = 3 << 62;
+
+/// A limiter, its books, and the time.
+#[derive(Debug)]
+pub(super) struct World<'s> {
+    pub(super) subject: &'s Subject,
+    /// The first one.
+    policy: Policy,
+    plant: Plant,
+    judges: Judges,
+    pub(super) pace: Pace,
+    /// The latest time that the limiter was told.
+    pub(super) high_ns: u64,
+    /// No time goes back below this: a change of quota.
+    pub(super) since_ns: u64,
+    /// By tier and key.
+    pub(super) books: Vec<Book>,
+    pub(super) leases: Vec<Lent<'s>>,
+}
+
+impl<'s> World<'s> {
+    pub(super) fn new(
+        policy: Policy,
+        subject: &'s Subject,
+        (plant, judges): (Plant, Judges),
+    ) -> Self {
+        let pace = Pace::new(policy, subject.epoch_ns(), LATEST_NS / 4);
+        let mut world = Self {
+            subject,
+            policy,
+            plant,
+            judges,
+            pace,
+            high_ns: 0,
+            since_ns: 0,
+            books: Vec::new(),
+            leases: Vec::new(),
+        };
+        let books = match subject.kind {
+            Kind::Tiered(_) => 2 * KEYS,
+            Kind::Table(_) | Kind::Sketched => KEYS,
+            Kind::Alone | Kind::Alive | Kind::Striped(_) => 1,
+        };
+        world.books = (0..books).map(|_| world.book(policy)).collect();
+        world
+    }
+
+    fn expectation(&self, policy: Policy) -> Expectation {
+        let is_gcra = policy.algorithm() == Algorithm::Gcra;
+        match self.subject.kind {
+            Kind::Alone | Kind::Sketched | Kind::Striped(_) => {
+                Expectation::unkeyed(policy, self.plant)
+            }
+            // Words with an index in them count less finely, by a few bits.
+            Kind::Alive if is_gcra => {
+                let finest = Fineness::unkeyed(policy).tick;
+                let ticks = finest.saturating_sub(6)..=finest;
+                self.of_ticks(policy, ticks, LATEST_NS)
+            }
+            Kind::Alive => {
+                let plain = Fineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
+                Expectation::new(policy, vec![plain], LATEST_NS, self.plant)
+            }
+            Kind::Tiered(_) if is_gcra => self.of_ticks(policy, 8..=12, u64::MAX),
+            _ => Expectation::keyed(policy, self.plant),
+        }
+    }
+
+    fn of_ticks(
+        &self,
+        policy: Policy,
+        ticks: std::ops::RangeInclusive<u32>,
+        end_ns: u64,
+    ) -> Expectation {
+        let ticks = ticks.map(|tick| Fineness { tick, quantum_ns: 1, end_quantum_ns: 1 });
+        Expectation::new(policy, ticks.collect(), end_ns, self.plant)
+    }
+
+    pub(super) fn debt(&self, policy: Policy) -> (Debt, u32) {
+        // How finely words count the starts of windows from first that share an index is not promised.
+        let is_told = policy.algorithm() != Algorithm::FixedWindowFromFirst
+            || !matches!(self.subject.kind, Kind::Alive | Kind::Tiered(_));
+        let is_judge = self.judges.debt && is_told && !self.subject.only_decides();
+        let debt = Debt::new(self.expectation(policy), self.subject.is_keyed(), is_judge);
+        // A tick for each stripe.
+        let tick = debt.coarsest_tick().saturating_sub(self.subject.stripes().ilog2() + 1);
+        let tick = if self.subject.stripes() == 1 { debt.coarsest_tick() } else { tick };
+        (debt, tick)
+    }
+
+    fn book(&self, policy: Policy) -> Book {
+        let (debt, tick) = self.debt(policy);
+        Book::new(policy, debt, tick, self.judges.ledger)
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.pace.now_ns
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.pace.now_ns)
+    }
+
+    pub(super) fn when(&self) -> When {
+        // A word of its own tells no later time apart: there the clock stands still.
+        let now_ns = match self.subject.kind {
+            Kind::Table(_) | Kind::Tiered(_) => self.pace.now_ns,
+            _ => self.pace.now_ns.min(LATEST_NS),
+        };
+        When { now_ns, high_ns: self.high_ns }
+    }
+
+    pub(super) fn name(&self, key: u8, tier: usize) -> Name {
+        match self.subject.kind {
+            Kind::Table(_) | Kind::Sketched => Name { key: key % KEYS, tier: 0 },
+            Kind::Tiered(_) => Name { key: key % KEYS, tier },
+            _ => Name { key: 0, tier: 0 },
+        }
+    }
+
+    pub(super) fn number(name: Name) -> usize {
+        name.tier * usize::from(KEYS) + usize::from(name.key)
+    }
+
+    pub(super) fn book_of(&mut self, name: Name) -> &mut Book {
+        &mut self.books[Self::number(name)]
+    }
+
+    fn set_clock(&self) {
+        if self.subject.own_clock() {
+            self.subject.set_clock(self.now());
+        }
+    }
+
+    pub(super) fn apply(&mut self, op: Mixed) -> Found {
+        self.pace.now_ns = self.pace.now_ns.max(self.since_ns).min(END_NS);
+        self.set_clock();
+        let name = |key: u8| self.name(key, usize::from(key / KEYS % 2));
+        match op {
+            Mixed::Does { key, verb } => self.does(name(key), verb),
+            Mixed::Looks { key, cost } => self.looks(name(key), cost),
+            _ if self.subject.only_decides() => Ok(()),
+            Mixed::Again { key, nth, most } => {
+                self.refund(name(key), (nth.into(), most.into()), true)
+            }
+            Mixed::Unqueue { key, nth, most } => self.unqueue(name(key), (nth.into(), most.into())),
+            Mixed::Foreign { key, cost, other } => self.foreign(name(key), cost, other),
+            Mixed::LeaseOut { units } => self.lease_out(units.into()),
+            Mixed::LeaseUse { cost, renew } => self.lease_use(cost.into(), renew),
+            Mixed::LeaseBack => self.lease_back(),
+            Mixed::Change { second, quota } => match quota.quota() {
+                Some(quota) => self.change(second.into(), quota.into()),
+                None => Ok(()),
+            },
+            Mixed::ChangeBack { second } => self.change(second.into(), self.policy),
+            Mixed::Migrate { key, back } => self.migrate(key % KEYS, back.into()),
+        }
+    }
+
+    fn does(&mut self, name: Name, verb: Verb) -> Found {
+        let left = self.subject.peek(name, 0, self.now()).remaining();
+        let limit = self.book_of(name).policy.quota().max_burst();
+        let limit = self.subject.largest_cost().unwrap_or(limit);
+        let only_decides = self.subject.only_decides();
+        match verb {
+            Verb::Take { cost } => self.take(name, cost.units(limit, left)),
+            Verb::Later { span, fine } => {
+                self.pace.move_by(span, fine, false);
+                Ok(())
+            }
+            Verb::Earlier { span, fine } => {
+                self.pace.move_by(span, fine, true);
+                Ok(())
+            }
+            _ if only_decides => Ok(()),
+            Verb::UpTo { cost } => self.up_to(name, cost.units(limit, left)),
+            Verb::Charge { cost } => self.charge(name, cost.units(limit, left)),
+            Verb::Reserve { cost, thousandths } => {
+                let policy = self.book_of(name).policy;
+                let wait_ns = u128::from(period_ns(policy)) * u128::from(thousandths) / 1_000;
+                let wait = Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX));
+                self.reserve(name, cost.units(limit, left), wait)
+            }
+            Verb::Refund { nth, most } => self.refund(name, (nth.into(), most.into()), false),
+            Verb::Cancel { nth } => self.cancel(name, nth.into()),
+            Verb::Reset => self.reset(name),
+        }
+    }
+
+    /// Something was told to the limiter, which may have moved its floor.
+    pub(super) fn told(&mut self) {
+        self.high_ns = self.high_ns.max(self.pace.now_ns);
+    }
+
+    fn looks(&mut self, name: Name, cost: Cost) -> Found {
+        let (limit, now) = (self.book_of(name).policy.quota().max_burst(), self.now());
+        let left = self.subject.peek(name, 0, now).remaining();
+        let cost = cost.units(limit, left);
+        let look = self.subject.look(name, cost, now);
+        self.pace.heard(&look);
+        let when = self.when();
+        let ask = Ask { now_ns: when.now_ns, cost, charge: false, exact: true };
+        let book = self.book_of(name);
+        book.debt.decided(ask, when, &look).map_err(|found| format!("{look:?}: {found}"))?;
+        self.waits(name, cost, &look)?;
+        self.see(name)
+    }
+
+    /// Compares what is left.
+    pub(super) fn see(&mut self, name: Name) -> Found {
+        let (look, when) = (self.subject.look(name, 0, self.now()), self.when());
+        self.book_of(name).debt.seen(when, &look).map_err(|found| format!("{look:?}: {found}"))
+    }
+
+    /// A request that waits as long as told is admitted, and one that waits a nanosecond less is not.
+    pub(super) fn waits(&self, name: Name, cost: u64, decision: &Decision) -> Found {
+        let Decision::Denied(denial) = decision else { return Ok(()) };
+        let Some(wait) = denial.retry_after().filter(|_| cost > 0) else { return Ok(()) };
+        let then_ns = self.pace.now_ns.saturating_add(nanos_of(wait));
+        let end_ns = if self.subject.is_keyed() { u64::MAX } else { LATEST_NS };
+        if then_ns >= end_ns {
+            return Ok(());
+        }
+        ensure!(!wait.is_zero(), "told to wait for nothing: {decision:?}");
+        let admits =
+            |at_ns| self.subject.look(name, cost, Timestamp::from_nanos(at_ns)).is_allowed();
+        ensure!(admits(then_ns), "a wait that is too short: {decision:?}");
+        // Of a newcomer that comes so late that no cell may follow its time, the wait is enough, and not the least.
+        let is_least = !denial.is_table_full();
+        // Nor of a key that shares its cells.
+        let is_least = is_least && self.subject.kind != Kind::Sketched;
+        ensure!(!(is_least && admits(then_ns - 1)), "a wait that is too long: {decision:?}");
+        Ok(())
+    }
+
+    /// A look says what the request after it is told.
+    pub(super) fn agree(&mut self, name: Name, look: &Decision, decision: &Decision) -> Found {
+        let is_counted = self.book_of(name).debt.counts_denials();
+        let told = |decision: &Decision| match decision {
+            Decision::Allowed(_) => (decision.remaining(), Duration::ZERO, None),
+            Decision::Denied(denial) => {
+                (denial.remaining(), denial.reset_after(), denial.retry_after())
+            }
+        };
+        let is_same = match (look, decision) {
+            (Decision::Denied(_), Decision::Denied(_)) => {
+                is_counted || told(look) == told(decision)
+            }
+            (Decision::Allowed(_), Decision::Allowed(permit)) => {
+                let is_soft = self.book_of(name).policy.at_limit().soft_bp > 0;
+                let left = look.remaining().saturating_sub(permit.cost());
+                is_soft || decision.remaining() == left
+            }
+            _ => false,
+        };
+        ensure!(is_same, "a look says otherwise: {look:?}, then {decision:?}");
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self) -> Found {
+        self.set_clock();
+        while !self.leases.is_empty() {
+            self.lease_back()?;
+        }
+        self.books.iter().try_for_each(Book::keeps_its_bound)
+    }
+}

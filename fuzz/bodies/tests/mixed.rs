@@ -1,0 +1,197 @@
+//! Mixed verbs in random worlds, of every limiter and under any policy: against the ledger of what was admitted and
+//! given back, and against the debt, step by step. And what is wrong with a limiter, in each of many ways, which
+//! these must notice.
+//!
+//! ```text
+//! TOLLGATE_STEPS=50000000 cargo test --release -p tollgate-fuzz-bodies --no-default-features --test mixed -- --nocapture
+//! ```
+//!
+//! Without the default features a tenth is to be built; `--release` for many steps.
+
+use std::thread;
+
+use tollgate_fuzz_bodies::source::*;
+use tollgate_fuzz_bodies::{Fault, Hunt, Judges, MixedCase, Plant, hunt};
+
+/// Of two threads together, where nothing else is said.
+const STEPS: u64 = 200_000;
+
+/// A control that is not caught by then is not caught. Most are within a thousandth of it.
+const STEPS_OF_A_CONTROL: u64 = 2_000_000;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let told = std::env::var(name).ok();
+    told.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+#[test]
+fn mixed_verbs_keep_every_bound_in_random_worlds() {
+    let (steps, seed) = (number("TOLLGATE_STEPS", STEPS), number("TOLLGATE_SEED", 1));
+    let run = |half: u64| {
+        let hunted = Hunt {
+            seed: seed.wrapping_mul(2) ^ half,
+            steps: steps.div_ceil(2),
+            fault: Fault::None,
+            plant: Plant::Nothing,
+            judges: Judges::ALL,
+        };
+        move || hunt(hunted)
+    };
+    let halves = [0, 1].map(|half| thread::spawn(run(half)));
+    let mut compared = 0;
+    for half in halves {
+        let (steps, found) = half.join().expect("no verb panics");
+        compared += steps;
+        if let Some(found) = found {
+            panic!("after {steps} steps: {}\n\n{:?}.run();\n", found.what, found.case);
+        }
+    }
+    println!("{compared} steps of mixed verbs, seed {seed}: no excess, every answer as defined");
+}
+
+/// What is planted must be found, and be told in these words.
+fn caught((fault, plant, judges): (Fault, Plant, Judges), words: &str) {
+    let hunted = Hunt { seed: 1, steps: STEPS_OF_A_CONTROL, fault, plant, judges };
+    let (steps, found) = hunt(hunted);
+    let found =
+        found.unwrap_or_else(|| panic!("{fault:?}, {plant:?}: not caught in {steps} steps"));
+    assert!(found.what.contains(words), "{}\n{:?}", found.what, found.case);
+    println!("{fault:?}, {plant:?}: caught after {steps} steps: {}", found.what);
+}
+
+fn fault_is_caught(fault: Fault, words: &str) {
+    caught((fault, Plant::Nothing, Judges::ALL), words);
+}
+
+/// By the ledger alone, which knows no word and no tick: what is wrong lets something through.
+fn excess_is_caught(fault: Fault) {
+    caught((fault, Plant::Nothing, Judges::LEDGER), "excess");
+}
+
+#[test]
+fn a_charge_that_is_forgotten_is_caught() {
+    excess_is_caught(Fault::ChargeForgotten);
+}
+
+#[test]
+fn a_refund_that_gives_back_twice_is_caught() {
+    excess_is_caught(Fault::BackTwice);
+}
+
+#[test]
+fn a_refund_that_tells_a_unit_less_is_caught() {
+    excess_is_caught(Fault::ReportedLess);
+}
+
+#[test]
+fn a_refund_that_gives_back_what_has_drained_is_caught() {
+    excess_is_caught(Fault::BackDrained);
+}
+
+#[test]
+fn a_refund_that_tells_more_than_it_gives_back_is_caught() {
+    fault_is_caught(Fault::ReportedMore, "given back");
+}
+
+/// What it admits too much, the ledger alone sees: `the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst`.
+/// Random worlds take millions of steps to that.
+#[test]
+fn a_place_that_is_undone_by_equal_bits_is_caught() {
+    fault_is_caught(Fault::UndoneByBits, "");
+}
+
+#[test]
+fn a_place_that_stays_charged_is_caught() {
+    fault_is_caught(Fault::StaysCharged, "");
+}
+
+#[test]
+fn a_place_that_is_cancelled_and_refunded_is_caught() {
+    excess_is_caught(Fault::CancelledTwice);
+}
+
+#[test]
+fn a_look_that_asks_for_more_is_caught() {
+    fault_is_caught(Fault::StricterLook, "");
+}
+
+#[test]
+fn leased_units_that_are_spent_and_come_back_are_caught() {
+    excess_is_caught(Fault::SpentComesBack);
+}
+
+#[test]
+fn a_change_of_quota_that_forgives_is_caught() {
+    excess_is_caught(Fault::ChangeForgives);
+}
+
+#[test]
+fn a_move_between_tiers_that_forgives_is_caught() {
+    fault_is_caught(Fault::MoveForgives, "were moved");
+}
+
+#[test]
+fn a_window_that_gives_back_what_an_earlier_one_counts_is_caught() {
+    fault_is_caught(Fault::OldWindowBack, "given back");
+}
+
+#[test]
+fn a_debt_that_is_forgiven_is_caught() {
+    excess_is_caught(Fault::DebtForgiven);
+}
+
+#[test]
+fn a_wait_of_a_nanosecond_less_is_caught() {
+    caught((Fault::None, Plant::Answer, Judges::ALL), "before which it is admitted");
+}
+
+#[test]
+fn a_limit_of_a_unit_more_is_caught() {
+    caught((Fault::None, Plant::Limit, Judges::ALL), "");
+}
+
+/// 5 of a check and 5 of a place, which leave 10; the check is refunded, and 5 are charged when 5 have drained.
+/// The place has left the same bits: were it undone by them, 14 units would pass at one instant.
+fn equal_bits() -> MixedCase {
+    let does = |verb| Does { key: 0, verb };
+    MixedCase {
+        policy: Gcra(QuotaCase { count: One, period: Second, burst: Some(Small(10)) }),
+        rules: RulesCase::default(),
+        kind: Alone,
+        own_clock: false,
+        ops: Steps(vec![
+            does(Take { cost: Units(5) }),
+            does(Reserve { cost: Units(5), thousandths: 0 }),
+            does(Refund { nth: 0, most: 5 }),
+            does(Later { span: Thousandths(4_990), fine: 0 }),
+            does(Take { cost: Units(5) }),
+            does(Cancel { nth: 0 }),
+            does(Take { cost: Units(9) }),
+        ]),
+    }
+}
+
+#[test]
+fn the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst() {
+    let case = equal_bits();
+    assert_eq!(case.follow(Plant::Nothing, Fault::None, Judges::ALL), Ok(7));
+    let found = case.follow(Plant::Nothing, Fault::UndoneByBits, Judges::LEDGER).unwrap_err();
+    assert!(
+        found.contains("excess: 14 units from 4990000000 ns to 4990000000 ns, 4 above"),
+        "{found}"
+    );
+}
+
+/// Ten units, each refunded a thousandth of a unit later, which leaves almost all of it.
+#[test]
+fn the_ledger_alone_sees_parts_of_units_that_are_given_back_and_not_told() {
+    let does = |verb| Does { key: 0, verb };
+    let mut ops = vec![does(Take { cost: Single }); 10];
+    ops.push(does(Later { span: Thousandths(1), fine: 0 }));
+    ops.extend(vec![does(Refund { nth: 0, most: 1 }); 10]);
+    ops.push(does(UpTo { cost: Whole }));
+    let case = MixedCase { ops: Steps(ops), ..equal_bits() };
+    assert_eq!(case.follow(Plant::Nothing, Fault::None, Judges::ALL), Ok(22));
+    let found = case.follow(Plant::Nothing, Fault::ReportedLess, Judges::LEDGER).unwrap_err();
+    assert!(found.contains("excess: "), "{found}");
+}
