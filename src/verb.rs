@@ -102,6 +102,8 @@ impl Verbs for Gcra {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
             Verb::Reserve { wait_ns, behind } => {
+                // So late that nothing tells how late: no wait that can be asked for is long enough.
+                let late = Some(late).filter(|&late| late < u64::MAX)?;
                 let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;
                 let behind = behind.saturating_mul(self.unit_ticks());
                 let room = self.burst_ticks().saturating_add(self.passed(0, wait_ns).min(behind));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use common::policy;
-use tollgate::{Decision, KeyedLimiter, ManualClock, Tiers, Timestamp};
+use tollgate::{Decision, KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
@@ -100,6 +100,22 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
                 let before = at(ready.as_nanos() - 1);
                 assert!(!peek(cost, before).is_allowed(), "{cost} at {now:?}: {told:?}");
             }
+        }
+    }
+}
+
+/// How late it is cannot be counted, so no wait is known to be enough; that asks for nothing, too.
+#[test]
+fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
+    let (count, period) = (3_827_189_472_688_564_951, 2_036_145_191_635_830_242);
+    let quota = Quota::per(count, Duration::from_nanos(period)).burst(1);
+    let table = KeyedLimiter::<u64>::with_clock(quota, 30, ManualClock::new()).unwrap();
+    (0..30).for_each(|key| _ = table.check_at(&key, 1, Timestamp::from_nanos(3 << 62)));
+    for years in [1, 100, 272, 400] {
+        let max_wait = Duration::from_secs(years * 365 * 86_400);
+        for (key, cost) in [(7, 0), (7, 1), (77, 0), (77, 1)] {
+            let place = table.reserve_at(&key, cost, max_wait, Timestamp::default());
+            assert!(place.is_err(), "{years}: {place:?}");
         }
     }
 }
