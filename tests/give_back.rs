@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::policy;
 use tollgate::{
     Decision, Denial, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Permit, Reservation,
-    TieredLimiter, Tiers, Timestamp,
+    TieredLimiter, Tiers, Timestamp, check_all_at,
 };
 
 const KEY: u64 = 7;
@@ -182,6 +182,22 @@ fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
         assert!(admitted <= 10 + told, "{name}: {admitted} admitted, {told} given back");
         assert_eq!((admitted, told), (19, 10), "{name}");
     }
+}
+
+/// As all requests are: what a limit was charged before another one denied is taken back.
+#[test]
+fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
+    let now = Timestamp::from_secs(1_000);
+    let tiers = Tiers::of(policy("gcra 1/s burst 10")).and(policy("gcra 1/s burst 2"));
+    let limiter = tiers.build_with_clock::<u64>(4, ManualClock::new()).unwrap();
+    let [wide, tight] = [0, 1].map(|tier| limiter.tier(tier).unwrap());
+    wide.set_quota_at(policy("gcra 1/s burst 3"), now).unwrap();
+    // Each of them fits alone, and the last one not on top of the first.
+    let mut tolls = [wide.toll(&7, 3), tight.toll(&7, 1), wide.toll(&7, 3)];
+    assert_eq!(check_all_at(&mut tolls, now).index(), Some(2));
+    assert_eq!([wide, tight].map(|tier| tier.peek_at(&7, 0, now).remaining()), [3, 2]);
+    let permit = wide.check_at(&7, 3, now).into_result().unwrap();
+    assert_eq!(wide.refund_at(&7, permit, now), 3);
 }
 
 /// What was charged under a quota has drained at another rate meanwhile, though the first is in force again.

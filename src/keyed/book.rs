@@ -72,7 +72,7 @@ struct Entry {
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
     /// is in force.
     retired: AtomicU64,
-    /// The same of the instant at which it replaced another; 0 if it was the first.
+    /// The instant at which it replaced another; 0 if it was the first.
     since: AtomicU64,
 }
 
@@ -268,8 +268,9 @@ impl Book {
         (whole || planted(Fault::QuotaReadTorn)).then(|| (self.shared.of_code(code), tier))
     }
 
-    /// Whether a charge was made after the quota of a word's index came into force: an equal one may have been
-    /// before, and another between them. It is so if the word stands: see `price.rs`.
+    /// Whether a charge was made since the quota of a word's index came into force: an equal one may have been
+    /// before, and another between them. It is so if the word stands: see `price.rs`. A charge of the very instant
+    /// may be of the equal one; then the other was in force for no time, and nothing has drained in it.
     pub(super) fn is_of(&self, lane_mark: u64, charge: &View) -> bool {
         // Acquire: who sees the word, or the tier turned, sees what was written before.
         let since = self.entries[self.index(lane_mark)].since.load(Ordering::Acquire);
@@ -347,10 +348,10 @@ impl Changing<'_> {
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
         let new = self.free_index(old);
         if planted(Fault::QuotaWrittenInPlace) {
-            book.write(old, tier, quota, at_ns + 1);
+            book.write(old, tier, quota, at_ns);
             return old;
         }
-        book.write(new, tier, quota, at_ns + 1);
+        book.write(new, tier, quota, at_ns);
         // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
         book.turned_to[tier].store(new as u64, Ordering::Release);
         // And so are old ones from here on.

@@ -66,8 +66,8 @@ impl LiveLimiter {
         uncharged(cost, self.decide(Verb::Charge, cost, now, cost > 0))
     }
 
-    /// As [`Limiter::refund`](crate::Limiter::refund). A permit of before a change, or of its very instant, gives
-    /// nothing back, also if the quota has been changed back since.
+    /// As [`Limiter::refund`](crate::Limiter::refund). A permit of before a change gives nothing back,
+    /// also if the quota has been changed back since.
     ///
     /// ```
     /// use tollgate::{LiveLimiter, ManualClock, Quota};

@@ -120,8 +120,8 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
         uncharged(cost, self.limiter.wish_in((key, self.tier), Verb::Charge, cost, Some(now)))
     }
 
-    /// As [`KeyedLimiter::refund`](crate::KeyedLimiter::refund). A permit of before a change of the quota, or of the
-    /// very instant, gives nothing back, also if the quota has been changed back since.
+    /// As [`KeyedLimiter::refund`](crate::KeyedLimiter::refund). A permit of before a change of the quota gives
+    /// nothing back, also if the quota has been changed back since.
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
