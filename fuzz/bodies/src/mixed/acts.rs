@@ -194,6 +194,8 @@ impl World<'_> {
         // Nothing has happened since: it must be given back, if any of it is still owed.
         let is_plain = !is_table && !book.debt.counts_denials() && now.as_nanos() < LATEST_NS;
         let is_plain = is_plain && !book.debt.is_at_change(charge.then_ns);
+        // A debt beyond the last instant cannot be told from its like when it is seen from long before.
+        let is_plain = is_plain && place.left.as_nanos() < u64::MAX;
         let is_last = place.version == book.version && cost > 0 && is_plain;
         let is_owed = !book.is_gcra() || place.reservation.ready_at() > now;
         let is_cancelled = self.subject.undo(name, place, now);
