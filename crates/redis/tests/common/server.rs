@@ -5,6 +5,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A server, its arguments kept for the next start.
@@ -15,10 +16,22 @@ pub struct Server {
     arguments: Vec<String>,
 }
 
-/// A port that nobody listens on now.
+/// Ports below those that the system gives to clients (32768 on), so that no client of another test has one by the
+/// time a server is there.
+const PORTS: std::ops::Range<u16> = 12_000..32_000;
+
+/// A port that nobody listens on now, and that is given once.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    // Processes that run at the same time begin far from each other.
+    let first = std::process::id().wrapping_mul(641);
+    loop {
+        let nth = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + u16::try_from(nth % u32::try_from(PORTS.len()).unwrap()).unwrap();
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn launch(port: u16, arguments: &[String]) -> Child {
