@@ -119,3 +119,26 @@ fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
         }
     }
 }
+
+/// A key whose units have all been given back still knows how far time has come: a window that opened before that would
+/// lie below its shard's floor, and be read as one to come, an epoch or more later.
+#[test]
+fn a_late_request_opens_no_window_before_the_time_of_its_key() {
+    let (at, far) = (Timestamp::from_secs, 189);
+    let table = table("fixed-window 23780/m from-first", 8);
+    for key in 0..8 {
+        let permit = table.check_at(&key, 9, at(far)).into_result().unwrap();
+        if key % 2 == 0 {
+            table.reset_at(&key, at(0));
+        } else {
+            assert_eq!(table.refund_at(&key, permit, at(far)), 9);
+        }
+        assert_eq!(table.charge_at(&key, 7, at(0)), 0);
+        for later in [far, far + 30, far + 59] {
+            let denial = table.peek_at(&key, 23_780, at(later)).into_result().unwrap_err();
+            let open = Duration::from_secs(far + 60 - later);
+            assert!(denial.retry_after().unwrap() <= open, "{later}: {denial:?}");
+        }
+        assert!(table.peek_at(&key, 23_780, at(far + 60)).is_allowed());
+    }
+}

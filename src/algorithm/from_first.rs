@@ -47,13 +47,14 @@ impl FromFirst {
     }
 
     /// The window in force. An open one keeps its start; otherwise the next opens at the first whole
-    /// quantum that is not before now.
+    /// quantum that is not before now, nor before the time of the word: a word whose units were given back
+    /// still knows how far time has come, and a keyed one may not lie below its shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
         let age_ns =
             u128::from(held.behind) * u128::from(self.quantum_ns) + u128::from(moment.into_ns);
         let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);
         if held.counts == 0 || over {
-            return Held { ahead: u64::from(moment.into_ns > 0), ..Held::IDLE };
+            return Held { ahead: held.ahead.max(u64::from(moment.into_ns > 0)), ..Held::IDLE };
         }
         held
     }

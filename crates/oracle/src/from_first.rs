@@ -31,10 +31,18 @@ impl FixedWindowFromFirst {
         }
     }
 
-    /// The window still open at `now`: its end has not come. One that starts after `now` is open
-    /// too, at age 0.
+    /// The window still open at `now`: its end has not come, and something counts in it. One that starts
+    /// after `now` is open too, at age 0.
     fn open(&self, now: &BigUint) -> Option<&Window> {
-        self.last.as_ref().filter(|window| *now < &window.start * &self.quantum + &self.window)
+        let last = self.last.as_ref().filter(|window| window.units > BigUint::ZERO);
+        last.filter(|window| *now < &window.start * &self.quantum + &self.window)
+    }
+
+    /// Where a window opens that does at `now`: no earlier than the last one, whose units may all have been given
+    /// back since.
+    fn opening(&self, now: &BigUint) -> BigUint {
+        let first = now.div_ceil(&self.quantum);
+        self.last.as_ref().map_or(first.clone(), |window| first.max(window.start.clone()))
     }
 }
 
@@ -49,7 +57,7 @@ impl Definition for FixedWindowFromFirst {
     fn charge(&mut self, now: &BigUint, cost: &BigUint) {
         self.last = Some(match self.open(now) {
             Some(window) => Window { start: window.start.clone(), units: &window.units + cost },
-            None => Window { start: now.div_ceil(&self.quantum), units: cost.clone() },
+            None => Window { start: self.opening(now), units: cost.clone() },
         });
     }
 
@@ -64,17 +72,15 @@ impl Definition for FixedWindowFromFirst {
         let Some(window) = &mut self.last else { return BigUint::ZERO };
         let back = units.min(&window.units).clone();
         window.units -= &back;
-        // The next request opens another.
-        self.last = self.last.take().filter(|window| window.units > BigUint::ZERO);
         back
     }
 
     fn place(&self, now: &BigUint) -> BigUint {
-        self.open(now).map_or_else(|| now.div_ceil(&self.quantum), |window| window.start.clone())
+        self.open(now).map_or_else(|| self.opening(now), |window| window.start.clone())
     }
 
-    fn reset(&mut self, _: &BigUint) {
-        self.last = None;
+    fn reset(&mut self, now: &BigUint) {
+        self.last = Some(Window { start: now / &self.quantum, units: BigUint::ZERO });
     }
 
     fn set_limit(&mut self, limit: &BigUint) {
