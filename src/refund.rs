@@ -58,7 +58,7 @@ pub(crate) struct Found {
     pub(crate) held: Held,
     /// The instant that `held` is seen from.
     pub(crate) at_ns: u64,
-    /// The latest time that is known to have come: the same, or beyond the word's reach.
+    /// The latest time that is known to have come: the same, or later, beyond the word's reach.
     pub(crate) now_ns: u64,
 }
 
@@ -70,7 +70,8 @@ impl Kernel {
         match self {
             _ if *self != charge.kernel => (held, 0),
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
-                gcra.given_back(held, charge.cost, gcra.passed(charge.now_ns, now_ns))
+                let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
+                gcra.given_back((held, owed), charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
             _ if self.time(held, at_ns) == self.time(charge.held, charge.at_ns) => {
                 self.uncounted(held, charge.cost)
@@ -84,7 +85,9 @@ impl Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) if *self == charge.kernel => {
                 let turn = gcra.turn((charge.held, charge.at_ns), charge.now_ns, charge.cost);
-                gcra.undone(found.held, charge.cost, gcra.passed_since(turn, found.now_ns))
+                let owed = found.held.ahead.saturating_sub(gcra.passed(found.at_ns, found.now_ns));
+                let passed = gcra.passed_since(turn, found.now_ns);
+                gcra.undone((found.held, owed), charge.cost, passed)
             }
             _ => self.given_back(found, charge),
         }

@@ -184,6 +184,22 @@ fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
     }
 }
 
+/// A word can be written up to an epoch above its floor. A key that may be shut for longer can owe for longer.
+#[test]
+fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
+    let policy = policy("gcra 1/22s burst 1 penalty 145s after 34");
+    let limiter = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).unwrap();
+    let floor = Timestamp::from_secs(1_000_000);
+    (0..7).for_each(|other| _ = limiter.check_at(&other, 1, floor));
+    let start = floor + limiter.stats().epoch;
+    let place = limiter.reserve_at(&0, 5, Duration::from_secs(150), start).unwrap();
+    let turn = place.ready_at();
+    let late = turn + Duration::from_millis(21_900);
+    assert_eq!(limiter.peek_at(&0, 0, late).remaining(), 0);
+    assert_eq!(limiter.refund_at(&0, *place.permit(), late), 1);
+    assert_eq!(limiter.peek_at(&0, 0, late).remaining(), 1);
+}
+
 /// As all requests are: what a limit was charged before another one denied is taken back.
 #[test]
 fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {

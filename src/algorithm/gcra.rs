@@ -98,26 +98,33 @@ impl Gcra {
     }
 
     /// The debt after `units` are given back for which `passed` ticks have gone by since they were
-    /// charged; and how many units that is, rounded up. What has drained cannot be given back.
+    /// charged; and how many units that is, rounded up. What has drained cannot be given back. `owed` is the debt
+    /// seen from now, which the word may be read before.
     ///
     /// The latest instant from which a charge in the word may be used is `now`, or, if places are reserved,
     /// a burst before the TAT: see `refund.rs`. That also is where time has come to at least, should the
     /// clock have been read long before it came to this word.
-    pub(crate) fn given_back(&self, held: Held, units: u64, passed: u64) -> (Held, u64) {
-        let drained = passed.saturating_add(held.ahead.saturating_sub(self.burst_ticks));
+    pub(crate) fn given_back(
+        &self,
+        (held, owed): (Held, u64),
+        units: u64,
+        passed: u64,
+    ) -> (Held, u64) {
+        let drained = passed.saturating_add(owed.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
-        self.less_owed(held, units, drained)
+        self.less_owed((held, owed), units, drained)
     }
 
     /// The same for a word with the bits that the charge left, and ticks since its [turn](Self::turn).
-    pub(crate) fn undone(&self, held: Held, units: u64, passed: u64) -> (Held, u64) {
+    pub(crate) fn undone(&self, (held, owed): (Held, u64), units: u64, passed: u64) -> (Held, u64) {
         let drained = if planted(Fault::UndoWhatDrained) { 0 } else { passed };
-        self.less_owed(held, units, drained)
+        self.less_owed((held, owed), units, drained)
     }
 
-    fn less_owed(&self, held: Held, units: u64, drained: u64) -> (Held, u64) {
-        let owed = units.saturating_mul(self.unit_ticks).saturating_sub(drained).min(held.ahead);
-        (Held { ahead: held.ahead - owed, ..held }, owed.div_ceil(self.unit_ticks))
+    fn less_owed(&self, (held, owed): (Held, u64), units: u64, drained: u64) -> (Held, u64) {
+        let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
+        let back = back.min(owed).min(held.ahead);
+        (Held { ahead: held.ahead - back, ..held }, back.div_ceil(self.unit_ticks))
     }
 
     /// From when on `units` may be used, in ticks: from when they were charged, but not before what they
@@ -231,12 +238,22 @@ mod tests {
     #[test]
     fn what_is_undone_is_what_is_still_owed_told_in_units_rounded_up() {
         let gcra = Gcra::new(1, 1, 10, 8);
-        assert_eq!(gcra.undone(owed(5 << 8), 2, 0), (owed(3 << 8), 2));
-        assert_eq!(gcra.undone(owed(5 << 8), 2, 1 << 8), (owed(4 << 8), 1));
-        assert_eq!(gcra.undone(owed(5 << 8), 2, (1 << 8) - 1), (owed((4 << 8) - 1), 2));
-        assert_eq!(gcra.undone(owed(5 << 8), 2, 2 << 8), (owed(5 << 8), 0));
-        assert_eq!(gcra.undone(owed((1 << 8) + 7), 2, 0), (owed(0), 2));
-        assert_eq!(gcra.undone(Held { counts: 3, ..owed(5 << 8) }, 5, 0).0.counts, 3);
+        let undone = |held: Held, units, passed| gcra.undone((held, held.ahead), units, passed);
+        assert_eq!(undone(owed(5 << 8), 2, 0), (owed(3 << 8), 2));
+        assert_eq!(undone(owed(5 << 8), 2, 1 << 8), (owed(4 << 8), 1));
+        assert_eq!(undone(owed(5 << 8), 2, (1 << 8) - 1), (owed((4 << 8) - 1), 2));
+        assert_eq!(undone(owed(5 << 8), 2, 2 << 8), (owed(5 << 8), 0));
+        assert_eq!(undone(owed((1 << 8) + 7), 2, 0), (owed(0), 2));
+        assert_eq!(undone(Held { counts: 3, ..owed(5 << 8) }, 5, 0).0.counts, 3);
+    }
+
+    #[test]
+    fn what_is_given_back_is_owed_by_now_wherever_the_word_is_read() {
+        let gcra = Gcra::new(1, 1, 10, 8);
+        // Of 5 units one has drained, and no place is above the burst by now, though one was when the word is read.
+        assert_eq!(gcra.given_back((owed(25 << 8), 5 << 8), 5, 1 << 8), (owed(21 << 8), 4));
+        assert_eq!(gcra.given_back((owed(25 << 8), 12 << 8), 5, 1 << 8), (owed(23 << 8), 2));
+        assert_eq!(gcra.given_back((owed(25 << 8), 2 << 8), 5, 1 << 8), (owed(23 << 8), 2));
     }
 
     #[test]

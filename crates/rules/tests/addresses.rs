@@ -105,7 +105,7 @@ fn bits_that_no_address_has_are_refused_with_what_is_accepted() {
         assert_eq!(
             refused(rules(&format!("prefix_v6: {bits},"))),
             format!(
-                "test.yaml:3:61: error checking config: prefix_v6 '{bits}' is not understood; use the bits that \
+                "test.yaml:3:54: error checking config: prefix_v6 '{bits}' is not understood; use the bits that \
                  tell IPv6 clients apart, 1 to 128, as in 64"
             )
         );

@@ -14,6 +14,9 @@ use crate::policy::period_ns;
 use crate::rules::ceiling;
 use crate::step::nanos_of;
 
+/// A denial is counted of a request that is late by less, at any rate.
+const DAY_NS: u64 = 86_400_000_000_000;
+
 /// When something happens: now, and the latest time that the limiter was told before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct When {
@@ -80,7 +83,10 @@ impl Debt {
     /// A key that had drained by the latest time may have been forgotten.
     fn is_known(&self, When { now_ns, high_ns }: When) -> bool {
         let is_late = self.is_keyed && now_ns < high_ns;
+        // Of a request so late that its word cannot tell how late, no denial is counted.
+        let is_counted = !self.counts_denials() || high_ns.saturating_sub(now_ns) < DAY_NS;
         self.in_step
+            && (is_counted || !is_late)
             && now_ns >= self.since_ns
             && !(is_late && (self.rounds_down() || self.expected.is_idle(high_ns)))
     }

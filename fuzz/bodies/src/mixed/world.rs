@@ -239,9 +239,12 @@ impl<'s> World<'s> {
             return Ok(());
         }
         ensure!(!wait.is_zero(), "told to wait for nothing: {decision:?}");
-        let admits =
-            |at_ns| self.subject.look(name, cost, Timestamp::from_nanos(at_ns)).is_allowed();
-        ensure!(admits(then_ns), "a wait that is too short: {decision:?}");
+        let look = |at_ns| self.subject.look(name, cost, Timestamp::from_nanos(at_ns));
+        let admits = |at_ns| look(at_ns).is_allowed();
+        // A late newcomer is told when it is late no more, whether or not there will be a cell for it by then.
+        let finds_no_cell =
+            matches!(look(then_ns), Decision::Denied(denial) if denial.is_table_full());
+        ensure!(finds_no_cell || admits(then_ns), "a wait that is too short: {decision:?}");
         // Of a newcomer that comes so late that no cell may follow its time, the wait is enough, and not the least.
         let is_least = !denial.is_table_full();
         // Nor of a key that shares its cells.
