@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{Decision, Lease, Permit, Reservation, Timestamp, Wait, control};
 
 use crate::history::{Change, Event, Kind};
-use crate::kinds::{Ask, Family, Verb};
+use crate::kinds::{Ask, Family, Time, Verb};
 use crate::state::stamp;
 use crate::subject::{At, LIMITER, LIVE, Shop, Subject};
 use crate::verdict::scope;
@@ -154,6 +154,8 @@ impl<'a> Hand<'a> {
                 let moved = (key > LIVE).then(|| shop.move_key(key, at)).flatten();
                 let Some(units) = moved else { return false };
                 self.add(world, ask, begun, (Kind::Forgiven, 0));
+                // Told in units rounded up: of the last one some may have drained.
+                let units = if world.time == Time::Still { units } else { units.saturating_sub(1) };
                 self.add(world, &Ask { key: key ^ 1, ..*ask }, begun, (Kind::Loose, units))
             }
             Verb::Snapshot => {

@@ -14,7 +14,7 @@ use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use tollgate::control::{self, Fault};
 
-use crate::controls::{CONTROLS, Control};
+use crate::controls::{CONTROLS, Control, SCHEDULES_MAX};
 use crate::kinds::VERBS;
 use crate::random::Random;
 use crate::state::{self, Pairs};
@@ -30,7 +30,7 @@ const STEPS_MAX: usize = 1_000_000;
 /// Worlds between two looks at the time.
 const ROUND: u64 = 2_000;
 
-/// Worlds of the gate: about a minute on two cores, all pairs of verbs several times.
+/// Worlds where nothing else is said: some twelve seconds on two cores, all pairs of verbs several times.
 const SCHEDULES: u64 = 200_000;
 
 const USAGE: &str = "--schedules N   so many worlds, one schedule each
@@ -180,20 +180,18 @@ fn controls(workers: usize) -> bool {
 }
 
 fn is_caught(control: &Control) -> bool {
-    let &Control { fault, family, schedules, message } = control;
+    let &Control { fault, family, messages } = control;
     let mut random = Random::new(1);
-    let seeds = (0..schedules).map(move |_| family.seed_from(random.next()));
+    let seeds = (0..SCHEDULES_MAX).map(move |_| family.seed_from(random.next()));
     let run = run_worlds(seeds, Some(fault), false);
     let (count, found) = (run.schedules, run.failure.map(|(_, what)| what));
-    let is_caught = found.as_ref().is_some_and(|what| what.contains(message));
-    let line = match (is_caught, found) {
-        (true, _) => {
-            format!("{fault:?}: caught in schedule {count} of at most {schedules}, {family:?}")
-        }
-        (_, Some(what)) => format!("FAILED {fault:?}: expected {message:?}, found: {what}"),
-        (_, None) => format!("FAILED {fault:?}: not noticed in {schedules} schedules, {family:?}"),
-    };
-    say(&line);
+    let says = |what: &String| messages.iter().any(|message| what.contains(message));
+    let is_caught = found.as_ref().is_some_and(says);
+    say(&match found {
+        Some(_) if is_caught => format!("{fault:?}: caught in schedule {count}, {family:?}"),
+        Some(what) => format!("FAILED {fault:?}: expected one of {messages:?}, found: {what}"),
+        None => format!("FAILED {fault:?}: not noticed in {count} schedules, {family:?}"),
+    });
     is_caught
 }
 

@@ -1,6 +1,6 @@
 //! The verdict on a world: what its threads were told, and what they have left behind.
 
-use tollgate::Timestamp;
+use tollgate::{Algorithm, Timestamp};
 
 use crate::history::{ABOVE_BOUND, LOST_CHARGE};
 use crate::history::{Bound, Change, Event, Kind, judge, judge_instant};
@@ -53,7 +53,7 @@ impl World {
             self.judge_snapshot(&keys, &events, changes, (*begin, *end, file))?;
         }
         for &key in &keys {
-            let bound = self.bound(key, changes);
+            let bound = self.bound(key, &events, changes);
             let mut of_key: Vec<Event> =
                 events.iter().filter(|event| event.key == key).copied().collect();
             let told = |what| format!("key {key}: {what}");
@@ -167,9 +167,12 @@ impl World {
             let mut of_key: Vec<Event> = events.iter().filter(known).copied().collect();
             // What was given back after it had begun may be in it or not.
             let late = of_key.iter().filter(|event| event.back > 0 && event.back_begin > end);
-            let whole: Vec<u64> = late.map(|event| event.begin).collect();
-            for event in of_key.iter_mut().filter(|event| whole.contains(&event.begin)) {
-                event.back = 0;
+            // Of a batch several charges begin at once, and each ends by itself.
+            let whole: Vec<_> = late.map(|event| (event.begin, event.end)).collect();
+            for event in &mut of_key {
+                if whole.contains(&(event.begin, event.end)) {
+                    event.back = 0;
+                }
             }
             let latest_ns = if self.is_gcra() { 0 } else { latest(events) };
             self.probe(&restored, key, &mut of_key, latest_ns);
@@ -177,7 +180,7 @@ impl World {
                 let what = what.replace(ABOVE_BOUND, LOST_CHARGE);
                 format!("key {key} in a snapshot: {what}")
             };
-            judge(&self.bound(key, &[]), &of_key).map_err(told)?;
+            judge(&self.bound(key, events, &[]), &of_key).map_err(told)?;
         }
         Ok(())
     }
@@ -198,29 +201,32 @@ impl World {
     }
 
     /// What a key is promised.
-    fn bound(&self, key: u64, changes: &[(u64, Change)]) -> Bound {
+    fn bound(&self, key: u64, events: &[Event], changes: &[(u64, Change)]) -> Bound {
         let policy = self.policy_of(key);
         let rate = Self::rate_of(policy);
         let (window_ns, limit) = (rate.period_ns, rate.count);
-        let text = policy.to_string();
         if matches!(self.family, Family::Log | Family::Logs) {
             return Bound::Within([(window_ns, limit); 2]);
         }
         // As the README's table says of a half-open window.
-        if text.contains("strict") {
-            return Bound::Within([(window_ns, limit); 2]);
-        }
-        if text.contains("round-down") {
-            return Bound::Within([(window_ns, 2 * limit); 2]);
-        }
-        if text.contains("from-first") || text.contains("sliding") {
-            return Bound::Within([(window_ns, 2 * limit - 1); 2]);
-        }
-        if text.contains("segmented") {
-            return Bound::Within([(window_ns, 2 * limit), (window_ns / 4 * 3, limit)]);
-        }
-        if text.contains("fixed") {
-            return Bound::Fixed { window_ns, limit };
+        match policy.algorithm() {
+            Algorithm::SlidingWindowStrict => return Bound::Within([(window_ns, limit); 2]),
+            Algorithm::SlidingWindowRoundDown => {
+                return Bound::Within([(window_ns, 2 * limit); 2]);
+            }
+            Algorithm::SlidingWindow => return Bound::Within([(window_ns, 2 * limit - 1); 2]),
+            Algorithm::FixedWindowFromFirst => {
+                // The request that opened a window may have been given back.
+                let is_opener_gone = events.iter().any(|event| event.key == key && event.back > 0);
+                let most = 2 * limit - u64::from(!is_opener_gone);
+                return Bound::Within([(window_ns, most); 2]);
+            }
+            Algorithm::SegmentedWindow { segments } => {
+                let but_one_ns = window_ns / u64::from(segments) * u64::from(segments - 1);
+                return Bound::Within([(window_ns, 2 * limit), (but_one_ns, limit)]);
+            }
+            Algorithm::FixedWindow => return Bound::Fixed { window_ns, limit },
+            _ => {}
         }
         let own = scope(self.family, key);
         let change = changes.iter().find(|(changed, _)| *changed == own);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use shuttle::thread;
-use tollgate::{Full, ManualClock, Policy, Timestamp, control};
+use tollgate::{Algorithm, Full, ManualClock, Policy, Timestamp, control};
 
 use crate::hand::Hand;
 use crate::history::Rate;
@@ -125,7 +125,7 @@ impl World {
         match family {
             Family::Gcra | Family::Windows | Family::Tiers => {
                 // A sketch cannot keep the bound of these.
-                let is_from_first = policy.to_string().ends_with("from-first");
+                let is_from_first = policy.algorithm() == Algorithm::FixedWindowFromFirst;
                 let full = if is_from_first { Full::Deny } else { full };
                 let capacity = random.of(&[4, 4, 9, 13]);
                 Subject::Shop(Box::new(Shop::new(policies.to_vec(), capacity, full, clock)))
@@ -156,8 +156,7 @@ impl World {
             random.of(&[0, 1, 1_000_000, unit_ns / 4, unit_ns / 2, unit_ns, unit_ns, period_ns]);
         let burst_ns = unit_ns * quota.max_burst();
         // What a floor may be away from what it dates: an epoch; and a word's wrap, some epochs.
-        let stats = self.subject.shop().map(Shop::stats);
-        let epoch = stats.as_ref().map_or(Duration::from_secs(70), |stats| stats.epoch);
+        let epoch = self.subject.shop().map_or(Duration::from_secs(70), |shop| shop.stats().epoch);
         let epoch_ns = u64::try_from(epoch.as_nanos()).expect("short").min(BASE_NS / 16);
         let leaps = [burst_ns, 2 * period_ns, 40 * SECOND_NS, epoch_ns, 2 * epoch_ns, 4 * epoch_ns];
         let draw = |random: &mut Random, now_ns: &mut u64| {
@@ -187,29 +186,39 @@ impl World {
             }
             self.lists.push(list);
         }
-        // Strangers who were there before: some of them idle by now, some in the way.
-        let cells = stats.map_or(8, |stats| stats.cells as u64);
-        let strangers = match scene {
+        self.setup = self.strangers(random, scene, (&keys, &leaps), (unit_ns, cost_max));
+        let asks = self.lists.iter().flatten().chain(&self.setup);
+        self.horizon_ns = asks.map(|ask| ask.time_ns).max().unwrap_or(BASE_NS);
+    }
+
+    /// Requests of before: of strangers, some of them idle by now and some in the way, and some of the keys' own.
+    fn strangers(
+        &self,
+        random: &mut Random,
+        scene: Scene,
+        (keys, leaps): (&[u64], &[u64]),
+        (unit_ns, cost_max): (u64, u64),
+    ) -> Vec<Ask> {
+        let burst = self.policy.quota().max_burst();
+        let cells = self.subject.shop().map_or(8, |shop| shop.stats().cells as u64);
+        let count = match scene {
             _ if !self.has_keys() => 0,
             Scene::Crowd => cells + random.below(4),
             Scene::Newcomers => random.below(cells + 1),
             Scene::Verbs => random.below(12),
         };
-        self.setup = (0..strangers)
-            .map(|nth| {
-                let before_ns = match self.time {
-                    Time::Still => 0,
-                    _ if scene == Scene::Crowd => unit_ns * random.below(quota.max_burst() + 1),
-                    _ => random.of(&leaps),
-                };
-                let is_own = is_any && random.below(4) == 0;
-                let key = if is_own { random.of(&keys) } else { 1_000 + 2 * nth };
-                let (time_ns, cost) = (BASE_NS - before_ns, 1 + random.below(cost_max));
-                Ask { verb: Verb::Check, key, cost, time_ns, wait_ns: 0 }
-            })
-            .collect();
-        let asks = self.lists.iter().flatten().chain(&self.setup);
-        self.horizon_ns = asks.map(|ask| ask.time_ns).max().unwrap_or(BASE_NS);
+        let stranger = |nth| {
+            let before_ns = match self.time {
+                Time::Still => 0,
+                _ if scene == Scene::Crowd => unit_ns * random.below(burst + 1),
+                _ => random.of(leaps),
+            };
+            let is_own = scene == Scene::Verbs && random.below(4) == 0;
+            let key = if is_own { random.of(keys) } else { 1_000 + 2 * nth };
+            let (time_ns, cost) = (BASE_NS - before_ns, 1 + random.below(cost_max));
+            Ask { verb: Verb::Check, key, cost, time_ns, wait_ns: 0 }
+        };
+        (0..count).map(stranger).collect()
     }
 
     fn has_keys(&self) -> bool {
@@ -255,7 +264,7 @@ impl World {
     }
 
     pub(crate) fn is_gcra(&self) -> bool {
-        self.policy.to_string().starts_with("gcra")
+        self.policy.algorithm() == Algorithm::Gcra
     }
 
     /// Turns the clock to a thread's time; only forward, unless it is one that goes back.
