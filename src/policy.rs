@@ -68,7 +68,8 @@ pub enum Algorithm {
     Gcra,
     /// Windows on the clock's grid, `[k*W, (k+1)*W)`. Most in W: 2L, across one boundary.
     FixedWindow,
-    /// The window opens with the first request that finds none open. Most in W: 2L - 1.
+    /// The window opens with the first request that finds none open. Most in W: 2L - 1; 2L if the request that opened
+    /// a window is given back.
     FixedWindowFromFirst,
     /// Two counters; the previous window counts for the share still covered, in exact integers.
     /// Most in W: 2L - 1. Under saturation it passes L - 1 per W (L = 1: one per 2W).

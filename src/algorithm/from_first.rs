@@ -7,7 +7,8 @@
 //! admit iff  count + cost <= limit
 //! ```
 //!
-//! Most in any half-open interval of length W: 2 * limit - 1 (closed: 2 * limit). A `now` before the
+//! Most in any half-open interval of length W: 2 * limit - 1 (closed, or if the request that opened a window is
+//! given back: 2 * limit). A `now` before the
 //! start counts as age 0.
 //!
 //! The start is kept in whole *quanta*, a power of ten nanoseconds and as fine as the word has room for,
