@@ -19,6 +19,7 @@ mod remote;
 mod service;
 mod settle;
 mod steps;
+mod told;
 mod warning;
 
 pub use cost::Cost;

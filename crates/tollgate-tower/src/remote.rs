@@ -3,20 +3,17 @@
 //! A layer decides while it is called, and what is kept in Redis is decided later. So there are two of them:
 //! the outer one finds out what its gate would ask, asks it, and calls the inner one when the answer is there.
 //! The inner one is the layer as it is, with its headers, denials, counters and logs; its limit is a
-//! [`Told`], which says what was found. That is handed over on the stack of the one call, by a thread-local
-//! slot that is filled before it and empty after it: `call` asks its limit before it returns.
+//! [`Told`], which says what was found.
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate::{Decision, Denial, Limiter, Permit, Policy, Reservation, Toll};
+use tollgate::{Decision, Policy};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -26,8 +23,8 @@ use crate::future::ResponseFuture;
 use crate::gate::{Gate, MissingKey};
 use crate::key::Key;
 use crate::layer::RateLimitLayer;
-use crate::limit::Limit;
 use crate::service::RateLimit;
+use crate::told::{Told, with_found};
 
 /// An answer that takes its time.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
@@ -42,8 +39,8 @@ pub trait RemoteLimit: Send + Sync {
     fn policy(&self) -> Policy;
 
     /// Decides at once, if that is possible without asking anybody. `None` has charged nothing.
+    #[expect(unused_variables, reason = "names for those who implement it")]
     fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
-        let _ = (key, cost);
         None
     }
 
@@ -77,56 +74,6 @@ impl RemoteLimit for tollgate_redis::RedisLimiter {
 
     fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
         Box::pin(async move { self.check(key.as_bytes(), cost).await.decision() })
-    }
-}
-
-thread_local! {
-    /// What was found for the call that this thread is about to make.
-    static FOUND: Cell<Option<Decision>> = const { Cell::new(None) };
-}
-
-/// The limit of the inner layer: what was found elsewhere.
-struct Told {
-    remote: Arc<dyn RemoteLimit>,
-    /// For what a gate alone is never asked: see [`RemoteLayer::of`].
-    aside: Limiter,
-}
-
-impl Limit for Told {
-    fn policy(&self) -> Policy {
-        self.remote.policy()
-    }
-
-    fn check(&self, _: &Key, cost: u64) -> Decision {
-        let found = FOUND.try_with(Cell::take).ok().flatten();
-        found.unwrap_or_else(|| {
-            // Nobody was asked: then nobody may go.
-            let limit = self.remote.policy().quota().max_burst();
-            let later = Duration::from_secs(1);
-            let (retry_after, reset_after) = (later, later);
-            let (allowed, remaining) = (false, 0);
-            tollgate::Told { allowed, cost, limit, remaining, retry_after, reset_after }.into()
-        })
-    }
-
-    fn toll(&self, _: &Key, cost: u64) -> Toll<'_> {
-        self.aside.toll(cost)
-    }
-
-    fn reserve(&self, _: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        self.aside.reserve(cost, max_wait)
-    }
-
-    fn cancel(&self, _: &Key, place: Reservation) -> bool {
-        self.aside.cancel(place)
-    }
-
-    fn refund(&self, _: &Key, permit: Permit) -> u64 {
-        self.aside.refund(permit)
-    }
-
-    fn charge(&self, _: &Key, cost: u64) -> u64 {
-        self.aside.charge(cost)
     }
 }
 
@@ -194,15 +141,16 @@ impl RemoteLayer {
         gate: impl FnOnce(Gate) -> Gate,
     ) -> Self {
         let remote: Arc<dyn RemoteLimit> = Arc::new(remote);
-        let aside = Limiter::new(remote.policy());
-        let gate = gate(Gate::new(Told { remote: Arc::clone(&remote), aside }, by)).prompt();
+        let gate = gate(Gate::new(Told::of(Arc::clone(&remote)), by)).prompt();
         Self { told: RateLimitLayer::of(gate.clone()), gate: Arc::new(gate), remote }
     }
 }
 
 impl<D> RemoteLayer<D> {
     /// What is told to those who pass and to those who do not: as of any [`RateLimitLayer`]. Whoever is
-    /// exempt there is asked for all the same; let the gate's [`Extract`] say that it is not concerned.
+    /// exempt there is asked for all the same; let the gate's [`Extract`] say that it is not concerned. What is
+    /// charged elsewhere cannot be settled here: a [`Settle`](crate::Settle) gives nothing back, charges nothing,
+    /// and says so.
     ///
     /// ```
     /// # struct Elsewhere(tollgate::Limiter);
@@ -290,11 +238,7 @@ where
     S: Service<Request<R>, Response = Response<B>> + Clone,
     D: Deny<B>,
 {
-    // A thread that is ending has no slot: then nothing is found, and nobody goes.
-    let _ = FOUND.try_with(|slot| slot.set(found));
-    let future = told.call(request);
-    let _ = FOUND.try_with(|slot| slot.set(None));
-    future
+    with_found(found, || told.call(request))
 }
 
 impl<S, D, R, B> Service<Request<R>> for Remote<S, D>

@@ -12,10 +12,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{from, inner, one, text};
 use http::{Request, Response};
-use tollgate::{Decision, Limiter, ManualClock, Policy};
+use tollgate::{Decision, Limiter, ManualClock, Policy, TokioTimer};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
 use tollgate_tower::{
-    Answering, ClientAddress, Cost, FromFn, Key, NoKey, PolicyName, RemoteLayer, RemoteLimit,
+    Answering, ClientAddress, Cost, FromFn, Key, MissingKey, NoKey, PolicyName, RateLimitLayer,
+    RemoteLayer, RemoteLimit, Settle,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -109,6 +110,54 @@ async fn a_gate_that_is_only_tried_denies_nobody() {
         assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_waits_is_taken_for_one_that_denies() {
+    let (remote, asked, _clock) = elsewhere("1/h");
+    let hours = Duration::from_secs(7_200);
+    let layer =
+        RemoteLayer::of(remote, ClientAddress::peer(), |gate| gate.delay(hours, TokioTimer));
+    let service = layer.layer(inner());
+    assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
+    let denied = ask(&service, from("203.0.113.7")).await;
+    assert_eq!(denied.status(), 429);
+    assert_eq!(text(denied.headers(), "retry-after"), Some("3600"));
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_for_it() {
+    let expected = [(MissingKey::Share, [200, 429], 2), (MissingKey::Pass, [200, 200], 0)];
+    for (missing, statuses, times) in expected {
+        let (remote, asked, _clock) = elsewhere("1/h");
+        let by = FromFn::new(|_, _| Err(NoKey::Missing));
+        let layer = RemoteLayer::of(remote, by, |gate| gate.without_key(missing));
+        let service = layer.layer(inner());
+        for status in statuses {
+            assert_eq!(ask(&service, from("203.0.113.7")).await.status(), status, "{missing:?}");
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), times, "{missing:?}");
+    }
+}
+
+/// There is no way to charge it there, and a charge here would limit nothing.
+#[tokio::test]
+async fn what_is_charged_elsewhere_is_not_settled_here_and_that_is_told() {
+    let (remote, _asked, _clock) = elsewhere("10/h");
+    let layer =
+        RemoteLayer::new(remote, ClientAddress::peer()).telling(RateLimitLayer::settle_later);
+    let service = layer.layer(tower::service_fn(|request: Request<()>| {
+        let settle: &Settle = request.extensions().get().unwrap();
+        let settled = format!("{} {}", settle.refund(1), settle.charge(7));
+        std::future::ready(Ok::<_, Infallible>(Response::new(Bytes::from(settled))))
+    }));
+    for left in [9, 8] {
+        let answer = ask(&service, from("203.0.113.7")).await;
+        assert_eq!(answer.body(), "0 7");
+        let told = text(answer.headers(), "ratelimit").unwrap();
+        assert!(told.starts_with(&format!("\"default\";r={left};")), "{told}");
+    }
 }
 
 /// Nobody listens at that address: the policy of failure decides.

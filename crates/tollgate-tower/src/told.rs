@@ -1,0 +1,135 @@
+//! [`Told`]: the limit of a layer whose requests are decided elsewhere, before it is called.
+//!
+//! What was found is handed over on the stack of the one call, by a thread-local slot that is filled before it
+//! and empty after it: `call` asks its limit before it returns.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Decision, Denial, Limiter, Permit, Policy, Reservation, Toll};
+
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::remote::RemoteLimit;
+
+thread_local! {
+    /// What was found for the call that this thread is about to make.
+    static FOUND: Cell<Option<Decision>> = const { Cell::new(None) };
+}
+
+/// Calls with what was found.
+pub(crate) fn with_found<T>(found: Option<Decision>, call: impl FnOnce() -> T) -> T {
+    // A thread that is ending has no slot: then nothing is found, and nobody goes.
+    let _ = FOUND.try_with(|slot| slot.set(found));
+    let answer = call();
+    let _ = FOUND.try_with(|slot| slot.set(None));
+    answer
+}
+
+/// The limit of the inner layer: what was found elsewhere.
+pub(crate) struct Told {
+    remote: Arc<dyn RemoteLimit>,
+    /// For what a gate that is alone and does not wait never asks.
+    aside: Limiter,
+}
+
+impl Told {
+    pub(crate) fn of(remote: Arc<dyn RemoteLimit>) -> Self {
+        let aside = Limiter::new(remote.policy());
+        Self { remote, aside }
+    }
+}
+
+impl Limit for Told {
+    fn policy(&self) -> Policy {
+        self.remote.policy()
+    }
+
+    fn check(&self, _: &Key, cost: u64) -> Decision {
+        let found = FOUND.try_with(Cell::take).ok().flatten();
+        found.unwrap_or_else(|| {
+            // Nobody was asked: then nobody may go.
+            let limit = self.remote.policy().quota().max_burst();
+            let later = Duration::from_secs(1);
+            let (retry_after, reset_after) = (later, later);
+            let (allowed, remaining) = (false, 0);
+            tollgate::Told { allowed, cost, limit, remaining, retry_after, reset_after }.into()
+        })
+    }
+
+    fn toll(&self, _: &Key, cost: u64) -> Toll<'_> {
+        self.aside.toll(cost)
+    }
+
+    fn reserve(&self, _: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.aside.reserve(cost, max_wait)
+    }
+
+    fn cancel(&self, _: &Key, place: Reservation) -> bool {
+        self.aside.cancel(place)
+    }
+
+    /// What was charged elsewhere is not given back here.
+    fn refund(&self, _: &Key, _: Permit) -> u64 {
+        0
+    }
+
+    /// Nothing is charged: to charge it here would limit nothing.
+    fn charge(&self, _: &Key, cost: u64) -> u64 {
+        cost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Quota;
+
+    use super::*;
+    use crate::remote::Answering;
+
+    struct Elsewhere;
+
+    impl RemoteLimit for Elsewhere {
+        fn policy(&self) -> Policy {
+            Quota::per_hour(2).into()
+        }
+
+        fn check<'a>(&'a self, _: &'a Key, _: u64) -> Answering<'a> {
+            unreachable!("it is asked before the call")
+        }
+    }
+
+    #[test]
+    fn what_was_found_decides_one_call_and_without_it_nobody_goes() {
+        let (told, found) =
+            (Told::of(Arc::new(Elsewhere)), Limiter::new(Quota::per_hour(9)).check(3));
+        let check = || told.check(&Key::new(), 1);
+        let [first, second] = with_found(Some(found), || [check(), check()]);
+        assert!(first.is_allowed());
+        assert_eq!((first.limit(), first.remaining()), (9, 6));
+        with_found(Some(found), || ()); // and nobody looks
+        for denied in [second, with_found(None, check), check()] {
+            let denial = denied.into_result().unwrap_err();
+            assert_eq!((denial.cost(), denial.limit(), denial.remaining()), (1, 2, 0));
+            assert_eq!(denial.retry_after(), Some(Duration::from_secs(1)));
+        }
+    }
+
+    #[test]
+    fn what_was_charged_elsewhere_is_not_settled_here() {
+        let (told, key) = (Told::of(Arc::new(Elsewhere)), Key::new());
+        let permit = Limiter::new(Quota::per_hour(9)).check(3).into_result().expect("9 are left");
+        assert_eq!(told.refund(&key, permit), 0);
+        assert_eq!(told.charge(&key, 7), 7);
+    }
+
+    #[test]
+    fn a_place_that_was_taken_aside_is_given_back_there_if_it_is_the_last() {
+        let (told, key) = (Told::of(Arc::new(Elsewhere)), Key::new());
+        let places = [0, 1].map(|_| told.reserve(&key, 1, Duration::ZERO).expect("a place"));
+        let [first, last] = places;
+        assert!(!told.cancel(&key, first));
+        assert!(told.cancel(&key, last));
+    }
+}
