@@ -103,3 +103,29 @@ impl From<BuildError> for LayerError {
         Self::Limit(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use tollgate::{KeyedLimiter, Quota};
+
+    use super::*;
+    use crate::extract::ClientAddress;
+    use crate::key::Key;
+
+    #[test]
+    fn an_error_of_a_part_is_the_source_of_the_layers_and_its_text() {
+        fn told<E: Error + Clone + PartialEq + Into<LayerError> + 'static>(part: &E) {
+            let error: LayerError = part.clone().into();
+            let source = error.source().expect("a source");
+            assert_eq!(source.downcast_ref(), Some(part));
+            assert_eq!(error.to_string(), part.to_string());
+        }
+        told(&ClientAddress::peer().v6_prefix(129).unwrap_err());
+        told(&PolicyName::new("").unwrap_err());
+        told(&KeyedLimiter::<Key>::new(Quota::per_hour(1), 0).unwrap_err());
+        assert!(LayerError::NoGate.source().is_none());
+        assert!(LayerError::Steps { bits: 56 }.source().is_none());
+    }
+}

@@ -284,6 +284,63 @@ mod tests {
         }
     }
 
+    /// A key of this many bytes, at least 65.
+    fn of_length(bytes: usize) -> Key {
+        let mut key = Key::new();
+        key.push(&[7; SHORT_MAX]);
+        key.push(&vec![8; bytes - 65]);
+        key
+    }
+
+    fn digest(mark: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[mark], &Sha256::digest(bytes)[..]].concat()
+    }
+
+    #[test]
+    fn a_part_of_up_to_63_bytes_is_kept_as_it_is_and_a_longer_one_as_its_digest() {
+        let full = of_length(109);
+        let assert_kept = |part: &[u8], kept: Vec<u8>| {
+            let (mut alone, mut behind) = (Key::new(), full);
+            alone.push(part);
+            behind.push(part);
+            assert_eq!(alone.as_bytes(), kept);
+            assert_eq!(behind.as_bytes(), [digest(FOLDED, full.as_bytes()), kept].concat());
+        };
+        for length in [2, 50, 62, 63] {
+            let part = vec![9; usize::from(length)];
+            assert_kept(&part, [&[length], &part[..]].concat());
+        }
+        for length in [64, 65, 1_000] {
+            let part = vec![9; length];
+            assert_kept(&part, digest(LONG, &part));
+        }
+    }
+
+    #[test]
+    fn a_key_is_folded_if_a_part_does_not_fit_and_not_before() {
+        type Push = fn(&mut Key);
+        let pushes: [(Vec<u8>, Push); 3] = [
+            (vec![ABSENT], Key::push_absent),
+            (digest(LONG, b"secret"), |key| key.push_digest(b"secret")),
+            (b"\x03GET".to_vec(), |key| key.push(b"GET")),
+        ];
+        for (kept, push) in pushes {
+            let start = KEY_BYTES - kept.len();
+            let (mut fits, mut folds) = (of_length(start), of_length(start + 1));
+            let (before, folded) = (fits, digest(FOLDED, folds.as_bytes()));
+            push(&mut fits);
+            push(&mut folds);
+            assert_eq!(fits.as_bytes(), [before.as_bytes(), &kept].concat());
+            assert_eq!(folds.as_bytes(), [folded, kept].concat());
+        }
+    }
+
+    #[test]
+    fn no_parts_give_the_key_of_requests_that_have_none() {
+        assert_eq!(Key::nobody().as_bytes(), [NOBODY]);
+        assert_ne!(Key::nobody(), Key::new());
+    }
+
     /// Keeps what it is given.
     #[derive(Default)]
     struct Given(Vec<u8>);
@@ -315,11 +372,16 @@ mod tests {
                 keys.push(key);
                 key.push_absent();
                 keys.push(key);
+                // Others of the length differ in the last byte alone.
+                let mut key = Key::new();
+                key.push(&[&vec![7; length][..], &[byte]].concat());
+                keys.push(key);
             }
         }
-        for one in &keys {
-            for other in keys.iter().filter(|&other| other != one) {
-                assert!(!given(other).starts_with(&given(one)), "{one:?}, {other:?}");
+        let given: Vec<_> = keys.iter().map(|key| (key, given(key))).collect();
+        for (one, of_one) in &given {
+            for (other, of_other) in given.iter().filter(|(other, _)| other != one) {
+                assert!(!of_other.starts_with(of_one), "{one:?}, {other:?}");
             }
         }
     }

@@ -140,3 +140,67 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
         (**self).charge(key, cost)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate::ManualClock;
+
+    use super::*;
+
+    /// One limit in every form that a layer takes.
+    fn forms(policy: &str) -> [Box<dyn Limit>; 4] {
+        let clock = ManualClock::new();
+        let policy: Policy = policy.parse().expect("a policy");
+        let one = || Limiter::with_clock(policy, clock.clone());
+        let keyed = || {
+            let limiter = KeyedLimiter::<Key, _>::with_clock(policy, 100, clock.clone());
+            limiter.expect("a limiter")
+        };
+        [Box::new(one()), Box::new(keyed()), Box::new(Arc::new(one())), Box::new(Arc::new(keyed()))]
+    }
+
+    /// How much a key has left.
+    fn left(limit: &dyn Limit, key: &Key) -> u64 {
+        limit.check(key, 0).remaining()
+    }
+
+    #[test]
+    fn a_refund_through_any_form_of_a_limit_gives_back_what_was_charged() {
+        for limit in forms("10/h") {
+            let key = Key::new();
+            let permit = limit.check(&key, 6).into_result().expect("10 are left");
+            assert_eq!(left(&*limit, &key), 4);
+            assert_eq!(limit.refund(&key, permit.portion(2)), 2);
+            assert_eq!(left(&*limit, &key), 6);
+        }
+    }
+
+    #[test]
+    fn a_charge_through_any_form_of_a_limit_returns_what_was_not_charged() {
+        for limit in forms("fixed-window 10/h") {
+            let key = Key::new();
+            assert_eq!(limit.charge(&key, 7), 0);
+            assert_eq!(left(&*limit, &key), 3);
+            assert_eq!(limit.charge(&key, 8), 5);
+            assert_eq!(left(&*limit, &key), 0);
+        }
+    }
+
+    #[test]
+    fn a_place_cancelled_through_any_form_of_a_limit_is_given_back_if_it_is_the_last() {
+        for limit in forms("gcra 1/s burst 2") {
+            let (key, max_wait) = (Key::new(), Duration::from_secs(2));
+            let place = || limit.reserve(&key, 1, max_wait);
+            let places = [0, 0, 1, 2].map(|secs| {
+                let place = place().expect("a place");
+                assert_eq!(place.wait(), Duration::from_secs(secs));
+                place
+            });
+            assert!(place().is_err(), "the next turn is in three seconds");
+            let [_, _, third, last] = places;
+            assert!(!limit.cancel(&key, third), "another stands behind it");
+            assert!(limit.cancel(&key, last));
+            assert_eq!(place().expect("a place").wait(), max_wait);
+        }
+    }
+}

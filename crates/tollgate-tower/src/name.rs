@@ -153,3 +153,34 @@ impl fmt::Display for NameError {
 }
 
 impl std::error::Error for NameError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_name_is_told_by_its_beginning_without_control_characters() {
+        let told = |text: &str| PolicyName::new(text).unwrap_err().to_string();
+        assert_eq!(told(""), "a policy name is empty; use 1 to 64 printable characters");
+        assert_eq!(
+            told("a\r\n\"b\""),
+            "policy name \"a\\r\\n\\\"b\\\"\": character 2 cannot stand in a header; use printable ASCII"
+        );
+        let long = "n".repeat(65);
+        assert_eq!(
+            told(&long),
+            format!("policy name \"{}...\" has 65 characters; use up to 64", &long[..64])
+        );
+        assert_eq!(
+            told(&format!("{long}\u{1b}")),
+            format!(
+                "policy name \"{}\": character 66 cannot stand in a header; use printable ASCII",
+                &long[..64]
+            )
+        );
+        assert_eq!(
+            PolicyName::new(&long[..64]).map(|name| name.to_string()),
+            Ok(long[..64].into())
+        );
+    }
+}

@@ -60,3 +60,26 @@ fn rises(small: &Quota, large: &Quota) -> bool {
     let scaled = |one: &Quota, other: &Quota| u128::from(one.count()) * other.period().as_nanos();
     large.max_burst() > small.max_burst() && scaled(large, small) > scaled(small, large)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_rises_only_if_both_its_burst_and_its_rate_do() {
+        let small = Quota::per_second(10);
+        // The rate in another period; larger by far, and by the least.
+        assert!(rises(&small, &Quota::per_minute(1_200)));
+        assert!(rises(&small, &Quota::per_minute(601)));
+        assert!(rises(&Quota::per_minute(659), &Quota::per_second(11).burst(660)));
+        // As fast, in bursts that are larger.
+        assert!(!rises(&small, &small.burst(11)));
+        assert!(!rises(&small, &Quota::per_minute(600)));
+        // Slower, in bursts that are larger.
+        assert!(!rises(&small, &Quota::per_minute(599)));
+        // Faster, in bursts that are as large or smaller.
+        assert!(!rises(&small, &Quota::per_second(20).burst(10)));
+        assert!(!rises(&small, &Quota::per_second(20).burst(9)));
+        assert!(!rises(&small, &small));
+    }
+}

@@ -124,3 +124,22 @@ impl Given {
         Warnings(self.0.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_joined_are_those_of_either() {
+        let of = |warning: Warning| Warnings(warning.bit());
+        for one in Warning::ALL {
+            assert_eq!(of(one).iter().collect::<Vec<_>>(), [one]);
+            assert_eq!(of(one).and(Warnings::NONE), of(one));
+            for other in Warning::ALL {
+                let both = of(one).and(of(other));
+                let is_either = |&it: &Warning| it == one || it == other;
+                assert!(both.iter().eq(Warning::ALL.into_iter().filter(is_either)));
+            }
+        }
+    }
+}

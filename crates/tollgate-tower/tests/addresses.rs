@@ -4,9 +4,11 @@
 
 mod common;
 
+use std::net::IpAddr;
+
 use common::{from, with};
-use http::Request;
-use tollgate_tower::{ClientAddress, Extract, Head, Key};
+use http::{Extensions, HeaderName, Request};
+use tollgate_tower::{ClientAddress, Extract, Head, Key, NoKey};
 
 fn key(by: &ClientAddress, request: &Request<()>) -> Key {
     let mut key = Key::new();
@@ -67,4 +69,37 @@ fn row_60_an_address_with_a_scope_is_read_without_it() {
     let scoped = with("10.0.0.1", &[("x-forwarded-for", "[fe80::1%eth0]:4711")]);
     let found = hops.find(&Head::of(&scoped)).map(|address| address.to_string());
     assert_eq!(found.as_deref(), Some("fe80::1"));
+}
+
+#[test]
+fn a_header_of_one_address_is_believed_behind_so_many_hops() {
+    let behind = with("10.0.0.1", &[("cf-connecting-ip", "198.51.100.9")]);
+    let name = HeaderName::from_static("cf-connecting-ip");
+    let by = ClientAddress::trusting_hops(1).in_header(name.clone());
+    assert_eq!(by.find(&Head::of(&behind)), Some([198, 51, 100, 9].into()));
+    assert_eq!(by.find(&Head::of(&from("10.0.0.1"))), Some([10, 0, 0, 1].into()));
+    let elsewhere = ClientAddress::trusting(["192.0.2.0/24".parse().unwrap()]).in_header(name);
+    assert_eq!(elsewhere.find(&Head::of(&behind)), Some([10, 0, 0, 1].into()));
+}
+
+#[test]
+fn a_peer_is_where_a_function_finds_it_and_nowhere_else() {
+    #[derive(Clone)]
+    struct Connection(IpAddr);
+    let noted = |extensions: &Extensions| Some(extensions.get::<Connection>()?.0);
+    let by = ClientAddress::peer().with_peer_from(noted);
+    let mut request = from("203.0.113.7");
+    assert_eq!(by.find(&Head::of(&request)), None);
+    request.extensions_mut().insert(Connection("::ffff:198.51.100.9".parse().unwrap()));
+    assert_eq!(by.find(&Head::of(&request)), Some([198, 51, 100, 9].into()));
+}
+
+#[test]
+fn a_limit_of_ipv6_networks_alone_is_not_concerned_with_ipv4() {
+    let by = ClientAddress::peer().v6_prefix(48).unwrap().v6_only();
+    let extract = |peer| by.extract(&Head::of(&from(peer)), &mut Key::new());
+    assert_eq!(extract("2001:db8::1"), Ok(()));
+    assert_eq!(extract("203.0.113.7"), Err(NoKey::NotConcerned));
+    assert_eq!(extract("::ffff:203.0.113.7"), Err(NoKey::NotConcerned));
+    assert_eq!(by.extract(&Head::of(&Request::new(())), &mut Key::new()), Err(NoKey::Missing));
 }

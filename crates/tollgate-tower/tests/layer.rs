@@ -12,7 +12,7 @@ use http::{Method, Request, Response, StatusCode};
 use tollgate::{ManualClock, Quota};
 use tollgate_tower::{
     ClientAddress, Cost, Everyone, FromFn, Gate, Headers, LayerError, MissingKey, NoKey,
-    PolicyName, RateLimitLayer, Settle, Shadowed,
+    PolicyName, RateLimitLayer, Shadowed,
 };
 use tower::{Layer, Service};
 
@@ -228,55 +228,6 @@ fn a_limit_that_is_only_tried_marks_and_lets_through() {
 }
 
 #[test]
-fn what_a_request_turned_out_to_cost_is_settled_once() {
-    let clock = ManualClock::new();
-    let layer = RateLimitLayer::all([
-        Gate::new(one("10/h", &clock), Everyone).named(named("tokens")).cost(6),
-        Gate::new(one("5/h", &clock), Everyone).named(named("requests")),
-    ])
-    .unwrap()
-    .settle_later();
-    let (sender, settles) = std::sync::mpsc::channel();
-    let handler = tower::service_fn(move |request: Request<()>| {
-        let settle: &Settle = request.extensions().get().unwrap();
-        sender.send(settle.clone()).unwrap();
-        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::new())))
-    });
-    let mut service = layer.layer(handler);
-    assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 200);
-    assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 429);
-    let settle = settles.recv().unwrap();
-    let clone = settle.clone();
-    assert_eq!(settle.refund_at("tokens", 4), Some(4));
-    assert_eq!(clone.refund_at("tokens", 4), Some(2));
-    assert_eq!(settle.refund_at("tokens", 4), Some(0));
-    assert_eq!(settle.refund_at("nobody", 4), None);
-    // 10 tokens and 4 requests are left.
-    assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 200);
-    let settle = settles.recv().unwrap();
-    assert_eq!(settle.charge_at("tokens", 10), Some(0));
-    let denied = ask(&mut service, from("203.0.113.7"));
-    // 16 of 10 are charged: until 6 fit, 12 must drain, of 10 an hour.
-    assert_eq!(text(denied.headers(), "retry-after"), Some("4320"));
-    // Both gates at once: a request comes back, but of tokens in debt nothing does, which is the least.
-    assert_eq!(settle.refund(2), 0);
-    assert_eq!(settle.refund_at("requests", 1), Some(0));
-    assert_eq!(settle.charge(1), 0);
-}
-
-#[test]
-fn a_denied_request_has_nothing_to_settle_and_an_admitted_one_only_if_asked_for() {
-    let clock = ManualClock::new();
-    let handler = tower::service_fn(|request: Request<()>| {
-        let found = request.extensions().get::<Settle>().is_some();
-        let body = Bytes::from_static(if found { b"yes" } else { b"no" });
-        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(body)))
-    });
-    let layer = RateLimitLayer::new(one("1/h", &clock), Everyone);
-    assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).body(), "no");
-}
-
-#[test]
 fn a_request_without_a_key_shares_one_limit_or_passes_the_gate() {
     let clock = ManualClock::new();
     let by = || FromFn::new(|_, _| Err(NoKey::Missing));
@@ -322,6 +273,22 @@ fn gates_that_cannot_work_together_are_refused_by_name() {
     assert!(matches!(steps(&[(129, quota)]), LayerError::Prefix(_)));
     let unnamed = ClientAddress::peer().steps("\n", &[(64, quota)], 100).unwrap_err();
     assert!(matches!(unnamed, LayerError::Name(_)));
+}
+
+#[test]
+fn eight_gates_work_together_and_one_that_delays_alone() {
+    let clock = ManualClock::new();
+    let gate = |name: &str| Gate::new(one("1/h", &clock), Everyone).named(named(name));
+    let eight = ["a", "b", "c", "d", "e", "f", "g", "h"].map(gate);
+    let mut service = served(&RateLimitLayer::all(eight).unwrap());
+    let answer = ask(&mut service, from("203.0.113.7"));
+    assert_eq!(answer.status(), StatusCode::OK);
+    let quotas: Vec<_> = text(answer.headers(), "ratelimit-policy").unwrap().split(", ").collect();
+    assert_eq!((quotas.len(), quotas[7]), (8, "\"h\";q=1;w=3600"));
+    assert_eq!(status(&mut service, from("203.0.113.7")), 429);
+    let delaying = gate("slow").delay(Duration::from_secs(1), tollgate::TokioTimer);
+    let mut service = served(&RateLimitLayer::all([delaying]).unwrap());
+    assert_eq!(statuses(&mut service, "203.0.113.7", 2), [200, 429]);
 }
 
 #[test]

@@ -154,6 +154,18 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_read_for_8_kib() {
+        let long = |bytes| "b".repeat(bytes);
+        let read = |line: &str| elements(&[line], false);
+        assert_eq!(read(&long(8_192)), [long(8_192)]);
+        assert_eq!(read(&long(8_193)), [""; 0]);
+        // A comma is a byte, too.
+        assert_eq!(read(&format!("a,{}", long(8_190))), [long(8_190), "a".to_owned()]);
+        assert_eq!(read(&format!("a,{}", long(8_191))), [long(8_191)]);
+        assert_eq!(read(&format!("a,{}", long(8_192))), [""; 0]);
+    }
+
+    #[test]
     fn a_comma_in_quotes_parts_nothing() {
         let line = r#"for="a,b", for="c\",d";by=x, for=e"#;
         assert_eq!(elements(&[line], true), ["for=e", r#"for="c\",d";by=x"#, r#"for="a,b""#]);
@@ -176,6 +188,10 @@ mod tests {
             (r#"For="[2001:db8:cafe::17]""#, Some("2001:db8:cafe::17")),
             ("proto=https; FOR=192.0.2.43", Some("192.0.2.43")),
             (r#"by="a;for=192.0.2.1";for=192.0.2.43"#, Some("192.0.2.43")),
+            (r#"by="a\";for=192.0.2.1;";for=192.0.2.43"#, Some("192.0.2.43")),
+            (r#"by="a\\";for=192.0.2.43"#, Some("192.0.2.43")),
+            // Only in quotes does a backslash mean anything.
+            (r"by=a\;for=192.0.2.43", Some("192.0.2.43")),
             ("for=192.0.2.43;", Some("192.0.2.43")),
             (r#"for="_gazonk""#, None),
             ("for=unknown", None),

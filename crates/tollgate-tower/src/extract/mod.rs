@@ -168,3 +168,56 @@ impl<A: Extract, B: Extract, C: Extract> Extract for (A, B, C) {
         self.0.warnings().and(self.1.warnings()).and(self.2.warnings())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::warning::Warning;
+
+    /// Adds its text.
+    fn part(text: &'static str) -> impl Extract {
+        FromFn::new(move |_, key| {
+            key.push(text.as_bytes());
+            Ok(())
+        })
+    }
+
+    fn parts(by: &impl Extract) -> Result<Vec<u8>, NoKey> {
+        let mut key = Key::new();
+        by.extract(&Head::of(&Request::new(())), &mut key)?;
+        Ok(key.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_tuple_adds_the_parts_of_each_in_order() {
+        assert_eq!(parts(&(part("a"), part("b"))), Ok(b"\x01a\x01b".to_vec()));
+        let three = (part("a"), part("b"), part("c"));
+        assert_eq!(parts(&three), Ok(b"\x01a\x01b\x01c".to_vec()));
+    }
+
+    #[test]
+    fn a_tuple_has_no_key_if_one_of_its_parts_has_none() {
+        let none = || FromFn::new(|_, _| Err(NoKey::NotConcerned));
+        let (missing, concerned) = (Err(NoKey::Missing), Err(NoKey::NotConcerned));
+        assert_eq!(parts(&(Bearer, part("b"))), missing);
+        assert_eq!(parts(&(part("a"), none())), concerned);
+        assert_eq!(parts(&(Bearer, none(), part("c"))), missing);
+        assert_eq!(parts(&(part("a"), none(), Bearer)), concerned);
+        assert_eq!(parts(&(part("a"), part("b"), Bearer)), missing);
+    }
+
+    #[test]
+    fn a_tuple_warns_of_what_each_of_its_parts_warns_of() {
+        let warns = || ClientAddress::trusting(["::/0".parse().expect("a network")]);
+        let found = [
+            (warns(), Everyone).warnings(),
+            (Everyone, warns()).warnings(),
+            (warns(), Everyone, Everyone).warnings(),
+            (Everyone, warns(), Everyone).warnings(),
+            (Everyone, Everyone, warns()).warnings(),
+        ];
+        assert_eq!(found.map(|it| it.contains(Warning::EverybodyTrusted)), [true; 5]);
+        assert_eq!((Everyone, Everyone).warnings(), Warnings::NONE);
+        assert_eq!((Everyone, Everyone, Everyone).warnings(), Warnings::NONE);
+    }
+}

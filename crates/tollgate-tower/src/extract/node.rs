@@ -65,6 +65,13 @@ mod tests {
     }
 
     #[test]
+    fn an_address_has_up_to_128_bytes() {
+        let zoned = |zone: usize| format!("fe80::1%{}", "z".repeat(zone));
+        assert_eq!(address(zoned(120).as_bytes()), "fe80::1".parse().ok());
+        assert_eq!(address(zoned(121).as_bytes()), None);
+    }
+
+    #[test]
     fn what_is_no_address_is_none() {
         let long = "1".repeat(10_000);
         for text in [

@@ -105,3 +105,31 @@ impl Default for Headers {
         Self::DRAFT_10
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_joined_are_those_of_either() {
+        let each = [
+            Headers::NONE,
+            Headers::DRAFT_10,
+            Headers::DRAFT_07,
+            Headers::DRAFT_06,
+            Headers::X_RATE_LIMIT,
+            Headers::X_RATE_LIMIT_EPOCH,
+        ];
+        for (index, headers) in each.into_iter().enumerate() {
+            assert_eq!(headers.and(Headers::NONE), headers);
+            assert_eq!(Headers::NONE.and(headers), headers);
+            assert_eq!(headers.and(headers), headers);
+            assert!(!each[..index].contains(&headers), "{headers:?} are not the others");
+        }
+        assert_eq!(Headers::X_RATE_LIMIT.x, Some(XReset::Delta));
+        assert_eq!(Headers::X_RATE_LIMIT_EPOCH.x, Some(XReset::Epoch));
+        // Of two that cannot be told in one answer, the one that is joined.
+        let last = Headers::X_RATE_LIMIT.and(Headers::X_RATE_LIMIT_EPOCH);
+        assert_eq!(last, Headers::X_RATE_LIMIT_EPOCH);
+    }
+}

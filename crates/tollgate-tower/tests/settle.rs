@@ -1,0 +1,89 @@
+//! What a request turned out to cost: given back or charged once it is known.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod common;
+
+use bytes::Bytes;
+use common::{ask, from, keyed, one, text};
+use http::{Request, Response};
+use tollgate::ManualClock;
+use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer, Settle};
+use tower::Layer;
+
+fn named(name: &str) -> PolicyName {
+    PolicyName::new(name).unwrap()
+}
+
+#[test]
+fn what_a_request_turned_out_to_cost_is_settled_once() {
+    let clock = ManualClock::new();
+    let layer = RateLimitLayer::all([
+        Gate::new(one("10/h", &clock), Everyone).named(named("tokens")).cost(6),
+        Gate::new(one("5/h", &clock), Everyone).named(named("requests")),
+    ])
+    .unwrap()
+    .settle_later();
+    let (sender, settles) = std::sync::mpsc::channel();
+    let handler = tower::service_fn(move |request: Request<()>| {
+        let settle: &Settle = request.extensions().get().unwrap();
+        sender.send(settle.clone()).unwrap();
+        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::new())))
+    });
+    let mut service = layer.layer(handler);
+    assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 200);
+    assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 429);
+    let settle = settles.recv().unwrap();
+    let clone = settle.clone();
+    assert_eq!(settle.refund_at("tokens", 4), Some(4));
+    assert_eq!(clone.refund_at("tokens", 4), Some(2));
+    assert_eq!(settle.refund_at("tokens", 4), Some(0));
+    assert_eq!(settle.refund_at("nobody", 4), None);
+    // 10 tokens and 4 requests are left.
+    assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 200);
+    let settle = settles.recv().unwrap();
+    assert_eq!(settle.charge_at("tokens", 10), Some(0));
+    let denied = ask(&mut service, from("203.0.113.7"));
+    // 16 of 10 are charged: until 6 fit, 12 must drain, of 10 an hour.
+    assert_eq!(text(denied.headers(), "retry-after"), Some("4320"));
+    // Both gates at once: a request comes back, but of tokens in debt nothing does, which is the least.
+    assert_eq!(settle.refund(2), 0);
+    assert_eq!(settle.refund_at("requests", 1), Some(0));
+    assert_eq!(settle.charge(1), 0);
+}
+
+#[test]
+fn a_denied_request_has_nothing_to_settle_and_an_admitted_one_only_if_asked_for() {
+    let clock = ManualClock::new();
+    let handler = tower::service_fn(|request: Request<()>| {
+        let found = request.extensions().get::<Settle>().is_some();
+        let body = Bytes::from_static(if found { b"yes" } else { b"no" });
+        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(body)))
+    });
+    let layer = RateLimitLayer::new(one("1/h", &clock), Everyone);
+    assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).body(), "no");
+}
+
+#[test]
+fn of_several_gates_the_largest_part_that_was_not_charged_is_told() {
+    let clock = ManualClock::new();
+    let gates = [
+        Gate::new(keyed("fixed-window 10/h", &clock), ClientAddress::peer()).named(named("wide")),
+        Gate::new(keyed("fixed-window 4/h", &clock), ClientAddress::peer()).named(named("tight")),
+        Gate::new(one("gcra 2/h", &clock), Everyone).named(named("debt")),
+    ];
+    let layer = RateLimitLayer::all(gates).unwrap().settle_later();
+    let (sender, settles) = std::sync::mpsc::channel();
+    let handler = tower::service_fn(move |request: Request<()>| {
+        sender.send(request.extensions().get::<Settle>().unwrap().clone()).unwrap();
+        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::new())))
+    });
+    assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).status(), 200);
+    let settle = settles.recv().unwrap();
+    // Each has charged 1: 9 fit into one window, 3 into the other, and a debt has no end.
+    assert_eq!(settle.charge(8), 5);
+    assert_eq!(settle.charge_at("wide", 3), Some(2));
+    assert_eq!(settle.charge_at("tight", 3), Some(3));
+    assert_eq!(settle.charge_at("debt", 3), Some(0));
+    assert_eq!(settle.charge_at("another", 3), None);
+}
