@@ -203,3 +203,27 @@ fn one_of_stacked_limits_that_comes_back_finds_what_was_spent() {
     world.load(&stacked(&[day, hour, day])).expect("good rules");
     assert_eq!(admitted(&world, "d", "user"), 0);
 }
+
+#[test]
+fn stacked_limits_that_come_back_go_on_each_with_its_own_table() {
+    let (hour, day) = ("unit: hour, requests_per_unit: 9", "unit: day, requests_per_unit: 20");
+    for [first, second] in [[hour, day], [day, hour]] {
+        let rule = format!("{KEPT}  - key: user\n    limits: [{{{first}}}, {{{second}}}]\n");
+        let world = World::new(&rule);
+        let left = || over_and_left(&world.check("d", &[&[("user", "x")]]))[0].1;
+        for n in 1..=9 {
+            assert_eq!(left(), 9 - n);
+        }
+        world.clock.advance(Duration::from_secs(3_600));
+        assert_eq!(left(), 8);
+        world.load(KEPT).expect("good rules");
+        world.load(&rule).expect("good rules");
+        assert!(world.maker.cache().rules().expect("loaded").changes().is_empty());
+        // Of the hour one is spent, and of the day ten.
+        for n in 2..=9 {
+            assert_eq!(left(), 9 - n);
+        }
+        world.clock.advance(Duration::from_secs(3_600));
+        assert_eq!([left(), left(), left()], [1, 0, 0], "{first}");
+    }
+}

@@ -58,6 +58,10 @@ fn a_raised_limit_gives_the_difference_and_a_lowered_one_takes_it() {
         texts,
         ["d.user: fixed-window 5/h is now fixed-window 9/h; what was spent stays spent"]
     );
+    let (now, other) = (rules(&world), "fixed-window 5/h".parse().expect("a policy"));
+    let change = &now.changes()[0];
+    assert_eq!((change.domain(), change.path(), change.is_kept()), ("d", "user", true));
+    assert_eq!(change.policies(), [other, "fixed-window 9/h".parse().expect("a policy")]);
     assert_eq!(left(&world), 6);
     reload(&world, &one("unit: hour, requests_per_unit: 2"));
     assert_eq!(spend(&world, 1), (true, 0));
@@ -225,15 +229,15 @@ fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
             admitted.fetch_add(1, Ordering::Relaxed);
         }
     };
-    std::thread::scope(|scope| {
+    // Looked at when all have ended: they wait for the last load.
+    let kept: Vec<Vec<bool>> = std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(spend_all);
         }
-        for requests in 2..=LAST {
-            let rules = load(requests);
-            assert!(rules.changes().len() == 1 && rules.changes()[0].is_kept());
-        }
+        let kept = |requests| load(requests).changes().iter().map(LimitChange::is_kept).collect();
+        (2..=LAST).map(kept).collect()
     });
+    assert!(kept.iter().all(|kept| *kept == [true]));
     assert_eq!(admitted.into_inner(), LAST);
 }
 
