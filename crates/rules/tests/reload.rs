@@ -9,8 +9,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use common::{World, over_and_left};
+use tollgate::ManualClock;
 use tollgate_rules::{
-    DecisionMaker, Descriptor, FileSource, Refresh, Request, Retriever, RuleCache, RuleText,
+    DecisionMaker, Descriptor, FileSource, Refresh, Request, Retriever, Rule, RuleCache, RuleText,
     Settings, Timing,
 };
 
@@ -55,6 +56,26 @@ fn row_105_a_bad_file_leaves_the_rules_and_what_was_spent() {
     world.load(&rules(5, "")).expect("good rules");
     assert!(world.maker.cache().status().errors.is_empty());
     assert_eq!(left(), (false, 3));
+}
+
+#[test]
+fn what_a_vet_refuses_is_not_put_in_force_and_the_error_says_why() {
+    let vet = |rule: &Rule| match rule.path() {
+        "user" => Ok(()),
+        other => Err(format!("no {other} here")),
+    };
+    let cache = RuleCache::with_clock(Settings::default(), ManualClock::new()).vetted(vet);
+    let load = |more: &str| {
+        let loaded = cache.load(&[RuleText::new("test.yaml", rules(5, more))]);
+        loaded.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(load("").expect("good rules").rules().len(), 1);
+    let two = format!("{BLOCK}  - {{key: path, rate_limit: {{unit: second}}}}\n");
+    let expected = ["reload.block_foo: no block_foo here", "reload.path: no path here"];
+    assert_eq!(load(&two).expect_err("two that are refused"), expected);
+    assert_eq!(cache.rules().expect("loaded").rules().len(), 1, "those of before");
+    let status = cache.status();
+    assert_eq!((status.loads, status.refused_loads, status.errors.len()), (1, 1, 2));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{World, over_and_left};
-use tollgate_rules::{Code, Settings};
+use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
 
 const RULES: &str = "
 domain: d
@@ -87,9 +87,21 @@ fn a_shadow_is_charged_as_if_it_counted_and_denies_nobody() {
 #[test]
 fn global_shadow_denies_nothing_and_tells_what_would_be() {
     for world in worlds(&Settings { global_shadow_mode: true, ..Settings::default() }) {
+        let would_be = || world.maker.cache().global_shadow_mode();
         assert_eq!(codes(&world, &["normal"]), (Code::Ok, vec![Code::Ok]));
-        assert_eq!(codes(&world, &["normal"]), (Code::Ok, vec![Code::OverLimit]));
+        assert_eq!(would_be(), 0);
+        for n in 1..=3 {
+            assert_eq!(codes(&world, &["normal"]), (Code::Ok, vec![Code::OverLimit]));
+            assert_eq!(would_be(), n);
+        }
+        // What only asks is not counted.
+        let descriptors = [Descriptor::new(&[("normal", "x")])];
+        let peeked = world.maker.peek(&Request::new("d", &descriptors)).expect("a good request");
+        assert_eq!((peeked.code(), would_be()), (Code::Ok, 3));
     }
+    let world = World::new(RULES);
+    assert_eq!(codes(&world, &["normal", "normal"]).0, Code::OverLimit);
+    assert_eq!(world.maker.cache().global_shadow_mode(), 0, "it was denied");
 }
 
 #[test]
@@ -100,5 +112,26 @@ fn global_quota_denies_only_if_all_are_over() {
         assert_eq!(codes(&world, &["normal", "wide"]), (Ok, vec![Over, Ok]));
         assert_eq!(codes(&world, &["normal", "quota"]), (Ok, vec![Over, Ok]));
         assert_eq!(codes(&world, &["normal", "quota"]), (Over, vec![Over, Over]));
+    }
+}
+
+#[test]
+fn requests_that_no_file_has_a_domain_for_are_counted_and_questions_are_not() {
+    for world in worlds(&Settings::default()) {
+        let cache = world.maker.cache();
+        for n in 1..=3 {
+            assert!(world.check("unknown", &[&[("normal", "x")], &[("wide", "x")]]).is_allowed());
+            assert_eq!(cache.unknown_domains(), n);
+        }
+        let limit = Some(Override { requests_per_unit: 1, unit: Unit::Day });
+        let descriptors = [Descriptor { limit, ..Descriptor::new(&[("normal", "x")]) }];
+        assert!(world.maker.peek(&Request::new("unknown", &descriptors)).is_ok());
+        assert_eq!(cache.unknown_domains(), 3);
+        assert!(world.ask(&Request::new("unknown", &descriptors)).is_ok());
+        assert_eq!(cache.unknown_domains(), 4, "whatever it brings");
+        // A domain that has rules, none of which fits, is known.
+        assert_eq!(codes(&world, &["another"]), (Code::Ok, vec![Code::Ok]));
+        assert_eq!(codes(&world, &["normal", "another"]), (Code::Ok, vec![Code::Ok; 2]));
+        assert_eq!(cache.unknown_domains(), 4);
     }
 }
