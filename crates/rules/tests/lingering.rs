@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{World, over_and_left};
-use tollgate_rules::{Loss, RuleSet, Settings};
+use tollgate_rules::{Loss, Problem, RuleCache, RuleSet, RuleText, Settings};
 
 /// Rules of one domain with these descriptors.
 fn domain(descriptors: &[String]) -> String {
@@ -133,6 +133,23 @@ fn beyond_the_memory_of_all_tables_the_oldest_is_forgotten_and_told() {
 }
 
 #[test]
+fn tables_may_take_all_the_memory_that_they_are_given_and_not_a_byte_more() {
+    let rules = domain(&[slow("a", 1_000), slow("b", 500)]);
+    let world = World::new(&rules);
+    let bytes = world.maker.cache().rules().expect("loaded").table_bytes();
+    let with = |most| Settings { most_table_bytes: most, ..Settings::default() };
+    let exact = World::with(&rules, with(bytes));
+    assert_eq!(exact.maker.cache().rules().expect("loaded").table_bytes(), bytes);
+    // The same again goes on with its tables, which are counted once.
+    exact.load(&rules).expect("good rules");
+    let cache = RuleCache::new(with(bytes - 1));
+    let errors = cache.load(&[RuleText::new("a.yaml", rules)]).expect_err("a byte too much");
+    let problem = Problem::TooMuchMemory { bytes, most: bytes - 1 };
+    assert_eq!(errors.iter().map(|error| &error.problem).collect::<Vec<_>>(), [&problem]);
+    assert!(cache.rules().is_none());
+}
+
+#[test]
 fn many_small_tables_are_bounded_as_few_large_ones() {
     let settings = Settings { most_table_bytes: 1 << 20, ..Settings::default() };
     let world = World::with(&domain(&[slow("k", 1)]), settings);
@@ -174,21 +191,22 @@ fn a_domain_that_is_kept_is_named_until_it_has_rules_again() {
 
 #[test]
 fn domains_that_are_kept_and_new_ones_together_are_bounded() {
-    let world = World::new(&domain(&[slow("user", 64)]));
-    // A file of a little less than one MiB: 63 of them fit, and 64 and the one of before do not.
+    let small = domain(&[slow("user", 64)]);
+    let world = World::new(&small);
+    // 63 files of one MiB, and one in which there is room for the domain of before.
     let large = |n: usize| {
-        let rule = slow("user", 1);
-        format!("domain: large{n}\ndescriptors:\n{rule}#{}", "x".repeat((1 << 20) - 200))
+        let rule = format!("domain: large{n}\ndescriptors:\n{}#", slow("user", 1));
+        let bytes = if n == 63 { (1 << 20) - small.len() } else { 1 << 20 };
+        format!("{rule}{}", "x".repeat(bytes - rule.len()))
     };
     let files: Vec<String> = (0..64).map(large).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    world.load_files(&files);
-    let cache = world.maker.cache();
-    let texts: Vec<_> =
-        (64..66).map(|n| tollgate_rules::RuleText::new("more.yaml", large(n))).collect();
-    let errors = cache.load(&texts).expect_err("too much");
-    assert!(errors[0].to_string().contains("is larger than 67108864 bytes"), "{}", errors[0]);
-    assert_eq!(cache.rules().expect("loaded").domains().count(), 65);
+    assert_eq!(world.load_files(&files).domains().count(), 65);
+    // And one byte more.
+    let errors = world.load(&format!("{small}#")).expect_err("too much");
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(texts.len() == 1 && texts[0].contains("is larger than 67108864 bytes"), "{texts:?}");
+    assert_eq!(world.maker.cache().rules().expect("loaded").domains().count(), 65);
 }
 
 #[test]
