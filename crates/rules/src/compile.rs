@@ -273,7 +273,7 @@ impl Compiler<'_> {
                 unit: limit.unit,
                 name: limit.name.map(Into::into),
                 gate,
-                drains_denied: self.settings.compat && limit.is_plain,
+                drains_denied: limit.is_plain,
                 place: own,
                 keeper: Keeper::default(),
             });

@@ -67,7 +67,7 @@ pub struct Limit {
     pub(crate) name: Option<Box<str>>,
     /// `None` if nothing is to pass.
     pub(crate) gate: Option<Gate>,
-    /// Whether denied requests are charged what is left, as envoyproxy/ratelimit does.
+    /// Whether `compat` charges denied requests what is left, as envoyproxy/ratelimit does.
     pub(crate) drains_denied: bool,
     /// What keeps it, if that is not this process's table.
     pub(crate) place: Box<str>,

@@ -5,7 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{World, over_and_left};
-use tollgate_rules::{Code, Descriptor, Override, Request, RequestError, Settings, Unit};
+use tollgate_rules::{
+    Code, CurrentLimit, Descriptor, Override, Request, RequestError, Settings, Unit,
+};
 
 const SHOP: &str = "
 domain: another
@@ -129,6 +131,12 @@ fn compat_lets_a_denied_request_use_up_what_was_left() {
     assert_eq!((request(7)(&world), request(7)(&as_there)), (vec![(false, 3)], vec![(false, 3)]));
     assert_eq!((request(5)(&world), request(5)(&as_there)), (vec![(true, 3)], vec![(true, 0)]));
     assert_eq!((request(1)(&world), request(1)(&as_there)), (vec![(false, 2)], vec![(true, 0)]));
+    // Where the rule names an algorithm, that is what it does.
+    let named = SHOP.replace("unit: 10}", "unit: 10, algorithm: fixed-window}");
+    let named = World::with(&named, compat());
+    assert_eq!(request(7)(&named), [(false, 3)]);
+    let _ = request(5)(&named);
+    assert_eq!(request(3)(&named), [(false, 0)]);
 }
 
 #[test]
@@ -305,6 +313,27 @@ descriptors:
     assert_eq!(both(), [(false, 0), (false, 3)]);
     assert_eq!(over_and_left(&world.check("d", &[&[("user", "x")]])), [(false, 0)]);
     assert_eq!(over_and_left(&world.check("d", &[&[("user", "x")]])), [(true, 0)]);
+}
+
+#[test]
+fn a_rule_that_replaces_another_can_be_replaced_itself() {
+    let world = World::new(
+        "
+domain: d
+descriptors:
+  - key: gold
+    rate_limit: {unit: hour, requests_per_unit: 5, name: gold, replaces: [{name: silver}]}
+  - key: silver
+    rate_limit: {unit: hour, requests_per_unit: 1, name: silver, replaces: [{name: plain}]}
+",
+    );
+    let limits = || {
+        let answer = world.check("d", &[&[("gold", "x")], &[("silver", "x")]]);
+        let of = |limit: CurrentLimit| limit.requests_per_unit;
+        answer.statuses().iter().map(|status| status.limit.map(of)).collect::<Vec<_>>()
+    };
+    assert_eq!(limits(), [Some(5), None]);
+    assert_eq!(over_and_left(&world.check("d", &[&[("silver", "x")]])), [(false, 0)]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use tollgate_rules::{Code, Descriptor, Override, Request, Unit};
+use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
 
 const NESTED: &str = "
 domain: test-domain
@@ -137,6 +137,8 @@ descriptors:
       - {key: two, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: each, value: 'p*', rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: shared, value: 'p*', share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: 'any*', rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: 'some*', value: 'p', rate_limit: {unit: hour, requests_per_unit: 1}}
 ",
     );
     let allowed = |entries: &[(&str, &str)]| world.check("d", &[entries]).is_allowed();
@@ -145,6 +147,43 @@ descriptors:
     assert!(!allowed(&[("one", "a"), ("two", "bc")]));
     assert!(allowed(&[("each", "p1")]) && allowed(&[("each", "p2")]));
     assert!(allowed(&[("shared", "p1")]) && !allowed(&[("shared", "p2")]));
+    for star in ["any", "some"] {
+        let keys = ["1", "2"].map(|end| format!("{star}{end}"));
+        for key in &keys {
+            assert!(allowed(&[(key, "p")]) && !allowed(&[(key, "p")]), "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_that_leaves_nothing_open_has_room_for_one_client_and_is_known_by_its_value() {
+    let rule = |more: &str| format!("  - {{{more}, rate_limit: {{unit: hour}}}}\n");
+    let rules: String = [
+        "key: plan, value: gold",
+        "key: plan, value: 'p*', share_threshold: true",
+        "key: 'any*', value: 'q*', share_threshold: true",
+        "key: user",
+        "key: path, value: 'p*'",
+        "key: 'some*', value: p",
+    ]
+    .map(rule)
+    .concat();
+    let settings = Settings { default_capacity: 16, ..Settings::default() };
+    let world = World::with(&format!("domain: d\ndescriptors:\n{rules}"), settings);
+    let rules = world.maker.cache().rules().expect("loaded");
+    let found: Vec<_> =
+        rules.rules().iter().map(|rule| (rule.identity(), rule.capacity())).collect();
+    assert_eq!(
+        found,
+        [
+            ("plan=gold", 1),
+            ("plan=p*", 1),
+            ("any*=q*", 1),
+            ("user", 16),
+            ("path~p*", 16),
+            ("some*~p", 16)
+        ]
+    );
 }
 
 #[test]
@@ -176,7 +215,7 @@ fn a_limit_that_comes_with_a_request_counts_in_place_of_any_rule() {
 
 #[test]
 fn the_example_rules_mean_what_their_comments_say() {
-    use tollgate_rules::{FileSource, RuleCache, RuleSource, Settings};
+    use tollgate_rules::{FileSource, RuleCache, RuleSource};
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
     let texts = FileSource::new(path).read().expect("the examples are there");
     let rules = RuleCache::new(Settings::default()).load(&texts).expect("good rules");
