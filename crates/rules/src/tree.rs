@@ -41,10 +41,6 @@ struct OfPattern {
 }
 
 impl Level {
-    fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.patterns.is_empty()
-    }
-
     pub(crate) fn insert(&mut self, key: &str, value: Option<&str>, node: Node) {
         if has_star(key, value) {
             let (key, value) = (Pattern::of(key), value.map(Pattern::of));
@@ -78,11 +74,8 @@ impl Level {
     /// The rule of a descriptor.
     pub(crate) fn find(&self, entries: &[Entry<'_>]) -> Option<usize> {
         let (mut level, mut rule) = (self, None);
-        for (n, entry) in entries.iter().enumerate() {
-            // Deeper than any rule: a limit further up is none of this request's.
-            if n > 0 && level.is_empty() {
-                return None;
-            }
+        for entry in entries {
+            // Deeper than any rule there is none: a limit further up is none of this request's.
             let node = level.step(*entry)?;
             (level, rule) = (&node.below, node.rule);
         }

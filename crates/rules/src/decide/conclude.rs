@@ -35,7 +35,8 @@ impl DecisionMaker {
             if is_shadowed {
                 self.cache.count_global_shadow();
             }
-            if !is_domain && parts.iter().all(Part::is_free) {
+            // Nothing limits there, whatever the request brings.
+            if !is_domain {
                 self.cache.count_unknown_domain();
             }
         }

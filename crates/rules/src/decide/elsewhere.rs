@@ -193,12 +193,9 @@ impl DecisionMaker {
         let mut decisions = found.decisions.iter();
         for part in &mut parts {
             let Some(rule) = part.rule().filter(|rule| !rule.blocks()) else { continue };
-            let verdict = of_limits(rule.limits(), part.cost, &mut decisions);
-            let goes = admitted && act == Act::Charge && part.say() != Say::None;
-            part.verdict = verdict
-                .map(|verdict| if goes && !verdict.is_over { verdict.admitted() } else { verdict });
+            part.verdict = of_limits(rule.limits(), part.cost, &mut decisions);
         }
-        if !admitted && act == Act::Charge {
+        if !admitted {
             for part in parts.iter_mut().filter(|part| matches!(part.judge, Judge::Override(_))) {
                 part.give_back(with);
                 if !part.is_over() {
@@ -207,8 +204,7 @@ impl DecisionMaker {
             }
         }
         // Denied elsewhere, by limits of which each would have had room: two requests have met.
-        if may_go
-            && !found.admitted
+        if !found.admitted
             && !is_over(&parts)
             && let Some(part) = parts.iter_mut().find(|part| part.say() != Say::None)
         {

@@ -79,11 +79,6 @@ impl<'r> Part<'r> {
         self.verdict.is_some_and(|verdict| verdict.is_over)
     }
 
-    /// Whether no rule has anything to say.
-    pub(crate) fn is_free(&self) -> bool {
-        matches!(self.judge, Judge::Nobody)
-    }
-
     /// The rule, if it has limits.
     pub(crate) fn rule(&self) -> Option<&'r Rule> {
         match self.judge {

@@ -1,0 +1,204 @@
+//! Requests in two halves: what is to be asked of limits that are kept elsewhere, and what the answers mean.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{World, over_and_left};
+use tollgate::{Decision, Limiter, ManualClock, Policy};
+use tollgate_rules::{Answer, Code, Descriptor, Entry, Found, Override, Question, Request, Unit};
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: normal, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: free, rate_limit: {unlimited: true}}
+  - {key: block, rate_limit: {unit: hour}}
+  - {key: shadow_block, shadow_mode: true, rate_limit: {unit: hour}}
+  - {key: quota_block, quota_mode: true, rate_limit: {unit: hour}}
+  - key: stacked
+    limits: [{unit: minute, requests_per_unit: 2}, {unit: hour, requests_per_unit: 9}]
+";
+
+/// The key whose descriptors bring a limit of 3 of their own.
+const OWN: &str = "own";
+
+/// Asks for the keys with their hits, to charge them or not.
+#[track_caller]
+fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
+    let entries: Vec<[Entry<'_>; 1]> = keys.iter().map(|(key, _)| [(*key, "x")]).collect();
+    let descriptor = |(n, (key, hits)): (usize, &(&str, u64))| {
+        let own = Override { requests_per_unit: 3, unit: Unit::Hour };
+        let limit = (*key == OWN).then_some(own);
+        Descriptor { hits: Some(*hits), limit, ..Descriptor::new(&entries[n]) }
+    };
+    let descriptors: Vec<Descriptor<'_>> = keys.iter().enumerate().map(descriptor).collect();
+    let request = Request::new("d", &descriptors);
+    let maker = &world.maker;
+    let question = if charges { maker.question(&request) } else { maker.peek_question(&request) };
+    question.expect("a good request")
+}
+
+/// What a limit of 5 says, of which this was spent, of one unit more.
+fn says(spent: u64) -> Decision {
+    let policy: Policy = "fixed-window 5/h".parse().expect("a policy");
+    let limiter = Limiter::with_clock(policy, ManualClock::new());
+    let _ = limiter.check(spent);
+    limiter.check(1)
+}
+
+/// Asks for one unit of each key, of whose rules so much was spent elsewhere.
+#[track_caller]
+fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer {
+    let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, 1)).collect();
+    let decisions = spent.iter().copied().map(says).collect();
+    world.maker.answer_found(question(world, true, &keys), &Found { admitted, decisions })
+}
+
+/// The key, by its rule, and the cost of what is to be asked; and whether it is to be charged.
+fn asked(question: &Question) -> (Vec<(&str, u64)>, bool) {
+    let claims = question.claims().map(|claim| (claim.rule.path(), claim.cost));
+    (claims.collect(), question.is_to_be_charged())
+}
+
+fn left_of_own(world: &World) -> u64 {
+    let answer = world.maker.answer_found(
+        question(world, false, &[(OWN, 0)]),
+        &Found { admitted: true, decisions: Vec::new() },
+    );
+    answer.statuses()[0].remaining
+}
+
+#[test]
+fn what_is_asked_elsewhere_is_each_rule_whose_limits_let_anything_pass() {
+    let world = World::new(RULES);
+    let all = ["normal", "free", OWN, "none", "shadow", "shadow_block", "stacked", "quota"];
+    let keys: Vec<(&str, u64)> = all.iter().zip(1..).map(|(key, hits)| (*key, hits)).collect();
+    let expected = vec![("normal", 1), ("shadow", 5), ("stacked", 7), ("quota", 8)];
+    assert_eq!(asked(&question(&world, false, &keys)), (expected.clone(), false));
+    assert_eq!(asked(&question(&world, true, &keys[..2])), (vec![("normal", 1)], true));
+    // Two clients of a rule have two keys.
+    let claim = |client| {
+        let entries = [("normal", client)];
+        let descriptors = [Descriptor::new(&entries)];
+        let question = world.maker.question(&Request::new("d", &descriptors)).expect("a request");
+        question.claims().map(|claim| claim.key.to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(claim("x").len(), 1);
+    assert!(claim("x") == claim("x") && claim("x") != claim("y"));
+}
+
+#[test]
+fn what_this_process_denies_is_not_charged_elsewhere() {
+    for (keys, charges) in [
+        (&[("normal", 1), ("block", 1)][..], false),
+        (&[("normal", 1), ("block", 0)], true),
+        (&[("normal", 1), ("shadow_block", 1)], true),
+        (&[("normal", 1), ("quota_block", 1)], false),
+        (&[("quota", 1), ("quota_block", 1)], true),
+        (&[("normal", 1), (OWN, 4)], false),
+        (&[("normal", 1), (OWN, 3)], true),
+        // Each would fit alone.
+        (&[("normal", 1), (OWN, 2), (OWN, 2)], false),
+    ] {
+        let world = World::new(RULES);
+        assert_eq!(question(&world, true, keys).is_to_be_charged(), charges, "{keys:?}");
+        assert!(!question(&world, false, keys).is_to_be_charged(), "{keys:?}");
+    }
+}
+
+#[test]
+fn a_limit_that_comes_with_a_request_is_charged_with_the_question_and_given_back_if_it_is_denied() {
+    let world = World::new(RULES);
+    let keys = [(OWN, 2), ("normal", 1)];
+    for admitted in [true, false] {
+        let found = Found { admitted, decisions: vec![says(5 - u64::from(admitted))] };
+        let answer = world.maker.answer_found(question(&world, false, &keys), &found);
+        assert_eq!(over_and_left(&answer), [(false, 3), (!admitted, 0)], "only asked");
+    }
+    let denied = question(&world, true, &keys);
+    assert_eq!(left_of_own(&world), 1);
+    let found = Found { admitted: false, decisions: vec![says(5)] };
+    let answer = world.maker.answer_found(denied, &found);
+    assert_eq!(over_and_left(&answer), [(false, 3), (true, 0)]);
+    assert_eq!(left_of_own(&world), 3);
+    let found = Found { admitted: true, decisions: vec![says(4)] };
+    let answer = world.maker.answer_found(question(&world, true, &keys), &found);
+    assert_eq!(over_and_left(&answer), [(false, 1), (false, 0)]);
+    assert_eq!(left_of_own(&world), 1);
+}
+
+#[test]
+fn of_two_limits_that_come_with_a_request_neither_is_charged_if_one_is_over() {
+    let world = World::new(RULES);
+    for admitted in [false, true] {
+        let denied = question(&world, true, &[(OWN, 2), (OWN, 2)]);
+        assert_eq!(left_of_own(&world), 3);
+        let found = Found { admitted, decisions: Vec::new() };
+        let answer = world.maker.answer_found(denied, &found);
+        assert_eq!(answer.code(), Code::OverLimit, "whatever is said elsewhere");
+        assert_eq!(over_and_left(&answer), [(false, 3), (true, 1)]);
+    }
+}
+
+#[test]
+fn an_answer_tells_what_each_limit_has_said() {
+    let world = World::new(RULES);
+    let admitted = answer(&world, &["normal", "shadow"], true, &[1, 5]);
+    assert_eq!(admitted.code(), Code::Ok);
+    assert_eq!(over_and_left(&admitted), [(false, 3), (false, 0)]);
+    assert!(!admitted.statuses()[0].is_over && admitted.statuses()[1].is_over);
+    let denied = answer(&world, &["shadow", "normal", "block"], false, &[1, 5]);
+    assert_eq!(over_and_left(&denied), [(false, 3), (true, 0), (true, 0)]);
+    assert_eq!(denied.statuses()[1].retry_after, Some(Duration::from_secs(3_600)));
+    // Of rules in quota mode it is enough that one has room.
+    let quota = answer(&world, &["quota", "quota"], true, &[5, 2]);
+    assert_eq!((quota.code(), over_and_left(&quota)), (Code::Ok, vec![(true, 0), (false, 2)]));
+    let quota = answer(&world, &["quota", "quota"], false, &[5, 5]);
+    assert_eq!(quota.code(), Code::OverLimit);
+    // Of stacked limits the one that denies answers.
+    let stacked = answer(&world, &["stacked"], false, &[1, 5]).statuses()[0];
+    assert_eq!(
+        (stacked.is_over, stacked.limit.map(|limit| limit.unit)),
+        (true, Some(Some(Unit::Hour)))
+    );
+}
+
+#[test]
+fn what_is_said_of_a_request_is_counted_and_what_is_only_asked_is_not() {
+    let world = World::new(RULES);
+    let _ = answer(&world, &["normal"], true, &[1]);
+    let denied = answer(&world, &["normal"], false, &[5]);
+    let asked = question(&world, false, &[("normal", 1)]);
+    let _ = world.maker.answer_found(asked, &Found { admitted: false, decisions: vec![says(5)] });
+    let counts = denied.rule(0).expect("a rule").counts();
+    assert_eq!((counts.within_limit, counts.over_limit), (1, 1));
+    assert_eq!(world.maker.cache().unknown_domains(), 0);
+}
+
+#[test]
+fn a_denial_to_which_each_limit_had_room_is_told_of_the_first_that_can_deny() {
+    let world = World::new(RULES);
+    let met = answer(&world, &["shadow", "normal", "normal"], false, &[1, 2, 3]);
+    assert_eq!(met.code(), Code::OverLimit);
+    let told: Vec<_> =
+        met.statuses().iter().map(|status| (status.is_over, status.retry_after)).collect();
+    assert_eq!(told, [(false, None), (true, Some(Duration::ZERO)), (false, None)]);
+    // Where one had none, it alone is told.
+    let denied = answer(&world, &["normal", "normal"], false, &[1, 5]);
+    assert_eq!(over_and_left(&denied), [(false, 3), (true, 0)]);
+}
+
+#[test]
+fn a_limit_of_which_nothing_is_said_denies() {
+    let world = World::new(RULES);
+    for hits in [0, 1] {
+        let keys = [("normal", hits), ("stacked", hits)];
+        let found = Found { admitted: true, decisions: vec![says(0), says(0)] };
+        let answer = world.maker.answer_found(question(&world, true, &keys), &found);
+        assert_eq!(answer.code(), Code::OverLimit);
+        assert_eq!(over_and_left(&answer), [(false, 4), (true, 0)], "{hits}");
+    }
+}
