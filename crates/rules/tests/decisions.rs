@@ -245,6 +245,14 @@ descriptors:
     let status = answer.statuses()[1];
     assert_eq!((status.reset_after, status.retry_after), (Duration::from_secs(15), None));
     assert_eq!(answer.retry_after(), None);
+    // What asks for nothing of it is charged to the others.
+    let (user, block) = ([("user", "x")], [("block", "x")]);
+    let descriptors =
+        [Descriptor::new(&user), Descriptor { hits: Some(0), ..Descriptor::new(&block) }];
+    let answer = world.ask(&Request::new("d", &descriptors)).expect("good");
+    assert_eq!(over_and_left(&answer), [(false, 4), (false, 0)]);
+    let answer = world.check("d", &[&user]);
+    assert_eq!(over_and_left(&answer), [(false, 3)]);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{World, over_and_left};
 use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
 
@@ -67,6 +69,26 @@ fn a_quota_rule_that_is_over_is_left_out_of_what_is_charged() {
     assert_eq!(check(), [(true, 0), (false, 1), (false, 99)]);
     assert_eq!(check(), [(true, 0), (false, 0), (false, 98)]);
     assert_eq!(check(), [(true, 0), (true, 0), (false, 98)]);
+}
+
+#[test]
+fn a_quota_rule_that_is_left_out_says_when_it_has_room_again() {
+    let world = World::new(RULES);
+    let check = || world.check("d", &[&[("quota", "x")], &[("large", "x")]]);
+    assert_eq!(over_and_left(&check()), [(false, 0), (false, 1)]);
+    let answer = check();
+    assert_eq!((answer.code(), over_and_left(&answer)), (Code::Ok, vec![(true, 0), (false, 0)]));
+    assert_eq!(answer.statuses()[0].retry_after, Some(Duration::from_secs(3_600)));
+}
+
+#[test]
+fn a_quota_rule_that_loses_its_room_within_a_request_is_left_out_and_the_rest_is_charged() {
+    let world = World::new(RULES);
+    let large: &[(&str, &str)] = &[("large", "x")];
+    let answer = world.check("d", &[large, large, large]);
+    let over: Vec<bool> = answer.statuses().iter().map(|status| status.is_over).collect();
+    assert_eq!((answer.code(), over.iter().filter(|over| **over).count()), (Code::Ok, 1));
+    assert_eq!(over_and_left(&world.check("d", &[large])), [(true, 0)]);
 }
 
 #[test]

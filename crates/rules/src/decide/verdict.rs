@@ -78,3 +78,41 @@ impl Verdict {
         used.saturating_sub(near).min(cost)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a limit of this number.
+    fn verdict(limit: usize, is_over: bool, remaining: u64, seconds: Option<u64>) -> Verdict {
+        let retry_after = seconds.map(Duration::from_secs);
+        Verdict { is_over, remaining, retry_after, ..Verdict::blocked(limit, 1, Duration::ZERO) }
+    }
+
+    #[test]
+    fn the_longest_denial_answers_or_else_the_least_left_and_of_equals_the_first() {
+        let (over, room) = (true, false);
+        for (one, other, expected) in [
+            ((over, 0, Some(5)), (over, 0, Some(6)), 1),
+            ((over, 0, Some(6)), (over, 0, Some(5)), 0),
+            ((over, 0, Some(5)), (over, 0, Some(5)), 0),
+            // What never fits is waited for longest.
+            ((over, 0, Some(5)), (over, 0, None), 1),
+            ((over, 0, None), (over, 0, Some(5)), 0),
+            ((over, 3, Some(5)), (room, 1, None), 0),
+            ((room, 1, None), (over, 3, Some(5)), 1),
+            ((room, 3, None), (room, 2, None), 1),
+            ((room, 2, None), (room, 3, None), 0),
+            ((room, 2, None), (room, 2, None), 0),
+        ] {
+            let of = |limit, (is_over, left, wait)| verdict(limit, is_over, left, wait);
+            assert_eq!(of(0, one).or(of(1, other)).limit, expected, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_admitted_is_not_over_and_has_nothing_to_wait_for() {
+        let admitted = verdict(0, true, 2, Some(5)).admitted();
+        assert_eq!((admitted.is_over, admitted.remaining, admitted.retry_after), (false, 2, None));
+    }
+}
