@@ -280,10 +280,10 @@ fn tiers(policy: Policy, denies: bool) -> Tiers {
 }
 
 /// Whether a limit goes on with a table of before.
-type Fits = fn(&Kept, &Policy) -> bool;
+pub(crate) type Fits = fn(&Kept, &Policy) -> bool;
 
-/// Tried one after the other, each for all limits: the same quota, the same window, whatever is left.
-const WAYS: [Fits; 3] = [
+/// Tried one after the other: the same quota, for which nothing has to be changed, the same window, whatever is left.
+pub(crate) const WAYS: [Fits; 3] = [
     |kept, policy| kept.policy == *policy,
     |kept, policy| kept.policy.quota().period() == policy.quota().period(),
     |_, _| true,

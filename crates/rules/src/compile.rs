@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Policy, Prefixes};
 
-use crate::carry::{Kept, LimitChange, Loss, Shape, pair, places};
+use crate::carry::{Fits, Kept, LimitChange, Loss, Shape, WAYS, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
 use crate::identifier::{Identifier, Part, is_constant};
@@ -309,10 +309,9 @@ impl Compiler<'_> {
         }
         let is_free = |kept: &Kept| !taken.iter().any(|one| Arc::ptr_eq(&one.table, &kept.table));
         let fits = |kept: &Kept| is_free(kept) && kept.can_become(policy, shape).is_ok();
-        // First one that has this very quota: nothing has to be changed for it.
-        let is_same = |kept: &Kept| kept.policy == policy && fits(kept);
         let lingering = self.before.lingering;
-        let table = lingering.find(id, is_same).or_else(|| lingering.find(id, fits)).cloned();
+        let find = |way: &Fits| lingering.find(id, |kept| way(kept, &policy) && fits(kept));
+        let table = WAYS.iter().find_map(find).cloned();
         let before = before.or(table.as_ref()).map(|kept| kept.policy);
         Found { before, lost, table }
     }

@@ -227,3 +227,23 @@ fn stacked_limits_that_come_back_go_on_each_with_its_own_table() {
         assert_eq!([left(), left(), left()], [1, 0, 0], "{first}");
     }
 }
+
+#[test]
+fn stacked_limits_that_come_back_with_other_quotas_go_on_each_with_its_own_window() {
+    let limits = |hour: u32, day: u32| {
+        let [hour, day] = [("hour", hour), ("day", day)]
+            .map(|(unit, count)| format!("{{unit: {unit}, requests_per_unit: {count}}}"));
+        format!("{KEPT}  - key: user\n    limits: [{day}, {hour}]\n")
+    };
+    let world = World::new(&limits(9, 20));
+    let left = || over_and_left(&world.check("d", &[&[("user", "x")]]))[0].1;
+    for n in 1..=9 {
+        assert_eq!(left(), 9 - n);
+    }
+    world.clock.advance(Duration::from_secs(3_600));
+    assert_eq!(left(), 8);
+    world.load(KEPT).expect("good rules");
+    world.load(&limits(10, 21)).expect("good rules");
+    // Of the hour one was spent, and of the day ten.
+    assert_eq!([left(), left()], [8, 7]);
+}
