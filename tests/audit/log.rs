@@ -108,12 +108,15 @@ impl Torn {
 
 #[test]
 fn a_log_that_loses_units_is_caught() {
-    let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
     let log = LogLimiter::with_clock(quota(1), ManualClock::new()).unwrap();
     let (allowed, _) = (log.peek(1), log.check(1));
     let denied = log.peek(1);
     let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);
-    let check = |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied };
-    let mut admissions = run(400_000, u64::MAX, request, check);
-    assert!(most_in_any_window(&mut admissions) > 12);
+    // Two threads must meet in it: on a busy machine they seldom do.
+    let is_caught = |_| {
+        let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
+        let check = |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied };
+        most_in_any_window(&mut run(400_000, u64::MAX, request, check)) > 12
+    };
+    assert!((0..50).any(is_caught));
 }
