@@ -170,19 +170,17 @@ impl Torn {
 
 #[test]
 fn a_limiter_that_loses_charges_is_caught() {
-    let torn = Torn(AtomicU64::new(0));
     let limiter = Limiter::with_clock(policy("gcra 1/h"), ManualClock::new());
     let allowed = limiter.peek(1);
     assert!(limiter.check(1).is_allowed());
     let denied = limiter.peek(1);
     let request = |random: &mut Random, n: u64| (0, n * 100 + random.below(1_000), 1);
-    let mut admissions =
-        run(
-            400_000,
-            u64::MAX,
-            request,
-            |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied },
-        );
-    // 1,000,000 per second with a burst of 50: period 1,000 ns for 1 unit.
-    assert!(excess(&mut admissions, 1, 1_000, 50) > 0);
+    // 1,000,000 per second with a burst of 50: period 1,000 ns for 1 unit. Two threads must meet in it: on a busy
+    // machine they seldom do.
+    let is_caught = |_| {
+        let torn = Torn(AtomicU64::new(0));
+        let check = |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied };
+        excess(&mut run(400_000, u64::MAX, request, check), 1, 1_000, 50) > 0
+    };
+    assert!((0..50).any(is_caught));
 }
