@@ -4,7 +4,7 @@
 //! what a rule leaves open is part of its key. Parts are prefixed with their length, so that no two lists
 //! of parts make the same bytes; how many there are, the rule knows.
 //!
-//! A value that reads as an IPv6 address is that of a client who has at least a /64 of them: by default all of one
+//! A value that reads as an IPv6 address is that of a client with at least a /64 of them: by default all of one
 //! network are one client. Which key it stands under makes no difference, for nothing tells which keys hold addresses
 //! (`remote_address`, `masked_remote_address`, or a name of the user's own).
 

@@ -80,7 +80,7 @@
 //! know yet it refuses, with the place in the file. Merge keys and aliases of YAML are understood.
 //!
 //! # Addresses
-//! Who has one IPv6 address has 2^64 of them at least. So where a rule leaves a value open, and the value reads as an
+//! A client with one IPv6 address has 2^64 of them at least. So where a rule leaves a value open, and the value reads as an
 //! IPv6 address, its network counts in place of it, whatever its key is called: all addresses of one /64 are one
 //! client, or of one `prefix_v6`. An IPv4 address counts whole, and one in IPv6 clothes (`::ffff:192.0.2.1`) as the
 //! IPv4 address. Which rule matches is decided by the value as it is, and [`Settings::compat`] counts it as it is, too,

@@ -39,7 +39,7 @@ pub trait RemoteLimit: Send + Sync {
     fn policy(&self) -> Policy;
 
     /// Decides at once, if that is possible without asking anybody. `None` has charged nothing.
-    #[expect(unused_variables, reason = "names for those who implement it")]
+    #[expect(unused_variables, reason = "the names tell what an implementation is given")]
     fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
         None
     }

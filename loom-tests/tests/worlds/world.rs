@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Draws who asks what and when.
+    /// Draws the requests of each thread and their times.
     fn plan(&mut self, random: &mut Random, scene: Scene, threads: u64, cost_max: u64) {
         let is_any = scene == Scene::Verbs;
         let each = 1 + random.below(if is_any { 24 / threads } else { 3 });

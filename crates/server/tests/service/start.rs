@@ -1,4 +1,4 @@
-//! What a service refuses to start with, and who may ask on the admin's address.
+//! What a service refuses to start with, and which requests the admin's address answers.
 
 use std::net::SocketAddr;
 
