@@ -13,6 +13,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
+use super::price::Spent;
 use super::table::Ask;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -94,10 +95,36 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 }
                 moved += more;
             }
-            // What stands in the spill stays there until it has drained.
-            if cleared || spent.is_none_or(|spent| self.table.clear(&spent)) {
+            // What stands in the spill stays there until it has drained. A word that owes nothing is left as it is:
+            // written anew it would be idle only from now on, and its cell lost to newcomers until a floor says so.
+            let is_clear = |spent: Spent| spent.units == 0 || self.table.clear(&spent);
+            if cleared || spent.is_none_or(is_clear) {
                 return Ok(moved);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shard::cells;
+    use crate::{KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
+
+    #[test]
+    fn a_move_of_a_key_that_owes_nothing_writes_nothing() {
+        let tiers = Tiers::of(Quota::per_second(1)).and(Quota::per_second(1));
+        let limiter: KeyedLimiter<u64> =
+            tiers.build_with_clock(1, ManualClock::new()).expect("it fits");
+        let words = || -> Vec<u64> {
+            let shards = (0..limiter.table.shards()).map(|index| limiter.table.shard(index));
+            shards.flat_map(|shard| cells().map(|cell| shard.load(cell))).collect()
+        };
+        let at = Timestamp::from_millis;
+        assert!(limiter.tier(0).expect("the first").check_at(&7, 1, at(0)).is_allowed());
+        let before = words();
+        assert_eq!(before.iter().filter(|&&word| word != 0).count(), 1);
+        // Idle since one second, in a shard whose floor stands where it stood.
+        assert_eq!(limiter.move_key_at(&7, 0, 1, at(1_500)), Ok(0));
+        assert_eq!(words(), before);
     }
 }
