@@ -263,4 +263,51 @@ mod tests {
         drop(changed);
         assert!(!wait(&signals, timing));
     }
+
+    /// Three signals that a thread has yet to see, from a source that is gone.
+    fn three_signals() -> Receiver<()> {
+        let (signal, signals) = sync_channel(3);
+        (0..3).for_each(|_| signal.send(()).expect("room for three"));
+        signals
+    }
+
+    #[test]
+    fn a_change_waits_for_those_that_come_while_it_settles() {
+        let signals = three_signals();
+        let timing = Timing { poll: Duration::ZERO, settle: Duration::from_secs(3_600) };
+        assert!(wait(&signals, timing));
+        assert_eq!(signals.try_iter().count(), 0);
+    }
+
+    #[test]
+    fn changes_that_never_end_do_not_put_off_the_reading() {
+        let signals = three_signals();
+        let timing = Timing { poll: Duration::ZERO, settle: Duration::ZERO };
+        assert!(wait(&signals, timing));
+        assert_eq!(signals.try_iter().count(), 1, "one was waited for, one came too late");
+    }
+
+    /// Goes on being able to tell of changes after its retriever has gone.
+    struct Watching(Option<Changed>);
+
+    impl RuleSource for Watching {
+        fn read(&mut self) -> Result<Vec<RuleText>, RuleError> {
+            domain("one")
+        }
+
+        fn watch(&mut self, changed: Changed) -> Result<(), RuleError> {
+            self.0 = Some(changed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_retriever_that_is_dropped_reads_no_more() {
+        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let hour = Duration::from_secs(3_600);
+        let timing = Timing { poll: hour, settle: Duration::ZERO };
+        let retriever = Retriever::start(Watching(None), Arc::clone(&cache), timing, |_| {});
+        drop(retriever.expect("a thread"));
+        assert_eq!(Arc::strong_count(&cache), 1, "its thread and its source are gone");
+    }
 }

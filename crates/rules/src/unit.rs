@@ -124,3 +124,22 @@ impl UnknownUnit {
 }
 
 impl std::error::Error for UnknownUnit {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_as_long_as_in_envoyproxy_ratelimit() {
+        let seconds = Unit::ALL.map(|unit| unit.length().as_secs());
+        assert_eq!(seconds, [1, 60, 3_600, 86_400, 604_800, 2_592_000, 31_536_000]);
+    }
+
+    #[test]
+    fn a_text_that_names_no_unit_is_refused_with_the_names_of_all() {
+        let error = "fortnight".parse::<Unit>().expect_err("no unit");
+        let expected = "invalid rate limit unit 'fortnight'; \
+                        use second, minute, hour, day, week, month, year";
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -223,4 +223,20 @@ mod tests {
         let waits = PolicyParts { algorithm: "gcra", count_denied: Some("30s"), ..plain };
         assert_eq!(waits.text(), "gcra 100/m count-denied 30s");
     }
+
+    #[test]
+    fn a_window_as_long_as_a_unit_is_told_in_that_unit() {
+        let told = |window: &str| {
+            let text = format!("{{window: {window}, requests_per_unit: 1}}");
+            let node = crate::yaml::parse(&text).expect("one map");
+            match read(&node) {
+                Ok(LimitKind::Limited(limit)) => limit.unit,
+                other => panic!("{other:?}"),
+            }
+        };
+        for unit in Unit::ALL {
+            assert_eq!(told(&format!("{}s", unit.length().as_secs())), Some(unit));
+        }
+        assert_eq!(told("10m"), None);
+    }
 }
