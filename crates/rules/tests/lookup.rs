@@ -79,6 +79,18 @@ fn names_and_unlimited_rules_are_answered_as_such() {
 }
 
 #[test]
+fn what_an_unlimited_rule_lets_pass_is_counted_for_it() {
+    let world = World::new(NESTED);
+    let entries = [("key6", "x")];
+    let descriptors = [Descriptor { hits: Some(3), ..Descriptor::new(&entries) }];
+    let answer = world.ask(&Request::new("test-domain", &descriptors)).expect("good");
+    let rule = answer.rule(0).expect("the unlimited rule");
+    assert_eq!((rule.path(), rule.is_unlimited()), ("key6", true));
+    let counts = rule.counts();
+    assert_eq!((counts.within_limit, counts.near_limit, counts.over_limit), (3, 0, 0));
+}
+
+#[test]
 fn patterns_are_tried_in_the_order_of_the_file_after_exact_values() {
     let world = World::new(
         "

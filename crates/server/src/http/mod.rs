@@ -95,3 +95,30 @@ async fn config(State(service): State<Arc<Service>>) -> String {
     }
     page
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use tollgate_redis::{Fault, Store};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_service_without_its_store_says_since_when_and_why() {
+        let store = Store::open("redis://limiter:secret@127.0.0.1:1/").expect("an address");
+        let mut outage = store.outage().expect("nothing listens there");
+        outage.lasts = Duration::from_secs(90);
+        let noon = UNIX_EPOCH + Duration::from_secs(1_789_992_000);
+        let expected = |fault: &str| {
+            format!(
+                "degraded: redis://127.0.0.1:1/ has not answered since \
+                 Mon, 21 Sep 2026 11:58:30 GMT{fault}; rules decide by on_error"
+            )
+        };
+        outage.fault = None;
+        assert_eq!(degraded(&outage, noon), expected(""));
+        outage.fault = Some(Fault::ReadOnly);
+        assert_eq!(degraded(&outage, noon), expected(": the server is a read-only replica"));
+    }
+}

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate::ManualClock;
 use tollgate_rules::Settings;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tollgate_service::{MetricsNames, Options};
+use tollgate_service::{Global, MetricsNames, Options};
 
 async fn world(test: &str) -> World {
     serve(test, RULES, Settings::default()).await
@@ -155,6 +155,20 @@ async fn health_and_config_tell_what_is_in_force() {
     assert_eq!(none.http("POST", "/v1/check", check).await.0, 503);
     let (_, page) = none.admin("GET", "/rlconfig", "").await;
     assert!(page.starts_with("refused: ") && page.contains("error loading config file"), "{page}");
+}
+
+#[tokio::test]
+async fn a_service_without_its_store_is_well_and_says_so_in_health_and_metrics() {
+    let world = crate::common::serve_with("without_its_store", RULES, |options| Options {
+        global: Some(Global::new("redis://limiter:secret@127.0.0.1:1/")),
+        ..options
+    });
+    let world = world.await;
+    let (status, told) = world.http("GET", "/healthcheck", "").await;
+    assert_eq!(status, 200);
+    let store = "degraded: redis://127.0.0.1:1/ has not answered since ";
+    assert!(told.starts_with(store) && told.ends_with("; rules decide by on_error"), "{told}");
+    assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
 }
 
 #[tokio::test]
