@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{World, refused};
-use tollgate_rules::{Answer, Code, NoCell, RuleCounts, Status};
+use tollgate_rules::{Answer, Code, Descriptor, NoCell, Request, RuleCounts, Status};
 
 fn rule(capacity: usize, more: &str) -> String {
     format!(
@@ -85,8 +85,8 @@ fn a_rule_that_says_allow_admits_newcomers_and_counts_them() {
     // A look says the same, and counts nothing.
     let before = counts(&world);
     let entries = [("remote_address", "0.0.3.232")];
-    let descriptors = [tollgate_rules::Descriptor::new(&entries)];
-    let looked = world.maker.peek(&tollgate_rules::Request::new("d", &descriptors)).unwrap();
+    let descriptors = [Descriptor::new(&entries)];
+    let looked = world.maker.peek(&Request::new("d", &descriptors)).unwrap();
     assert_eq!((looked.code(), status(&looked).no_cell), (Code::Ok, Some(NoCell::Allowed)));
     assert_eq!(counts(&world), before);
     assert!(before.full_allowed > 10_000 && before.spilled > 100, "{before:?}");
@@ -113,8 +113,9 @@ fn windows_that_open_with_the_first_request_have_no_spill_and_say_so() {
     }
 }
 
-#[test]
-fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
+/// A rule that admits clients without a cell, of two limits whose tables are full: a newcomer's hour is decided in
+/// the spill, and for its day there is none. And a rule that has room.
+fn stacked() -> World {
     let limits = "limits: [{unit: hour, requests_per_unit: 5}, \
                   {unit: day, requests_per_unit: 8, algorithm: fixed-window from-first}]";
     let world = World::new(&format!(
@@ -124,6 +125,12 @@ fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
     for user in 0..200 {
         world.check("d", &[&[("user", &user.to_string())]]);
     }
+    world
+}
+
+#[test]
+fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
+    let world = stacked();
     // The day's table has neither a cell nor a spill; the hour's has a spill, and is charged.
     let alone = || world.check("d", &[&[("user", "newcomer")]]);
     let answer = alone();
@@ -139,6 +146,19 @@ fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
     assert_eq!(denied.code(), Code::OverLimit);
     assert_eq!(denied.statuses().iter().map(|status| status.code).max(), Some(Code::OverLimit));
     assert_eq!(denied.statuses()[0].code, Code::Ok);
+}
+
+#[test]
+fn a_newcomer_is_told_that_it_has_no_cell_even_if_its_other_limit_is_used_up() {
+    let world = stacked();
+    (0..6).for_each(|_| drop(world.check("d", &[&[("user", "newcomer")]])));
+    let (user, path) = ([("user", "newcomer")], [("path", "/")]);
+    // Of the hour there is nothing left, and what costs nothing may go.
+    let descriptors =
+        [Descriptor { hits: Some(0), ..Descriptor::new(&user) }, Descriptor::new(&path)];
+    let answer = world.ask(&Request::new("d", &descriptors)).expect("good");
+    let Status { code, remaining, no_cell, .. } = status(&answer);
+    assert_eq!((code, remaining, no_cell), (Code::Ok, 0, Some(NoCell::Allowed)));
 }
 
 #[test]
