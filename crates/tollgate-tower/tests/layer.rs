@@ -7,14 +7,14 @@ mod common;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{ask, from, inner, keyed, one, served, status, statuses, text, with};
+use common::{Never, ask, from, inner, is_ready, keyed, one, served, status, statuses, text, with};
 use http::{Method, Request, Response, StatusCode};
 use tollgate::{ManualClock, Quota};
 use tollgate_tower::{
     ClientAddress, Cost, Everyone, FromFn, Gate, Headers, LayerError, MissingKey, NoKey,
     PolicyName, RateLimitLayer, Shadowed,
 };
-use tower::{Layer, Service};
+use tower::Layer;
 
 fn named(name: &str) -> PolicyName {
     PolicyName::new(name).unwrap()
@@ -339,24 +339,7 @@ fn headers_beside_a_denial_do_not_depend_on_what_the_client_sends() {
 
 #[test]
 fn a_service_is_ready_when_the_inner_one_is() {
-    #[derive(Clone)]
-    struct Never;
-    impl Service<Request<()>> for Never {
-        type Response = Response<Bytes>;
-        type Error = std::convert::Infallible;
-        type Future = std::future::Ready<Result<Response<Bytes>, Self::Error>>;
-        fn poll_ready(
-            &mut self,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Result<(), Self::Error>> {
-            std::task::Poll::Pending
-        }
-        fn call(&mut self, _: Request<()>) -> Self::Future {
-            unreachable!("it was never ready")
-        }
-    }
     let clock = ManualClock::new();
     let mut service = RateLimitLayer::new(one("1/h", &clock), Everyone).layer(Never);
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(service.poll_ready(&mut cx).is_pending());
+    assert!(!is_ready(&mut service));
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{from, inner, one, text};
+use common::{Never, from, inner, is_ready, one, text};
 use http::{Request, Response};
 use tollgate::{Decision, Limiter, ManualClock, Policy, TokioTimer};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
@@ -72,6 +72,14 @@ async fn a_client_is_told_what_was_decided_elsewhere() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
     assert_eq!(asked.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn a_service_is_ready_when_the_inner_one_is_wherever_its_limit_is_kept() {
+    let (remote, _asked, _clock) = elsewhere("60/m");
+    let layer = RemoteLayer::new(remote, ClientAddress::peer());
+    assert!(is_ready(&mut layer.layer(inner())));
+    assert!(!is_ready(&mut layer.layer(Never)));
 }
 
 #[tokio::test]

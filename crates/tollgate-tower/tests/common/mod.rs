@@ -62,6 +62,28 @@ pub(crate) fn served<D: Deny<Bytes> + Clone>(layer: &RateLimitLayer<D>) -> RateL
     layer.layer(inner())
 }
 
+/// A handler that is never ready.
+#[derive(Clone)]
+pub(crate) struct Never;
+
+impl Service<Request<()>> for Never {
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Pending
+    }
+
+    fn call(&mut self, _: Request<()>) -> Answered {
+        unreachable!("it was never ready")
+    }
+}
+
+pub(crate) fn is_ready<S: Service<Request<()>>>(service: &mut S) -> bool {
+    service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
 /// The answer, which must be there at once.
 pub(crate) fn ask<S, R>(service: &mut S, request: R) -> S::Response
 where
