@@ -131,6 +131,8 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tollgate::ManualClock;
 
     use super::*;
@@ -183,5 +185,45 @@ mod tests {
         let (_, permit) = overrides.charge(limit, b"x", 10, Moment::Now);
         overrides.give_back(Unit::Day, b"x", permit.expect("it fits"), Moment::Now);
         assert_eq!(overrides.ask(limit, b"x", 10, Moment::Now).remaining, 10);
+    }
+
+    #[test]
+    fn a_denial_says_when_the_window_turns_and_of_what_never_fits_nothing() {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(600));
+        let overrides = Overrides::new(10, &clock.into()).expect("they fit");
+        let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
+        let charge = |cost| {
+            let verdict = overrides.charge(limit, b"x", cost, Moment::Now).0;
+            (verdict.is_over, verdict.reset_after.as_secs(), verdict.retry_after)
+        };
+        assert_eq!(charge(1), (false, 3_000, None));
+        assert_eq!(charge(10), (true, 3_000, Some(Duration::from_secs(3_000))));
+        assert_eq!(charge(11), (true, 3_000, None));
+    }
+
+    #[test]
+    fn what_was_denied_counts_where_it_is_to_count() {
+        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
+        let (charged, _) = overrides.charge(limit, b"x", 7, Moment::Now);
+        assert_eq!(charged.remaining, 3);
+        overrides.drain(Unit::Hour, b"x", 2, Moment::Now);
+        assert_eq!(overrides.ask(limit, b"x", 0, Moment::Now).remaining, 1);
+        overrides.drain(Unit::Hour, b"x", 2, Moment::Now);
+        assert_eq!(overrides.ask(limit, b"x", 0, Moment::Now).remaining, 0);
+    }
+
+    #[test]
+    fn a_reset_forgets_one_client_in_one_unit() {
+        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let places = [(Unit::Hour, b"x"), (Unit::Hour, b"y"), (Unit::Day, b"x")];
+        let left = |(unit, key): (Unit, &[u8; 1]), cost| {
+            let limit = Override { requests_per_unit: 10, unit };
+            overrides.charge(limit, key, cost, Moment::Now).0.remaining
+        };
+        assert_eq!(places.map(|place| left(place, 7)), [3; 3]);
+        overrides.reset(Unit::Hour, b"x");
+        assert_eq!(places.map(|place| left(place, 0)), [10, 3, 3]);
     }
 }

@@ -169,6 +169,16 @@ async fn requests_that_say_nothing_or_too_much_are_refused() {
 }
 
 #[tokio::test]
+async fn a_request_may_have_a_hundred_descriptors_and_no_more() {
+    let world = world("a_hundred_descriptors").await;
+    let of = |count| request("basic", &vec![descriptor(&[("free", "x")]); count]);
+    let answer = ask(&world, of(100)).await;
+    assert_eq!(codes(&answer), vec![(Code::Ok, u32::MAX); 100]);
+    let status = world.client().await.should_rate_limit(of(101)).await.expect_err("too many");
+    assert_eq!(status.code(), Grpc::InvalidArgument);
+}
+
+#[tokio::test]
 async fn without_rules_the_answer_is_unavailable_and_health_says_so() {
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_check_response::ServingStatus;
