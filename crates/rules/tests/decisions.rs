@@ -140,6 +140,18 @@ fn compat_lets_a_denied_request_use_up_what_was_left() {
 }
 
 #[test]
+fn compat_lets_a_denied_request_use_up_the_limit_that_it_brought() {
+    let world = World::with(SHOP, compat());
+    let limit = Some(Override { requests_per_unit: 10, unit: Unit::Hour });
+    let ask = |hits| {
+        let descriptors =
+            [Descriptor { hits: Some(hits), limit, ..Descriptor::new(&[("own", "x")]) }];
+        over_and_left(&world.ask(&Request::new("another", &descriptors)).expect("good"))
+    };
+    assert_eq!([ask(7), ask(5), ask(1)], [[(false, 3)], [(true, 0)], [(true, 0)]]);
+}
+
+#[test]
 fn a_descriptor_that_is_listed_twice_is_charged_twice_or_not_at_all() {
     let world = World::new(SHOP);
     let entries: &[(&str, &str)] = &[("key3", "x")];

@@ -149,6 +149,20 @@ fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
 }
 
 #[test]
+fn a_client_with_a_cell_for_its_hour_and_none_for_its_day_is_told_so() {
+    let world = stacked();
+    // Cells of hours that have passed come free; those of the day are taken.
+    world.clock.advance(Duration::from_secs(7_200));
+    for left in (0..5).rev() {
+        let answer = world.check("d", &[&[("user", "newcomer")]]);
+        let Status { code, remaining, no_cell, .. } = status(&answer);
+        assert_eq!((code, remaining, no_cell), (Code::Ok, left, Some(NoCell::Allowed)));
+    }
+    let answer = world.check("d", &[&[("user", "newcomer")]]);
+    assert_eq!(answer.code(), Code::OverLimit);
+}
+
+#[test]
 fn a_newcomer_is_told_that_it_has_no_cell_even_if_its_other_limit_is_used_up() {
     let world = stacked();
     (0..6).for_each(|_| drop(world.check("d", &[&[("user", "newcomer")]])));
