@@ -190,7 +190,7 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         // What never fits denies for ever.
         is_denial.then(|| status.retry_after.unwrap_or(Duration::MAX))
     };
-    let weight = |status: &Status| (Reverse(denies(status)), !status.is_over, status.remaining);
+    let weight = |status: &Status| (Reverse(denies(status)), status.remaining);
     let limited = answer.statuses().iter().filter_map(|status| Some((status, status.limit?)));
     let Some((status, limit)) = limited.min_by_key(|(status, _)| weight(status)) else {
         return Vec::new();

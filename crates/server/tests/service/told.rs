@@ -112,6 +112,9 @@ async fn an_admission_tells_of_the_limit_with_the_least_left() {
     world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
     assert_told(&world, [("roomy", 0), ("few", 0), ("over", 0)], true, ["2", "1", "43"]).await;
     assert_told(&world, [("roomy", 0), ("over", 0)], true, ["8", "3", "3583"]).await;
+    // Also beside one that only looks on and would deny, and has more left.
+    world.ask(request("d", &asked(&[("late", 1)]))).await;
+    assert_told(&world, [("tried", 3), ("late", 0)], true, ["1", "0", "3583"]).await;
 }
 
 #[tokio::test]
