@@ -97,6 +97,16 @@ async fn check_peek_and_reset_are_the_same_questions_in_plain() {
 }
 
 #[tokio::test]
+async fn a_descriptor_that_is_none_is_refused_with_what_would_be_accepted() {
+    let world = world("a_descriptor_that_is_none").await;
+    let bad = r#"{"domain": "basic", "descriptors": [5]}"#;
+    let (status, told) = world.http("POST", "/v1/check", bad).await;
+    assert_eq!(status, 422);
+    let wanted = r#"expected an object of texts, as in {"user": "alice"}"#;
+    assert!(told.contains(wanted), "{told}");
+}
+
+#[tokio::test]
 async fn metrics_hold_rules_and_nothing_of_requests() {
     let world = world("metrics_hold_rules").await;
     let ask = |value: String| {
