@@ -97,7 +97,7 @@ impl Cell {
         self.go_on(plan, now_ns);
         let view = View { plan, state: &self.state, now_us: self.at_us };
         let is_admitted = cost <= view.remaining();
-        if is_admitted && cost > 0 {
+        if is_admitted {
             self.state.charge(plan, cost);
             if self.pending == 0 {
                 self.since_ns = now_ns;
@@ -264,5 +264,33 @@ mod tests {
         cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
         assert_eq!(cell.report(), None);
         assert!(cell.is_idle(INTERVAL, 900 * MS));
+    }
+
+    #[test]
+    fn a_cell_is_due_once_it_is_asked_and_until_all_is_reported() {
+        let is_due = |cell: &mut Cell| match cell.decide(&plan(), 1, INTERVAL, 0) {
+            Counted::Decided { is_due, .. } => is_due,
+            Counted::Stale => panic!("it is fresh"),
+        };
+        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        assert!(!cell.is_due());
+        assert_eq!([is_due(&mut cell), is_due(&mut cell)], [true, false], "anew");
+        assert!(cell.is_due());
+        assert_eq!(cell.report(), Some(2));
+        cell.failed();
+        assert!(cell.is_due(), "although nobody has asked since");
+        assert_eq!(cell.report(), Some(2));
+        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        assert!(!cell.is_due());
+        // What costs nothing leaves nothing to report; what others admit is to be learnt.
+        assert!(matches!(cell.decide(&plan(), 0, INTERVAL, MS), Counted::Decided { .. }));
+        assert_eq!((cell.unreported(), cell.is_due(), cell.report()), (0, true, Some(0)));
+    }
+
+    #[test]
+    fn a_cell_is_kept_while_it_may_decide() {
+        let cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let at = [102, 150, 199, 200, 201].map(|ms| cell.is_idle(INTERVAL, ms * MS));
+        assert_eq!(at, [false, false, false, true, true]);
     }
 }

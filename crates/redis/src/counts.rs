@@ -135,6 +135,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::Seen;
+    use crate::state::State;
 
     #[test]
     fn a_key_that_nobody_asks_for_takes_66_bytes_at_most() {
@@ -143,5 +145,48 @@ mod tests {
             let bytes = Counts::new(keys, 1).sets.len() * size_of::<Mutex<Places>>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");
         }
+    }
+
+    /// Nothing is owed to the store at this time of its own.
+    fn reply() -> Reply {
+        let state = State::Gcra { debt: 0 };
+        let seen = Seen { admits: true, broken: false, units: 0, state };
+        Reply { now_us: 0, admitted: true, parts: vec![seen] }
+    }
+
+    #[test]
+    fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
+        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+        let counts = Counts::new(8, 1_000);
+        let decides =
+            |era| matches!(counts.decide((&plan, era), b"key", 1, 0), Counted::Decided { .. });
+        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        assert_eq!([decides(0), decides(1)], [true, false]);
+        // The store is to hear of the old one's unit before it is asked about the new one.
+        assert_eq!(
+            [counts.report_first(0, b"key"), counts.report_first(1, b"key")],
+            [None, Some(1)]
+        );
+        counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
+        assert_eq!([decides(0), decides(1)], [false, true]);
+    }
+
+    #[test]
+    fn what_is_admitted_while_a_report_is_under_way_is_in_the_next() {
+        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+        let counts = Counts::new(8, 1_000);
+        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        let admit = || drop(counts.decide((&plan, 0), b"key", 1, 0));
+        let of = |units| vec![(b"key"[..].into(), units)];
+        admit();
+        assert_eq!(counts.reports(), of(1));
+        admit();
+        assert_eq!(counts.reports(), [], "one at a time");
+        counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
+        assert_eq!(counts.reports(), of(1));
+        counts.reported((&plan, 0), b"key", None);
+        assert_eq!(counts.reports(), of(1), "nobody knows whether it was heard");
+        counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
+        assert_eq!(counts.reports(), []);
     }
 }
