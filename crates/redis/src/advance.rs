@@ -47,7 +47,10 @@ impl State {
             }
             (_, Self::Fixed { count, .. } | Self::FromFirst { count, .. }) => (count, units),
             (_, Self::Sliding { current, .. }) => (current, units),
-            (_, Self::Segmented { counts, .. }) if !counts.is_empty() => (&mut counts[0], units),
+            (_, Self::Segmented { counts, .. }) => match counts.first_mut() {
+                Some(newest) => (newest, units),
+                None => return,
+            },
             _ => return,
         };
         *held = held.saturating_add(by).min(LARGEST);

@@ -176,7 +176,9 @@ mod tests {
         let plan = Plan::new("10/s".parse().unwrap()).unwrap();
         let counts = Counts::new(8, 1_000);
         counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
-        let admit = || drop(counts.decide((&plan, 0), b"key", 1, 0));
+        let admit = || {
+            let _ = counts.decide((&plan, 0), b"key", 1, 0);
+        };
         let of = |units| vec![(b"key"[..].into(), units)];
         admit();
         assert_eq!(counts.reports(), of(1));

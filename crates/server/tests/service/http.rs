@@ -1,6 +1,6 @@
 //! HTTP over a real socket.
 
-use crate::common::{RULES, World, exchange, serve};
+use crate::common::{RULES, World, exchange, serve, serve_at_noon};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate::ManualClock;
@@ -97,6 +97,25 @@ async fn check_peek_and_reset_are_the_same_questions_in_plain() {
 }
 
 #[tokio::test]
+async fn each_descriptor_is_answered_with_its_limit_or_that_it_has_none() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: free, rate_limit: {unlimited: true, name: any}}
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 5, name: five}}
+";
+    let world = serve_at_noon("each_descriptor", rules, Settings::default()).await;
+    let asked = json!([{"free": "x"}, {"user": "x"}, {"other": "x"}]);
+    let (any, other) = (json!({"allowed": true, "name": "any"}), json!({"allowed": true}));
+    let five = json!({"allowed": true, "name": "five", "limit": 5, "window": 3_600, "remaining": 0,
+        "reset_after": 3_583});
+    assert_eq!(world.check("d", &asked, 5).await, (true, json!([any, five, other])));
+    let mut five = five;
+    (five["allowed"], five["retry_after"]) = (json!(false), json!(3_583));
+    assert_eq!(world.check("d", &asked, 5).await, (false, json!([any, five, other])));
+}
+
+#[tokio::test]
 async fn a_descriptor_that_is_none_is_refused_with_what_would_be_accepted() {
     let world = world("a_descriptor_that_is_none").await;
     let bad = r#"{"domain": "basic", "descriptors": [5]}"#;
@@ -168,7 +187,7 @@ async fn health_and_config_tell_what_is_in_force() {
 }
 
 #[tokio::test]
-async fn a_service_without_its_store_is_well_and_says_so_in_health_and_metrics() {
+async fn a_service_without_its_store_is_well_and_says_so_and_decides() {
     let world = crate::common::serve_with("without_its_store", RULES, |options| Options {
         global: Some(Global::new("redis://limiter:secret@127.0.0.1:1/")),
         ..options
@@ -179,6 +198,13 @@ async fn a_service_without_its_store_is_well_and_says_so_in_health_and_metrics()
     let store = "degraded: redis://127.0.0.1:1/ has not answered since ";
     assert!(told.starts_with(store) && told.ends_with("; rules decide by on_error"), "{told}");
     assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
+    // The share of a node that is alone is the limit.
+    let key3 = json!([{"key3": "x"}]);
+    for left in [6, 2] {
+        let (is_allowed, statuses) = world.check("basic", &key3, 4).await;
+        assert_eq!((is_allowed, &statuses[0]["remaining"]), (true, &json!(left)));
+    }
+    assert!(!world.check("basic", &key3, 4).await.0);
 }
 
 #[tokio::test]
