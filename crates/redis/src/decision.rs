@@ -242,3 +242,42 @@ impl RedisPermit {
         self.stamp
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn told(allowed: bool) -> Told {
+        let (retry_after, reset_after) = (Duration::from_secs(1), Duration::from_secs(2));
+        Told { allowed, cost: 3, limit: 10, remaining: 4, retry_after, reset_after }
+    }
+
+    #[test]
+    fn only_what_the_store_was_charged_can_be_given_back_there() {
+        for source in [Source::Store, Source::Lease, Source::Count] {
+            let decision = RedisDecision::new(told(true), source, 7);
+            assert_eq!((decision.source(), decision.is_degraded()), (source, false));
+            assert_eq!((decision.fault(), decision.decision().remaining()), (None, 4));
+            let permit = decision.into_result().unwrap();
+            let costs = [permit, permit.portion(2), permit.portion(9)].map(|it| it.permit().cost());
+            assert_eq!((costs, permit.portion(2).stamp()), ([3, 2, 3], Some(7)));
+        }
+        for source in [Source::Share, Source::Rule] {
+            let decision = RedisDecision::degraded(told(true), source, Fault::ReadOnly);
+            assert_eq!((decision.source(), decision.is_degraded()), (source, true));
+            assert_eq!(decision.fault(), Some(Fault::ReadOnly));
+            assert_eq!(decision.into_result().unwrap().stamp(), None);
+        }
+    }
+
+    #[test]
+    fn a_decision_says_whether_the_request_may_go() {
+        let [admitted, denied] =
+            [true, false].map(|allowed| RedisDecision::new(told(allowed), Source::Store, 0));
+        assert_eq!([admitted.is_allowed(), denied.is_allowed()], [true, false]);
+        let denial = denied.into_result().unwrap_err();
+        assert_eq!((denial.cost(), denial.retry_after()), (3, Some(Duration::from_secs(1))));
+    }
+}
