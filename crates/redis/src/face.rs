@@ -127,6 +127,21 @@ mod tests {
         assert_eq!(face.close(), 0);
     }
 
+    /// Units that another thread took back and put in anew could be counted twice.
+    #[test]
+    fn of_a_filling_that_has_ended_a_spender_is_told_what_its_purse_had() {
+        let face = Face::new(b"key");
+        face.fill(lent(10));
+        let before = face.purse.look();
+        let spent = face.purse.spend(1, [0, 0]).unwrap();
+        assert_eq!((spent.left, face.total(&spent, before)), (9, 9 + 100));
+        let left = face.close();
+        assert_eq!(face.total(&spent, before), 9);
+        face.fill(lent(left + 20));
+        assert_eq!(face.total(&spent, before), 9);
+        assert_eq!(face.total(&spent, face.purse.look()), 29 + 100);
+    }
+
     /// Threads spend while another closes and fills all the time, the lanes or, `forgetful`, only the common
     /// purse. How many units were put in first, are left, and were spent.
     fn spend_on_threads(forgetful: bool) -> (u64, u64, u64) {

@@ -218,6 +218,24 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_a_host_has_up_to_253_letters_digits_dots_and_lines() {
+        let longest = "a".repeat(253);
+        for (text, name) in [
+            ("Limits.internal", "limits.internal"),
+            ("limits-2.my_net.", "limits-2.my_net"),
+            (&longest, &longest),
+        ] {
+            assert_eq!(text.parse::<HostName>().map(|name| name.to_string()), Ok(name.to_owned()));
+        }
+        let longer = "a".repeat(254);
+        for text in ["", ".", "a b", "limits.internal:6070", "http://limits.internal", &longer] {
+            let error = text.parse::<HostName>().expect_err("no name of a host").to_string();
+            let expected = "is no name of a host; give a name alone, as in limits.internal";
+            assert_eq!(error, format!("'{text}' {expected}"));
+        }
+    }
+
+    #[test]
     fn an_origin_is_that_of_the_services_own_pages_or_is_not_there() {
         for (host, origin) in [
             ("127.0.0.1:6070", "http://127.0.0.1:6070"),
