@@ -1,10 +1,11 @@
 //! HTTP over a real socket.
 
-use crate::common::{RULES, World, exchange, serve, serve_at_noon};
+use crate::common::{NOON, RULES, World, exchange, serve, serve_at_noon};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate::ManualClock;
 use tollgate_rules::Settings;
+use tollgate_service::offline::Offline;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Global, MetricsNames, Options};
 
@@ -39,6 +40,20 @@ async fn json_is_envoys_protocol_in_protobufs_json() {
         "limit":{"requests_per_unit":5,"unit":6}}]}"#;
     let (status, answer) = world.http("POST", "/json", own).await;
     assert_eq!((status, &parsed(&answer)["statuses"][0]["limitRemaining"]), (200, &json!(3)));
+}
+
+/// Fuzzers and benchmarks ask without a socket: they are to see what clients do.
+#[tokio::test]
+async fn a_body_is_answered_without_a_socket_as_with_one() {
+    let world = serve_at_noon("without_a_socket", RULES, Settings::default()).await;
+    let clock = ManualClock::new();
+    clock.set(NOON);
+    let offline = Offline::new(RULES, Settings::default(), clock).expect("good rules");
+    let body = r#"{"domain": "basic", "descriptors": [{"entries": [{"key": "key3"}], "hitsAddend": "9"}]}"#;
+    for (body, status) in [(body, 200), (body, 429), ("}", 400)] {
+        let answer = world.http("POST", "/json", body).await;
+        assert_eq!((answer.0, &answer), (status, &offline.json(body.as_bytes())));
+    }
 }
 
 #[tokio::test]
