@@ -210,4 +210,32 @@ mod tests {
         assert_eq!(history.of_rules(&others), [RuleRates::default()]);
         assert_eq!(history.of_rules(&rules), []);
     }
+
+    #[test]
+    fn the_present_is_the_last_five_seconds_of_all_and_of_each_rule() {
+        let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+        let text = "domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 99}}\n";
+        let rules = cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules");
+        let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
+        let (history, requests) = (History::default(), Requests::default());
+        let begin = Instant::now();
+        let mut told = Vec::new();
+        for second in 0..8 {
+            history.take(begin + Duration::from_secs(second), &requests, &cache);
+            told.push((history.now().allowed, history.of_rules(&rules)[0].hits));
+            // Ten in the second second, and none in any other.
+            if second == 1 {
+                answered(&requests, Outcome::Allowed, 10);
+                let descriptors = [Descriptor { hits: Some(10), ..Descriptor::new(&[("a", "x")]) }];
+                assert!(maker.check(&Request::new("d", &descriptors)).is_ok());
+            }
+        }
+        let expected = [0.0, 0.0, 5.0, 10.0 / 3.0, 2.5, 2.0, 2.0, 0.0];
+        assert_eq!(told, expected.map(|rate| (rate, rate)));
+    }
+
+    #[test]
+    fn of_no_decisions_no_share_is_refused() {
+        assert_eq!(Rates::default().share_over().to_bits(), 0.0_f64.to_bits());
+    }
 }
