@@ -290,3 +290,27 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
     }
     degraded(told, if local.is_empty() { Source::Rule } else { Source::Share })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RedisLimiter, Settings, Store};
+
+    /// A look afterwards would find that it does not fit.
+    #[tokio::test]
+    async fn without_the_store_a_request_that_takes_all_of_a_share_is_told_that_it_may_go() {
+        let store = Store::open("redis://127.0.0.1:1/").unwrap();
+        let limiter = |policy: &str| {
+            let settings = Settings::new(policy.parse().unwrap()).name(policy);
+            RedisLimiter::new(&store, settings).unwrap()
+        };
+        let (one, other) = (limiter("10/h"), limiter("20/h"));
+        for (cost, left) in [(4, 6), (6, 0)] {
+            let joint = check_all(&[one.toll("key", cost), other.toll("key", cost)]).await;
+            let told = joint.decision().unwrap();
+            assert_eq!((told.is_allowed(), told.limit(), told.remaining()), (true, 10, left));
+            assert_eq!(told.into_result().unwrap().cost(), cost);
+        }
+        assert!(!check_all(&[one.toll("key", 1), other.toll("key", 1)]).await.is_allowed());
+    }
+}
