@@ -133,10 +133,11 @@ impl World<'_> {
             !had_cell || after == before.saturating_sub(moved),
             "{moved} were moved: {before} were left, then {after}"
         );
-        let book = self.book_of(from);
-        book.debt.was_reset(when);
-        book.forget();
+        // The word of a key that owes nothing is left as it is.
         if moved > 0 {
+            let book = self.book_of(from);
+            book.debt.was_reset(when);
+            book.forget();
             let book = self.book_of(to);
             book.debt.lose();
             book.version += 1;
