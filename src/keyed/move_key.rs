@@ -2,8 +2,8 @@
 //!
 //! The debt is charged to the key's new identity first, and only then is the old word cleared, by a
 //! compare-and-swap from the exact word that was read. So at every moment the debt stands somewhere: a request
-//! that comes between the two may find it in both, never in neither. If somebody charges the old word
-//! meanwhile, what he has charged is moved after it.
+//! that comes between the two may find it in both, never in neither. What another thread charges
+//! to the old word meanwhile is moved after it.
 
 use std::hash::{BuildHasher, Hash};
 

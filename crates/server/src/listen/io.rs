@@ -6,6 +6,7 @@
 //! of a service that is the rule, since clients go on asking until they hear of it. So the sending side is closed
 //! first, and what still comes is read and thrown away until the client has closed its own.
 
+use std::fmt::Debug;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,31 +18,27 @@ use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
 use tokio::time::Sleep;
-use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use super::tls::Tls;
 
-/// For the whole handshake: who takes longer is closed.
+/// For the whole handshake: a client that takes longer is closed.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// For a client to close its side: one that does not is reset.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
+/// What can be read from and written to.
+trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
+
 /// A connection that can carry requests.
 #[derive(Debug)]
 pub(crate) struct Io {
-    stream: Stream,
+    stream: Box<dyn Stream>,
     /// Once the sending side is closed: until when the client has time to close its own.
     closing: Option<Pin<Box<Sleep>>>,
-}
-
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-    #[cfg(unix)]
-    Unix(UnixStream),
 }
 
 /// A connection as it was accepted.
@@ -55,14 +52,14 @@ pub(crate) enum Raw {
 impl Raw {
     /// The connection once the handshake is done, if there is to be one; `None` if the client failed it.
     pub(super) async fn ready(self, tls: Option<Arc<Tls>>) -> Option<Io> {
-        let stream = match (self, tls) {
+        let stream: Box<dyn Stream> = match (self, tls) {
             #[cfg(unix)]
-            (Self::Unix(stream), _) => Stream::Unix(stream),
-            (Self::Tcp(stream), None) => Stream::Tcp(stream),
+            (Self::Unix(stream), _) => Box::new(stream),
+            (Self::Tcp(stream), None) => Box::new(stream),
             (Self::Tcp(stream), Some(tls)) => {
                 let handshake = tls.acceptor().accept(stream);
                 let shaken = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await;
-                Stream::Tls(Box::new(shaken.ok()?.ok()?))
+                Box::new(shaken.ok()?.ok()?)
             }
         };
         Some(Io { stream, closing: None })
@@ -79,21 +76,22 @@ impl Connected for Io {
 impl Io {
     /// Reads what still comes, and throws it away, until the client has closed its side or its time is over.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // First: a client that never stops sending would else keep it from being looked at.
+        let is_over =
+            self.closing.as_mut().is_none_or(|time| time.as_mut().poll(context).is_ready());
+        if is_over {
+            return Poll::Ready(());
+        }
         let mut scratch = [0; 4_096];
         let mut scratch = ReadBuf::new(&mut scratch);
-        loop {
-            scratch.clear();
-            match Pin::new(&mut self.stream).poll_read(context, &mut scratch) {
-                Poll::Ready(Ok(())) if !scratch.filled().is_empty() => {}
-                // The end, or an error: there is nothing to come.
-                Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => break,
-            }
+        let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut scratch));
+        // The end, or an error: there is nothing to come.
+        if read.is_err() || scratch.filled().is_empty() {
+            return Poll::Ready(());
         }
-        match &mut self.closing {
-            Some(time) => time.as_mut().poll(context),
-            None => Poll::Ready(()),
-        }
+        // Again soon, and others in between.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -143,78 +141,10 @@ impl AsyncWrite for Io {
     }
 }
 
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, into),
-            Self::Tls(stream) => Pin::new(stream).poll_read(context, into),
-            #[cfg(unix)]
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, into),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-            #[cfg(unix)]
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-            #[cfg(unix)]
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
-            #[cfg(unix)]
-            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-            #[cfg(unix)]
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -241,5 +171,22 @@ mod tests {
         }
         drop(client);
         ends.await.unwrap();
+    }
+
+    /// What it sends is there whenever it is looked at, so there is no moment without.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
+        let stream: Box<dyn Stream> =
+            Box::new(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));
+        let mut io = Io { stream, closing: None };
+        let mut is_closed = async || {
+            poll_fn(|context| Poll::Ready(Pin::new(&mut io).poll_shutdown(context).is_ready()))
+                .await
+        };
+        assert!(!is_closed().await);
+        tokio::time::advance(CLOSE_WITHIN - Duration::from_millis(1)).await;
+        assert!(!is_closed().await);
+        tokio::time::advance(Duration::from_millis(2)).await;
+        assert!(is_closed().await);
     }
 }
