@@ -13,7 +13,7 @@ use crate::options::{Answers, MetricsNames};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::service::Service;
 
-/// Rules, and whoever asks.
+/// Rules, and requests without a connection.
 #[derive(Debug)]
 pub struct Offline {
     service: Service,
@@ -77,5 +77,28 @@ impl Offline {
     #[must_use]
     pub fn metrics(&self) -> String {
         self.service.metrics.text().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn a_body_is_answered_as_at_json() {
+        let rules =
+            "domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 1}}]";
+        let service = Offline::new(rules, Settings::default(), ManualClock::new()).unwrap();
+        let body =
+            br#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
+        let (status, told) = service.json(body);
+        assert_eq!(status, 200);
+        assert!(told.starts_with(r#"{"overallCode":"OK","statuses":[{"code":"OK","#), "{told}");
+        let (status, told) = service.json(body);
+        assert_eq!(status, 429);
+        assert!(told.starts_with(r#"{"overallCode":"OVER_LIMIT","#), "{told}");
+        assert_eq!(service.json(b"[]"), (400, "Bad Request".to_owned()));
     }
 }

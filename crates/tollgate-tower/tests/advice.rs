@@ -99,7 +99,13 @@ fn x_rate_limit_is_read_whatever_its_reset_counts() {
         ("1790000030", secs(30)),
         ("1790000030000", secs(30)),
         ("1789999999", secs(0)),
+        // Where a figure begins to be a time, and a time to be one in milliseconds.
+        ("999999999", secs(999_999_999)),
+        ("1000000000", secs(0)),
+        ("999999999999", secs(999_999_999_999 - NOW_S)),
+        ("1000000000000", secs(0)),
         ("soon", None),
+        ("+30", None),
     ] {
         let advice = read(&[
             ("x-ratelimit-limit", "60"),
@@ -172,10 +178,25 @@ fn what_cannot_be_read_is_passed_over() {
     for value in ["\"a\";w=1", "\"a\";q=-1", "a;q=1", "\"a\";q=1;w=x", "1.5;w=1", "()"] {
         assert_eq!(read(&[("ratelimit-policy", value)]), Advice::default(), "{value}");
     }
-    // A field that goes on for ever is not read at all.
-    let long = format!("\"a\";r=1{}", ", \"a\";r=1".repeat(2_000));
-    assert_eq!(read(&[("ratelimit", &long)]), Advice::default());
     let mut headers = HeaderMap::new();
     headers.insert("ratelimit", http::HeaderValue::from_bytes(b"\"\xff\";r=1").unwrap());
     assert_eq!(Advice::read(&headers, now()), Advice::default());
+}
+
+#[test]
+fn a_field_of_16_kib_is_read_and_of_one_byte_more_is_not() {
+    let limits = |bytes: usize| {
+        let text = format!("{:bytes$}", "\"a\";r=1");
+        read(&[("ratelimit", &text)]).limits
+    };
+    assert_eq!(limits(16_384), [left("a", 1, None)]);
+    assert_eq!(limits(16_385), []);
+}
+
+#[test]
+fn a_window_of_no_seconds_is_none() {
+    for policies in ["\"a\";q=1;w=0", "1;w=0;name=\"a\""] {
+        let told = read(&[("ratelimit-policy", policies)]).policies;
+        assert_eq!(told, [PolicyAdvice { window: None, ..quota("a", 1, 0) }], "{policies}");
+    }
 }

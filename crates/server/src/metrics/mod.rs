@@ -75,3 +75,49 @@ fn encode_gauge(
 fn gauge(value: u64) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_rules::Settings;
+
+    use super::*;
+
+    /// A duration at a bound of the histogram belongs below it, one nanosecond more above.
+    #[test]
+    fn what_was_answered_is_told_by_protocol_outcome_and_time() {
+        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let metrics = Metrics::new(cache, MetricsNames::Envoyproxy);
+        let took = [
+            (Outcome::Allowed, 1_000),
+            (Outcome::OverLimit, 1_001),
+            (Outcome::Refused, 100_000_001),
+        ];
+        for (outcome, ns) in took {
+            metrics.requests.answered(Protocol::Grpc, outcome, Duration::from_nanos(ns));
+        }
+        metrics.requests.answered(
+            Protocol::Json,
+            Outcome::Allowed,
+            Duration::from_nanos(500_000_000),
+        );
+        let page = metrics.text().unwrap();
+        for line in [
+            "tollgate_requests_total{protocol=\"grpc\",outcome=\"allowed\"} 1",
+            "tollgate_requests_total{protocol=\"json\",outcome=\"allowed\"} 1",
+            "tollgate_requests_total{protocol=\"json\",outcome=\"refused\"} 0",
+            "tollgate_decision_seconds_sum{protocol=\"grpc\"} 0.100002002",
+            "tollgate_decision_seconds_count{protocol=\"grpc\"} 3",
+            "tollgate_decision_seconds_bucket{le=\"0.000001\",protocol=\"grpc\"} 1",
+            "tollgate_decision_seconds_bucket{le=\"0.000002\",protocol=\"grpc\"} 2",
+            "tollgate_decision_seconds_bucket{le=\"0.1\",protocol=\"grpc\"} 2",
+            "tollgate_decision_seconds_bucket{le=\"+Inf\",protocol=\"grpc\"} 3",
+            "tollgate_decision_seconds_sum{protocol=\"json\"} 0.5",
+            "ratelimit_service_total_requests{grpc_method=\"ShouldRateLimit\"} 3",
+            "ratelimit_service_should_rate_limit_error{err_type=\"service_error\"} 1",
+        ] {
+            assert!(page.lines().any(|told| told == line), "{line} in\n{page}");
+        }
+    }
+}

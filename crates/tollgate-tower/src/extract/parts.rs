@@ -330,3 +330,61 @@ impl<E: Extract> Extract for Optional<E> {
         self.extractor.warnings()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    /// The key of a request with these headers.
+    fn key(by: &impl Extract, headers: &[(&str, &str)]) -> Result<Vec<u8>, NoKey> {
+        let mut request = Request::new(());
+        for (name, value) in headers {
+            let name: HeaderName = name.parse().expect("a name");
+            request.headers_mut().append(name, value.parse().expect("a value"));
+        }
+        let mut key = Key::new();
+        by.extract(&Head::of(&request), &mut key)?;
+        Ok(key.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_header_is_its_lines_in_order() {
+        let by = Header::new(HeaderName::from_static("tenant"));
+        assert_eq!(key(&by, &[]), Err(NoKey::Missing));
+        assert_eq!(
+            key(&by, &[("tenant", "red"), ("tenant", "blue")]),
+            Ok(b"\x03red\x04blue".to_vec())
+        );
+    }
+
+    #[test]
+    fn api_keys_and_tokens_are_digests_that_differ() {
+        let by = ApiKey::new(HeaderName::from_static("api-key"));
+        assert_eq!(key(&by, &[]), Err(NoKey::Missing));
+        let digest = |secret| key(&by, &[("api-key", secret)]).expect("a key");
+        assert_ne!(digest("one"), digest("two"));
+        let token = |value| key(&Bearer, &[("authorization", value)]);
+        assert_eq!(token("bearer  one "), Ok(digest("one")));
+        assert_ne!(token("Bearer two"), Ok(digest("one")));
+        for none in ["Bearer", "Bearer ", "Digest! one", "Bearer\tone"] {
+            assert_eq!(token(none), Err(NoKey::Missing), "{none:?}");
+        }
+    }
+
+    /// What is found in one place does not share a key with the same text in the other.
+    #[test]
+    fn an_alternative_is_tried_where_nothing_is_found_and_leaves_no_trace() {
+        let [left, right] =
+            ["left", "right"].map(|name| Header::new(HeaderName::from_static(name)));
+        let by = left.or(right);
+        assert_eq!(key(&by, &[("left", "a")]), Ok(b"\x011\x01a".to_vec()));
+        assert_eq!(key(&by, &[("right", "a")]), Ok(b"\x012\x01a".to_vec()));
+        assert_eq!(key(&by, &[]), Err(NoKey::Missing));
+        let mut absent = Key::new();
+        absent.push_absent();
+        assert_eq!(key(&by.clone().optional(), &[]), Ok(absent.as_bytes().to_vec()));
+        assert_eq!(key(&by.optional(), &[("right", "a")]), Ok(b"\x012\x01a".to_vec()));
+    }
+}

@@ -91,6 +91,12 @@ fn optional_count(parameters: &Parameters, name: &str) -> Option<Option<u64>> {
     }
 }
 
+/// How long a policy's window is. A server that tells 0 has none.
+fn window(parameters: &Parameters) -> Option<Option<Duration>> {
+    let seconds = optional_count(parameters, "w")?.filter(|&seconds| seconds > 0);
+    Some(seconds.map(Duration::from_secs))
+}
+
 fn partition_key(parameters: &Parameters) -> Option<Vec<u8>> {
     Some(parameter(parameters, "pk")?.as_byte_sequence()?.to_vec())
 }
@@ -120,14 +126,13 @@ fn policies(text: &[u8]) -> Vec<PolicyAdvice> {
 
 fn named_policy(item: &Item) -> Option<PolicyAdvice> {
     let parameters = &item.params;
-    let seconds = optional_count(parameters, "w")?.filter(|&seconds| seconds > 0);
     Some(PolicyAdvice {
         name: Some(name(item)?),
         quota: count(parameter(parameters, "q")?)?,
         unit: parameter(parameters, "qu")
             .and_then(BareItem::as_string)
             .map(|unit| unit.as_str().to_owned()),
-        window: seconds.map(Duration::from_secs),
+        window: window(parameters)?,
         partition_key: partition_key(parameters),
     })
 }
@@ -138,7 +143,7 @@ fn numbered_policy(item: &Item) -> Option<PolicyAdvice> {
         name: named.map(|name| name.as_str().to_owned()),
         quota: count(&item.bare_item)?,
         unit: None,
-        window: optional_count(&item.params, "w")?.map(Duration::from_secs),
+        window: window(&item.params)?,
         partition_key: None,
     })
 }
