@@ -65,7 +65,7 @@ fn digits(room: &mut [u8], figure: u64) -> Option<&mut [u8]> {
     let mut start = room.len();
     loop {
         start = start.checked_sub(1)?;
-        *room.get_mut(start)? = b'0' | (rest % 10) as u8;
+        *room.get_mut(start)? = b'0' + (rest % 10) as u8;
         rest /= 10;
         if rest == 0 {
             return room.get_mut(..start);
