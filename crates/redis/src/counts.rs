@@ -108,7 +108,8 @@ impl Counts {
     pub(crate) fn report_first(&self, era: u64, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let (_, cell) = found(&mut set, key)?;
-        if cell.is_of(era) { None } else { cell.report().filter(|units| *units > 0) }
+        // With nothing to report nothing is under way either, or the next report would wait for its answer for ever.
+        if cell.is_of(era) || cell.unreported() == 0 { None } else { cell.report() }
     }
 
     /// What of a key was admitted here and is not known to be reported.
@@ -117,10 +118,51 @@ impl Counts {
         found(&mut set, key).map_or(0, |(_, cell)| cell.unreported())
     }
 
+    /// Reports that are under way.
+    pub(crate) fn under_way<'a>(&'a self, era: Era<'a>, keys: Reports<'a>) -> UnderWay<'a> {
+        UnderWay { counts: self, era, keys }
+    }
+
     fn index(&self, key: &[u8]) -> usize {
         // The hash only places; the key itself is compared.
         let hash = self.hashes.hash_one(key);
         usize::try_from(hash >> 32).unwrap_or_default() & (self.sets.len() - 1)
+    }
+}
+
+/// Keys, and the units that are reported of each.
+type Reports<'a> = &'a [(Box<[u8]>, u64)];
+
+/// Reports that are under way. If their task is dropped before the answer came, they have failed: the units are
+/// reported again.
+#[derive(Debug)]
+pub(crate) struct UnderWay<'a> {
+    counts: &'a Counts,
+    era: Era<'a>,
+    keys: Reports<'a>,
+}
+
+impl UnderWay<'_> {
+    /// The store has answered, or is known not to: what it said of each key, with the times when it was asked and when
+    /// the answer came.
+    pub(crate) fn answered(mut self, reply: Option<Reply>, times: [u64; 2]) {
+        let mut seen = reply.map(|reply| (reply.now_us, reply.parts.into_iter()));
+        for (key, _) in std::mem::take(&mut self.keys) {
+            let reply = seen.as_mut().and_then(|(now_us, parts)| {
+                let parts = vec![parts.next()?];
+                Some(Reply { now_us: *now_us, admitted: true, parts })
+            });
+            let outcome = reply.as_ref().map(|reply| (reply, times));
+            self.counts.reported(self.era, key, outcome);
+        }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        for (key, _) in self.keys {
+            self.counts.reported(self.era, key, None);
+        }
     }
 }
 
@@ -190,5 +232,31 @@ mod tests {
         assert_eq!(counts.reports(), of(1), "nobody knows whether it was heard");
         counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
         assert_eq!(counts.reports(), []);
+    }
+    /// A key that was asked for and admitted nothing has nothing that the store must hear of first. That it is looked
+    /// for leaves it as it is: what is admitted later is reported.
+    #[test]
+    fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
+        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+        let counts = Counts::new(8, 1_000);
+        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        let _ = counts.decide((&plan, 0), b"key", 11, 0);
+        assert_eq!(counts.report_first(1, b"key"), None);
+        counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
+        let _ = counts.decide((&plan, 1), b"key", 1, 0);
+        assert_eq!(counts.reports(), [(b"key"[..].into(), 1)]);
+    }
+
+    #[test]
+    fn units_of_a_report_that_nobody_waits_for_any_more_are_reported_again() {
+        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+        let counts = Counts::new(8, 1_000);
+        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        let _ = counts.decide((&plan, 0), b"key", 1, 0);
+        let keys = counts.reports();
+        drop(counts.under_way((&plan, 0), &keys));
+        assert_eq!(counts.reports(), keys);
+        counts.under_way((&plan, 0), &keys).answered(Some(reply()), [0, 0]);
+        assert_eq!((counts.reports(), counts.unreported(b"key")), (vec![], 0));
     }
 }

@@ -11,7 +11,7 @@ use crate::count::Counted;
 use crate::counts::Counts;
 use crate::decision::{RedisDecision, Source};
 use crate::limiter::Inner;
-use crate::script::{Ask, Reply, Units, Verb};
+use crate::script::{Ask, Units, Verb};
 
 /// Keys in one report: as many limits as a call has.
 const KEYS_IN_A_REPORT: usize = 16;
@@ -56,18 +56,10 @@ impl Inner {
         let Some(counts) = &self.local.counts else { return };
         let part = |(key, units): &(Box<[u8]>, u64)| self.part(key, Units::exactly(*units));
         let ask = Ask { verb: Verb::Add, parts: keys.iter().map(part).collect() };
+        let under_way = counts.under_way((&self.plan, self.terms.era), keys);
         let asked_ns = self.now_ns();
-        let result = self.link.call(ask, self.link.due()).await;
-        let now_ns = self.now_ns();
-        let mut seen = result.map(|reply| (reply.now_us, reply.parts.into_iter())).ok();
-        for (key, _) in keys {
-            let reply = seen.as_mut().and_then(|(now_us, parts)| {
-                let parts = vec![parts.next()?];
-                Some(Reply { now_us: *now_us, admitted: true, parts })
-            });
-            let outcome = reply.as_ref().map(|reply| (reply, [asked_ns, now_ns]));
-            counts.reported((&self.plan, self.terms.era), key, outcome);
-        }
+        let reply = self.link.call(ask, self.link.due()).await;
+        under_way.answered(reply.ok(), [asked_ns, self.now_ns()]);
     }
 }
 
