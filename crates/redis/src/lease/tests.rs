@@ -1,0 +1,229 @@
+use super::*;
+
+const TERMS: Terms = Terms { most: 64, poll_ns: 10_000_000, era: 0 };
+const MS: u64 = 1_000_000;
+
+fn grant(units: u64, asked_ns: u64) -> Grant {
+    Grant {
+        units,
+        asked_ns,
+        turns_ns: None,
+        stamp: 7,
+        beyond: Beyond { remaining: 99, reset_ns: 0 },
+    }
+}
+
+fn spend(holding: &mut Holding, cost: u64, now_ns: u64) -> Spend {
+    holding.spend(TERMS, cost, [now_ns, now_ns])
+}
+
+fn is_spent(spend: Spend) -> bool {
+    matches!(spend, Spend::Spent { .. })
+}
+
+#[test]
+fn one_asks_and_the_others_wait() {
+    let mut holding = Holding::default();
+    assert_eq!(spend(&mut holding, 3, 0), Spend::Ask(Want { want: 3, least: 3 }));
+    assert_eq!(spend(&mut holding, 1, 0), Spend::Wait);
+    holding.granted(TERMS, grant(4, 0), MS);
+    assert_eq!(spend(&mut holding, 3, MS), Spend::Spent { stamp: 7, more: None });
+    // The last unit asks for the next lease.
+    let more = Some(Want { want: 8, least: 1 });
+    assert_eq!(spend(&mut holding, 1, MS), Spend::Spent { stamp: 7, more });
+    assert_eq!(spend(&mut holding, 1, MS), Spend::Wait);
+}
+
+#[test]
+fn leases_that_are_spent_at_once_double_up_to_half_of_what_a_node_may_hold() {
+    let mut holding = Holding::default();
+    let mut now_ns = 0;
+    let mut wants = Vec::new();
+    while wants.len() < 12 {
+        let want = match spend(&mut holding, 1, now_ns) {
+            Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,
+            _ => continue,
+        };
+        wants.push(want.want);
+        now_ns += MS;
+        holding.granted(TERMS, grant(want.want, now_ns), now_ns);
+    }
+    assert_eq!(wants.last(), Some(&32));
+    assert!(wants.is_sorted());
+    assert_eq!(wants[..3], [1, 2, 4]);
+}
+
+#[test]
+fn what_is_not_spent_in_time_is_gone() {
+    let mut holding = Holding::default();
+    assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+    holding.granted(TERMS, grant(10, 0), 5 * MS);
+    // A thousandth short of a second after it was asked for.
+    assert!(is_spent(spend(&mut holding, 1, 998 * MS)));
+    assert!(matches!(spend(&mut holding, 1, 999 * MS), Spend::Ask(_)));
+    assert_eq!(holding.left(), 0);
+    assert_eq!(holding.take_expired().map(|(units, stamp)| (units, stamp.of(0))), [(9, 7), (0, 0)]);
+    // With its window, if that ends before.
+    holding.granted(TERMS, Grant { turns_ns: Some(100 * MS), ..grant(10, 1_000 * MS) }, 1_001 * MS);
+    assert!(is_spent(spend(&mut holding, 1, 1_099 * MS)));
+    assert!(!is_spent(spend(&mut holding, 1, 1_100 * MS)));
+}
+
+#[test]
+fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
+    let mut holding = Holding::default();
+    assert!(matches!(spend(&mut holding, 2, 0), Spend::Ask(_)));
+    holding.denied(TERMS, (2, Beyond::default()), [30 * MS, 0]);
+    assert_eq!(spend(&mut holding, 2, 29 * MS), Spend::Denied { retry_ns: MS });
+    assert_eq!(spend(&mut holding, 5, 20 * MS), Spend::Denied { retry_ns: 10 * MS });
+    assert!(!holding.is_idle(29 * MS));
+    // A smaller cost may fit.
+    assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(Want { want: 1, least: 1 }));
+    // Not more often than the poll, whatever the store says.
+    holding.denied(TERMS, (1, Beyond::default()), [0, MS]);
+    assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
+    assert!(matches!(spend(&mut holding, 1, 11 * MS), Spend::Ask(_)));
+}
+
+#[test]
+fn a_long_denial_is_looked_at_again_every_second() {
+    let mut holding = Holding::default();
+    assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+    let hour = 3_600_000 * MS;
+    holding.denied(TERMS, (1, Beyond::default()), [hour, 0]);
+    assert_eq!(spend(&mut holding, 1, 999 * MS), Spend::Denied { retry_ns: hour - 999 * MS });
+    assert!(matches!(spend(&mut holding, 1, 1_000 * MS), Spend::Ask(_)));
+}
+
+#[test]
+fn a_fault_answers_those_who_came_before_it() {
+    let mut holding = Holding::default();
+    assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+    holding.failed(Fault::Deadline, 5 * MS);
+    let waited = holding.spend(TERMS, 1, [MS, 5 * MS]);
+    assert_eq!(waited, Spend::Failed(Fault::Deadline));
+    assert!(matches!(spend(&mut holding, 1, 6 * MS), Spend::Ask(_)));
+}
+
+#[test]
+fn leases_end_in_the_order_in_which_they_are_spent() {
+    let mut holding = Holding::default();
+    assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+    holding.granted(TERMS, grant(3, 0), MS);
+    holding.granted(TERMS, grant(5, 500 * MS), 501 * MS);
+    assert!(is_spent(spend(&mut holding, 4, 600 * MS)));
+    assert_eq!(holding.left(), 4);
+    // The second lives on when the first would have ended.
+    assert!(is_spent(spend(&mut holding, 4, 1_400 * MS)));
+    assert_eq!(holding.end(1_400 * MS).map(|(left, _)| left), [0, 0]);
+}
+
+#[test]
+fn after_a_grant_that_leaves_next_to_nothing_the_store_is_left_alone() {
+    for (remaining, denied) in [(1, true), (2, false)] {
+        let mut holding = Holding { want: 32, ..Holding::default() };
+        assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+        let beyond = Beyond { remaining, reset_ns: 0 };
+        holding.granted(TERMS, Grant { beyond, ..grant(1, 0) }, 0);
+        assert!(is_spent(spend(&mut holding, 1, 0)));
+        let again = spend(&mut holding, 1, 0);
+        assert_eq!(matches!(again, Spend::Denied { .. }), denied, "{remaining} of 32: {again:?}");
+    }
+}
+
+/// Two leases that together do not have enough for a large request, and one more.
+fn three_leases(third: Grant) -> Holding {
+    let mut holding = Holding::default();
+    holding.granted(TERMS, grant(2, 0), 0);
+    holding.granted(TERMS, Grant { stamp: 9, ..grant(3, 100 * MS) }, 100 * MS);
+    holding.granted(TERMS, Grant { stamp: 8, ..third }, 120 * MS);
+    holding
+}
+
+#[test]
+fn a_third_lease_is_joined_to_the_second_and_they_end_with_the_first_to_end() {
+    let stamp = |at| Stamp { at, era: 0 };
+    let mut holding = three_leases(grant(5, 120 * MS));
+    assert_eq!(holding.left(), 10);
+    // The first has ended, and the joined ones have not.
+    assert_eq!(holding.end(1_050 * MS), [(8, stamp(8)), (0, stamp(7))]);
+    assert_eq!(holding.take_expired(), [(2, stamp(7)), (0, stamp(0))]);
+    let mut holding = three_leases(Grant { turns_ns: Some(500 * MS), ..grant(5, 120 * MS) });
+    assert_eq!(holding.glance(700 * MS).left, 2);
+    assert_eq!(holding.take_expired(), [(8, stamp(8)), (0, stamp(0))]);
+}
+
+#[test]
+fn leases_that_were_joined_grow_by_what_they_had_together() {
+    let mut holding = three_leases(grant(5, 120 * MS));
+    assert_eq!(spend(&mut holding, 2, 130 * MS), Spend::Spent { stamp: 7, more: None });
+    let more = Some(Want { want: 16, least: 1 });
+    assert_eq!(spend(&mut holding, 8, 130 * MS), Spend::Spent { stamp: 8, more });
+}
+
+#[test]
+fn an_answer_that_was_under_way_does_not_know_what_was_charged_beside_it() {
+    let known = |holding: &Holding| holding.known(TERMS).remaining;
+    let mut holding = Holding::default();
+    holding.see(TERMS, Beyond { remaining: 50, reset_ns: 0 });
+    let before = holding.glance(0);
+    holding.charged_beside(3);
+    assert_eq!((known(&holding), holding.glance(0).asks), (47, before.asks + 1));
+    // Nothing was under way: the next answer counts it.
+    holding.see(TERMS, Beyond { remaining: 47, reset_ns: 0 });
+    assert_eq!(known(&holding), 47);
+    assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+    holding.charged_beside(3);
+    holding.charged_beside(4);
+    assert_eq!((known(&holding), holding.glance(0).asks), (40, before.asks + 4));
+    holding.granted(
+        TERMS,
+        Grant { beyond: Beyond { remaining: 46, reset_ns: 0 }, ..grant(1, 0) },
+        0,
+    );
+    assert_eq!(known(&holding), 46 - 7 + 1);
+}
+
+#[test]
+fn a_glance_says_whether_units_are_to_be_given_back() {
+    let mut holding = Holding::default();
+    holding.granted(TERMS, grant(5, 0), 0);
+    assert_eq!(holding.glance(0), Glance { left: 5, asking: false, asks: 0, has_expired: false });
+    let glance = holding.glance(1_000 * MS);
+    assert_eq!(glance, Glance { left: 0, asking: false, asks: 0, has_expired: true });
+}
+
+#[test]
+fn as_many_units_are_lent_as_leave_enough_to_notice_that_they_are_spent() {
+    let with = |want, asking, lefts: [u64; 2]| {
+        let mut holding = Holding { want, asking, seen: Some(0), ..Holding::default() };
+        for (lease, left) in holding.leases.iter_mut().zip(lefts) {
+            (lease.left, lease.until_ns) = (left, MS);
+        }
+        holding
+    };
+    let lent = |want, asking, lefts| with(want, asking, lefts).lend().map(|lent| lent.units);
+    // The last lease: a quarter of what the next one would be stays, and one unit at least.
+    assert_eq!(lent(32, false, [20, 0]), Some(12));
+    assert_eq!(lent(2, false, [20, 0]), Some(19));
+    // Another is there, or is asked for already.
+    assert_eq!(lent(32, false, [20, 3]), Some(19));
+    assert_eq!(lent(32, true, [20, 0]), Some(19));
+    // Few are not worth it.
+    assert_eq!([lent(1, false, [5, 0]), lent(1, false, [4, 0])], [Some(4), None]);
+    let mut holding = with(32, false, [20, 0]);
+    holding.beyond = Beyond { remaining: 30, reset_ns: 5 };
+    let beyond = holding.lend().map(|lent| lent.beyond);
+    assert_eq!(beyond, Some(Beyond { remaining: 38, reset_ns: 5 }), "8 stay here");
+    assert_eq!(holding.left(), 8);
+    holding.put_back(12);
+    assert_eq!(holding.left(), 20);
+}
+
+#[test]
+fn a_key_can_be_forgotten_when_its_denial_is_to_be_asked_about_again() {
+    let mut holding = Holding::default();
+    assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
+    holding.denied(TERMS, (1, Beyond::default()), [30 * MS, 0]);
+    assert_eq!([30 * MS - 1, 30 * MS].map(|now_ns| holding.is_idle(now_ns)), [false, true]);
+}
