@@ -139,9 +139,7 @@ impl Holding {
             second.until_ns = second.until_ns.min(until_ns);
             second.stamp = second.stamp.min(new.stamp);
         }
-        if self.leases[1].left > 0 && self.leases[1].until_ns < self.leases[0].until_ns {
-            self.leases.swap(0, 1);
-        }
+        self.leases.sort_by_key(|lease| (lease.left == 0, lease.until_ns));
     }
 
     /// The store has denied `least` units, and has said when it would have them.

@@ -142,6 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn each_filling_is_of_another_generation_and_a_closed_purse_of_none() {
+        let purse = Purse::default();
+        let mut generations = Vec::new();
+        for units in [0, 5, 0, 9] {
+            purse.fill(lent(units, 1));
+            let (Filling(generation), there) = purse.look().expect("it is filled");
+            assert_eq!(there, units);
+            generations.push(generation);
+            purse.close();
+            assert_eq!(purse.look(), None);
+        }
+        assert_eq!(generations, [1, 3, 5, 7]);
+    }
+
+    #[test]
     fn generations_begin_anew_without_touching_units() {
         let purse = Purse { word: AtomicU64::new(u64::MAX), ..Purse::default() };
         assert_eq!(purse.close(), MOST_UNITS);
