@@ -230,6 +230,20 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::cast_precision_loss, reason = "that is the question")]
+    fn numbers_are_those_that_a_double_tells_from_their_neighbours() {
+        let tells = |number: u64| number as f64 != (number + 1) as f64;
+        assert_eq!([LARGEST - 1, LARGEST, LARGEST + 1].map(tells), [true, true, false]);
+        // 2^53 - 1 is the largest limit of a window, and the largest product of a sliding one.
+        let is_exact = |policy: &str| plan(policy).is_ok();
+        assert!(is_exact("fixed-window 9007199254740991/60d"));
+        assert!(!is_exact("fixed-window 9007199254740992/60d"));
+        // 69,431 times 129,728,784,761 is 2^53 - 1.
+        assert!(is_exact("sliding-window 69430/129728784761us"));
+        assert!(!is_exact("sliding-window 69431/129728784761us"));
+    }
+
+    #[test]
     fn what_cannot_be_exact_is_refused() {
         let error = plan("fixed-window 5/1500ns").unwrap_err();
         assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(1_500) });
