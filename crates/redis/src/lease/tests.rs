@@ -227,3 +227,24 @@ fn a_key_can_be_forgotten_when_its_denial_is_to_be_asked_about_again() {
     holding.denied(TERMS, (1, Beyond::default()), [30 * MS, 0]);
     assert_eq!([30 * MS - 1, 30 * MS].map(|now_ns| holding.is_idle(now_ns)), [false, true]);
 }
+
+/// What is asked for after a lease of 4 units, of which as many are spent, at this time.
+fn want_after(spent: u64, at_ns: u64) -> u64 {
+    let mut holding = Holding { want: 16, ..Holding::default() };
+    holding.granted(TERMS, grant(4, 0), 0);
+    // Keeps the next lease from being asked for early.
+    holding.asking = true;
+    assert!(spent == 0 || is_spent(spend(&mut holding, spent, at_ns)));
+    holding.asking = false;
+    match spend(&mut holding, 5, at_ns.max(LIFE_NS * u64::from(spent == 0))) {
+        Spend::Ask(want) => want.want,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn leases_that_last_long_or_expire_are_followed_by_half_as_many_units() {
+    assert_eq!([0, 49, 50, 499].map(|ms| want_after(4, ms * MS)), [16; 4]);
+    assert_eq!([500, 900].map(|ms| want_after(4, ms * MS)), [8; 2]);
+    assert_eq!(want_after(0, 0), 8);
+}
