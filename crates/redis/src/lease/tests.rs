@@ -248,3 +248,32 @@ fn leases_that_last_long_or_expire_are_followed_by_half_as_many_units() {
     assert_eq!([500, 900].map(|ms| want_after(4, ms * MS)), [8; 2]);
     assert_eq!(want_after(0, 0), 8);
 }
+
+/// What is asked for when one unit is spent, at this time, of a lease that has so many.
+fn early(want: u64, left: u64, now_ns: u64, change: impl FnOnce(&mut Holding)) -> Option<u64> {
+    let mut holding = Holding { want, ..Holding::default() };
+    holding.granted(TERMS, grant(left, 0), 0);
+    change(&mut holding);
+    let asks = holding.glance(now_ns).asks;
+    let Spend::Spent { more, .. } = spend(&mut holding, 1, now_ns) else { panic!("{holding:?}") };
+    assert_eq!(holding.glance(now_ns).asks, asks + u64::from(more.is_some()));
+    more.map(|more| more.want)
+}
+
+#[test]
+fn the_next_lease_is_asked_for_when_a_quarter_of_one_is_left() {
+    assert_eq!([4, 3].map(|left| early(8, left, 0, |_| ())), [None, Some(8)]);
+    // Leases of three units are not worth it.
+    assert_eq!([3, 4].map(|want| early(want, 1, 100 * MS, |_| ())), [None, Some(4)]);
+    assert_eq!(early(8, 3, 0, |holding| holding.granted(TERMS, grant(1, 0), 0)), None);
+}
+
+#[test]
+fn while_the_store_denies_or_fails_no_lease_is_asked_for_early() {
+    let beyond = Beyond { remaining: 99, reset_ns: 0 };
+    let denied = |holding: &mut Holding| holding.denied(TERMS, (1, beyond), [30 * MS, 0]);
+    assert_eq!([30 * MS - 1, 30 * MS].map(|at_ns| early(8, 3, at_ns, denied)), [None, Some(8)]);
+    // For as long as it is not to be asked again after a failure.
+    let failed = |holding: &mut Holding| holding.failed(Fault::Deadline, 0);
+    assert_eq!([10 * MS - 1, 10 * MS].map(|at_ns| early(8, 3, at_ns, failed)), [None, Some(8)]);
+}
