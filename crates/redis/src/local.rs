@@ -155,4 +155,14 @@ mod tests {
         let (other, _) = of(&locals, "c", &settings("100/h").keys(11), second);
         assert!(!Arc::ptr_eq(&first, &other));
     }
+
+    #[test]
+    fn a_limit_that_is_in_use_is_kept_though_it_holds_nothing() {
+        let locals = Locals::default();
+        let (used, _) = of(&locals, "a", &settings("100/h"), 0);
+        drop(of(&locals, "b", &settings("100/h"), 0));
+        drop(of(&locals, "c", &settings("100/h"), 0));
+        assert!(Arc::ptr_eq(&used, &of(&locals, "a", &settings("100/h"), 0).0));
+        assert_eq!(locals.0.lock().unwrap().len(), 1);
+    }
 }
