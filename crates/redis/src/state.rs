@@ -306,4 +306,43 @@ mod tests {
             }
         }
     }
+
+    const SECOND_US: u64 = 1_000_000;
+
+    #[test]
+    fn a_window_turns_when_its_units_are_no_longer_those_that_were_charged() {
+        let turns_s = |policy: &str, state: State, now_s: u64| {
+            let plan = Plan::new(policy.parse().unwrap()).unwrap();
+            let view = View { plan: &plan, state: &state, now_us: now_s * SECOND_US };
+            view.turns_us().map(|turns_us| turns_us / SECOND_US)
+        };
+        assert_eq!(turns_s("10/m", State::Gcra { debt: 0 }, 90), None);
+        assert_eq!(
+            turns_s("fixed-window 10/m", State::Fixed { ahead: 0, count: 1 }, 90),
+            Some(120)
+        );
+        let state = State::FromFirst { start: 50 * SECOND_US, count: 1 };
+        assert_eq!(turns_s("fixed-window 10/m from-first", state, 90), Some(110));
+        let state = State::Sliding { ahead: 0, previous: 1, current: 1 };
+        assert_eq!(turns_s("sliding-window 10/m", state, 90), Some(120));
+        let state = State::Segmented { ahead: 0, counts: [1; 4].into() };
+        assert_eq!(turns_s("segmented-window 10/m x4", state, 80), Some(90));
+    }
+
+    #[test]
+    fn units_that_are_held_count_as_left_and_the_store_has_its_say_without() {
+        let plan = Plan::new("fixed-window 10/m".parse().unwrap()).unwrap();
+        let state = State::Fixed { ahead: 0, count: 8 };
+        let view = View { plan: &plan, state: &state, now_us: 90 * SECOND_US };
+        let told = |held, admits, cost| {
+            let told = view.told_beside(held, admits, cost);
+            (told.allowed, told.cost, told.remaining, told.retry_after.as_secs())
+        };
+        assert_eq!(told(0, true, 2), (true, 0, 2, 0));
+        assert_eq!(told(0, true, 3), (false, 3, 2, 30));
+        assert_eq!(told(0, false, 2), (false, 2, 2, 0));
+        assert_eq!(told(1, false, 3), (true, 0, 3, 0));
+        assert_eq!(told(1, false, 4), (false, 4, 3, 30));
+        assert_eq!(told(12, true, 11), (false, 11, 10, 0));
+    }
 }
