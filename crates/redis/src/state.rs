@@ -344,5 +344,14 @@ mod tests {
         assert_eq!(told(1, false, 3), (true, 0, 3, 0));
         assert_eq!(told(1, false, 4), (false, 4, 3, 30));
         assert_eq!(told(12, true, 11), (false, 11, 10, 0));
+        // No wait helps one that is above the limit.
+        assert_eq!([told(0, true, 10), told(0, true, 11)], [(false, 10, 2, 30), (false, 11, 2, 0)]);
+        let retry_s = |allowed, cost| view.told(allowed, cost).retry_after.as_secs();
+        assert_eq!([retry_s(true, 3), retry_s(false, 10), retry_s(false, 11)], [0, 30, 0]);
+        // What is held need not come back first: of 3 units 2, at 10 a second, where 1 is left.
+        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+        let state = State::Gcra { debt: 900_000 };
+        let view = View { plan: &plan, state: &state, now_us: 0 };
+        assert_eq!(view.told_beside(1, false, 3).retry_after, Duration::from_millis(100));
     }
 }
