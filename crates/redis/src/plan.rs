@@ -221,7 +221,7 @@ mod tests {
     fn ticks_grow_until_the_burst_fits_and_no_further() {
         // 1,000,003 * 86.4e9 is above 2^53; at 10 us it is 8.64e15, which fits.
         let plan = plan("1000003/d").unwrap();
-        assert_eq!(plan.tick_us, 10);
+        assert_eq!((plan.tick_us, plan.tick(29), plan.micros(2)), (10, 2, 20));
         let Kind::Gcra { capacity, .. } = plan.kind else { panic!("{plan:?}") };
         assert_eq!(capacity, 1_000_003 * 8_640_000_000);
         let plan = self::plan("sliding-window 100000/d").unwrap();
