@@ -196,13 +196,19 @@ mod tests {
         Reply { now_us: 0, admitted: true, parts: vec![seen] }
     }
 
-    #[test]
-    fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
+    /// Ten a second, and counts that know of one key, which owes nothing.
+    fn of_one_key() -> (Plan, Counts) {
         let plan = Plan::new("10/s".parse().unwrap()).unwrap();
         let counts = Counts::new(8, 1_000);
+        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        (plan, counts)
+    }
+
+    #[test]
+    fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
+        let (plan, counts) = of_one_key();
         let decides =
             |era| matches!(counts.decide((&plan, era), b"key", 1, 0), Counted::Decided { .. });
-        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
         assert_eq!([decides(0), decides(1)], [true, false]);
         // The store is to hear of the old one's unit before it is asked about the new one.
         assert_eq!(
@@ -215,9 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_admitted_while_a_report_is_under_way_is_in_the_next() {
-        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
-        let counts = Counts::new(8, 1_000);
-        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        let (plan, counts) = of_one_key();
         let admit = || {
             let _ = counts.decide((&plan, 0), b"key", 1, 0);
         };
@@ -233,13 +237,12 @@ mod tests {
         counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
         assert_eq!(counts.reports(), []);
     }
+
     /// A key that was asked for and admitted nothing has nothing that the store must hear of first. That it is looked
     /// for leaves it as it is: what is admitted later is reported.
     #[test]
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
-        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
-        let counts = Counts::new(8, 1_000);
-        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        let (plan, counts) = of_one_key();
         let _ = counts.decide((&plan, 0), b"key", 11, 0);
         assert_eq!(counts.report_first(1, b"key"), None);
         counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
@@ -248,10 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn units_of_a_report_that_nobody_waits_for_any_more_are_reported_again() {
-        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
-        let counts = Counts::new(8, 1_000);
-        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+    fn units_of_a_report_that_was_dropped_are_reported_again() {
+        let (plan, counts) = of_one_key();
         let _ = counts.decide((&plan, 0), b"key", 1, 0);
         let keys = counts.reports();
         drop(counts.under_way((&plan, 0), &keys));

@@ -76,7 +76,7 @@ impl Connected for Io {
 impl Io {
     /// Reads what still comes, and throws it away, until the client has closed its side or its time is over.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // First: a client that never stops sending would else keep it from being looked at.
+        // First: a client that never stops sending would otherwise keep it from being looked at.
         let is_over =
             self.closing.as_mut().is_none_or(|time| time.as_mut().poll(context).is_ready());
         if is_over {
@@ -157,7 +157,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let mut io = Raw::Tcp(stream).ready(None).await.unwrap();
-        client.write_all(b"a question that nobody reads").await.unwrap();
+        client.write_all(b"a question that is not read").await.unwrap();
         let ends = tokio::spawn(async move {
             io.write_all(b"answer").await.unwrap();
             io.shutdown().await.unwrap();
