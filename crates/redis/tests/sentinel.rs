@@ -47,7 +47,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
         Load::wait(200).await;
         tokio::task::block_in_place(|| sentinel.wait_for_replica());
         assert_eq!(sentinel.master_port(), sentinel.servers[old].port);
-        sentinel.servers[old].kill();
+        sentinel.kill(old);
         // What the replica had not heard of yet is lost.
         load.losses += 1;
         load.falls_back().await;

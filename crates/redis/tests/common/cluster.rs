@@ -31,7 +31,7 @@ impl Cluster {
                 "--cluster-port",
                 &bus,
                 "--cluster-node-timeout",
-                "2000",
+                "15000",
                 "--cluster-require-full-coverage",
                 "no",
             ]);

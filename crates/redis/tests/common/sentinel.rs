@@ -12,6 +12,9 @@ use super::server::{Server, free_port};
 pub const NAME: &str = "main";
 /// A sentinel that was held up for two seconds, on a busy machine, does nothing for half a minute.
 pub const LONGEST_FAILOVER: Duration = Duration::from_secs(90);
+/// Milliseconds without an answer after which a server counts as down. No stall of a busy machine is as long as the
+/// first: only a server that a test has killed is ever replaced.
+const DOWN_AFTER: [&str; 2] = ["60000", "1000"];
 /// Of servers and of the sentinel, where they want one.
 pub const PASSWORDS: [&str; 2] = ["served", "watched"];
 
@@ -49,7 +52,7 @@ impl Sentinel {
         let file = std::env::temp_dir().join(name);
         let mut text = format!(
             "port {own}\nbind 127.0.0.1\nsentinel monitor {NAME} 127.0.0.1 {port} 1\n\
-             sentinel down-after-milliseconds {NAME} 1000\nsentinel failover-timeout {NAME} 1000\n"
+             sentinel failover-timeout {NAME} 1000\n"
         );
         let mut arguments = Vec::new();
         if has_passwords {
@@ -74,8 +77,9 @@ impl Sentinel {
         }
     }
 
-    /// Until there is somebody who can be promoted.
+    /// Until there is a replica that can be promoted, and no failover before a master is killed.
     pub fn wait_for_replica(&self) {
+        self.set_down_after(DOWN_AFTER[0]);
         let start = Instant::now();
         loop {
             let known: Vec<std::collections::HashMap<String, String>> =
@@ -89,6 +93,17 @@ impl Sentinel {
             assert!(start.elapsed() < LONGEST_FAILOVER, "no replica: {known:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Kills one of the servers, and has the sentinel replace it.
+    pub fn kill(&mut self, server: usize) {
+        self.servers[server].kill();
+        self.set_down_after(DOWN_AFTER[1]);
+    }
+
+    fn set_down_after(&self, milliseconds: &str) {
+        let words = ["SENTINEL", "SET", NAME, "down-after-milliseconds", milliseconds];
+        self.sentinel.run::<()>(&words);
     }
 
     /// Until the replica has all that the first master has been told by now.

@@ -203,7 +203,7 @@ async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover
     assert_eq!(pair.admitted("exact", "z", 6).await, 12);
     block_in_place(|| sentinel.has_been_told());
     let before = sentinel.master_port();
-    sentinel.servers[0].kill();
+    block_in_place(|| sentinel.kill(0));
     // It takes a request to see it.
     let begun = Instant::now();
     for world in &pair.worlds {
