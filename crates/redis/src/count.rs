@@ -40,10 +40,29 @@ pub(crate) struct Cell {
     since_ns: u64,
     /// Of them, under way.
     sent: Option<u64>,
+    /// How many reports there were, that one included.
+    reports: u32,
     /// Whether anybody asked since the last report.
     touched: bool,
     /// Which of the limit's policies `state` is of: while it changes, limiters of both count here.
     era: u64,
+}
+
+/// What a cell has to report, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unheard {
+    units: u64,
+    reports: u32,
+    pub(crate) is_under_way: bool,
+}
+
+impl Unheard {
+    /// The store was asked after `before`, and has answered: units that it had not heard of by then; and whether it is
+    /// sure how many these are. While a report is under way, it may have heard of its units or not.
+    pub(crate) fn since(self, before: Self) -> (u64, bool) {
+        let is_sure = !before.is_under_way && before.reports == self.reports;
+        (self.units.max(before.units), is_sure)
+    }
 }
 
 /// What becomes of a request.
@@ -70,6 +89,7 @@ impl Cell {
             pending: 0,
             since_ns: 0,
             sent: None,
+            reports: 0,
             touched: false,
             era,
         })
@@ -115,6 +135,7 @@ impl Cell {
             return None;
         }
         self.touched = false;
+        self.reports = self.reports.wrapping_add(1);
         self.sent = Some(self.pending);
         self.sent
     }
@@ -146,6 +167,11 @@ impl Cell {
     /// Admitted here, and not known to be reported.
     pub(crate) fn unreported(&self) -> u64 {
         self.pending
+    }
+
+    pub(crate) fn unheard(&self) -> Unheard {
+        let Self { pending, sent, reports, .. } = self;
+        Unheard { units: *pending, reports: *reports, is_under_way: sent.is_some() }
     }
 
     /// The store has said what it holds.
@@ -251,6 +277,25 @@ mod tests {
         assert_eq!(admits(&mut cell, 11 * MS), Some(true));
         assert_eq!(admits(&mut cell, 11 * MS), Some(false));
         assert_eq!(cell.report(), Some(2));
+    }
+
+    /// Whatever the store had heard of when it answered, no unit is told as left that was admitted here.
+    #[test]
+    fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
+        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let at_first = cell.unheard();
+        assert_eq!(at_first.since(at_first), (0, true));
+        assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
+        assert_eq!(cell.unheard().since(at_first), (2, true), "admitted meanwhile");
+        let before = cell.unheard();
+        assert_eq!(cell.report(), Some(2));
+        assert_eq!(cell.unheard().since(before), (2, false), "a report has begun");
+        let under_way = cell.unheard();
+        assert_eq!(cell.unheard().since(under_way), (2, false));
+        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        assert_eq!(cell.unheard().since(before), (2, false), "it came and went");
+        assert_eq!(cell.unheard().since(under_way), (2, false), "it was answered");
+        assert_eq!(cell.unheard().since(cell.unheard()), (0, true));
     }
 
     #[test]

@@ -7,8 +7,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
+use tokio::sync::Notify;
 
-use crate::count::{Cell, Counted};
+use crate::count::{Cell, Counted, Unheard};
 use crate::plan::Plan;
 use crate::script::Reply;
 
@@ -25,6 +26,8 @@ pub(crate) struct Counts {
     interval_ns: u64,
     /// Sets with something to report: no more than there are keys.
     due: Mutex<Vec<usize>>,
+    /// A report was answered, or failed.
+    pub(crate) answered: Notify,
 }
 
 /// A policy, and which of those that the limit has had.
@@ -39,6 +42,7 @@ impl Counts {
             hashes: RandomState::new(),
             interval_ns,
             due: Mutex::default(),
+            answered: Notify::new(),
         }
     }
 
@@ -101,6 +105,7 @@ impl Counts {
         if is_due {
             locked(&self.due).push(index);
         }
+        self.answered.notify_waiters();
     }
 
     /// What of a key is to be reported before the store is asked, for it to know of it: what was admitted under
@@ -112,10 +117,10 @@ impl Counts {
         if cell.is_of(era) || cell.unreported() == 0 { None } else { cell.report() }
     }
 
-    /// What of a key was admitted here and is not known to be reported.
-    pub(crate) fn unreported(&self, key: &[u8]) -> u64 {
+    /// What of a key is to be reported, at this moment.
+    pub(crate) fn unheard(&self, key: &[u8]) -> Unheard {
         let mut set = locked(&self.sets[self.index(key)]);
-        found(&mut set, key).map_or(0, |(_, cell)| cell.unreported())
+        found(&mut set, key).map_or_else(Unheard::default, |(_, cell)| cell.unheard())
     }
 
     /// Reports that are under way.
@@ -254,10 +259,11 @@ mod tests {
     fn units_of_a_report_that_was_dropped_are_reported_again() {
         let (plan, counts) = of_one_key();
         let _ = counts.decide((&plan, 0), b"key", 1, 0);
+        let unreported = || counts.unheard(b"key").since(Unheard::default()).0;
         let keys = counts.reports();
         drop(counts.under_way((&plan, 0), &keys));
-        assert_eq!((counts.reports(), counts.unreported(b"key")), (keys.clone(), 1));
+        assert_eq!((counts.reports(), unreported()), (keys.clone(), 1));
         counts.under_way((&plan, 0), &keys).answered(Some(reply()), [0, 0]);
-        assert_eq!((counts.reports(), counts.unreported(b"key")), (vec![], 0));
+        assert_eq!((counts.reports(), unreported()), (vec![], 0));
     }
 }

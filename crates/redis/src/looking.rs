@@ -4,11 +4,14 @@
 //! under way are among them nobody knows until it has come, so it is waited for; if one is asked for meanwhile,
 //! the look is repeated. If that happens again and again, only what is sure to be left is told.
 //!
-//! In mode `async` the store has not heard of what was admitted here and not reported.
+//! In mode `async` the store has not heard of what was admitted here and not reported. Of a report that is under way
+//! nobody knows whether it has: the look is repeated in the same way.
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::count::Unheard;
 use crate::counters::Count;
+use crate::counts::Counts;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::lease::{Expired, Glance};
@@ -36,23 +39,33 @@ impl Inner {
         key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, Fault> {
-        let ask = || self.request(Verb::Peek, key, Units::exactly(cost));
-        let Some(ledger) = &self.local.ledger else {
-            self.report_before_asking(key).await;
-            let mut reply = self.link.call(ask(), due).await?;
-            if let (Some(counts), Some(seen)) = (&self.local.counts, reply.parts.first_mut()) {
-                seen.state.charge(&self.plan, counts.unreported(key));
-            }
-            return self.looked(&reply, 0, cost);
-        };
+        let ask = || self.link.call(self.request(Verb::Peek, key, Units::exactly(cost)), due);
         let mut looks = 0;
+        if let Some(ledger) = &self.local.ledger {
+            loop {
+                looks += 1;
+                let before = self.settled(ledger, key, due).await?;
+                let reply = ask().await?;
+                let (held, is_sure) = self.held_since(ledger, key, before, &reply);
+                if is_sure || looks == LOOKS {
+                    return self.looked(&reply, held, cost);
+                }
+            }
+        }
+        let Some(counts) = &self.local.counts else {
+            return self.looked(&ask().await?, 0, cost);
+        };
+        self.report_before_asking(key).await;
         loop {
             looks += 1;
-            let before = self.settled(ledger, key, due).await?;
-            let reply = self.link.call(ask(), due).await?;
-            let (held, is_sure) = self.held_since(ledger, key, before, &reply);
+            let before = reported(counts, key, due).await?;
+            let mut reply = ask().await?;
+            let (unheard, is_sure) = counts.unheard(key).since(before);
             if is_sure || looks == LOOKS {
-                return self.looked(&reply, held, cost);
+                if let Some(seen) = reply.parts.first_mut() {
+                    seen.state.charge(&self.plan, unheard);
+                }
+                return self.looked(&reply, 0, cost);
             }
         }
     }
@@ -165,5 +178,22 @@ impl Inner {
             ledger.set(key).look(key, |holding| holding.charged_beside(charged));
         }
         self.glance(ledger, key).left.min(before.left)
+    }
+}
+
+/// What of a key is to be reported once no report is under way.
+async fn reported(counts: &Counts, key: &[u8], due: Instant) -> Result<Unheard, Fault> {
+    loop {
+        let answered = counts.answered.notified();
+        tokio::pin!(answered);
+        // From here on no answer is missed, and only now the count is looked at.
+        answered.as_mut().enable();
+        let unheard = counts.unheard(key);
+        if !unheard.is_under_way {
+            return Ok(unheard);
+        }
+        if timeout_at(due, answered).await.is_err() {
+            return Err(Fault::Deadline);
+        }
     }
 }

@@ -31,6 +31,23 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
     }
 }
 
+/// Whether the store has heard of a report by then, or the node of its answer: units are counted once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice() {
+    let server = Server::start();
+    let settings = Settings::new("60/h".parse().unwrap()).mode(Mode::Async);
+    let settings = settings.interval(std::time::Duration::from_millis(5));
+    let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
+    for n in 0..200 {
+        let key = format!("key {n}");
+        assert_eq!(left(limiter.check(&key, 1).await), 59);
+        assert_eq!(left(limiter.check(&key, 19).await), 40);
+        for look in 0..20 {
+            assert_eq!(left(limiter.peek(&key, 1).await), 40, "look {look} of {key}");
+        }
+    }
+}
+
 /// Leases of every size, in one purse, and in one of each lane.
 #[tokio::test]
 async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
