@@ -220,6 +220,11 @@ pub(crate) mod scale {
         most
     }
 
+    #[inline(always)]
+    pub(crate) const fn unit(most: usize) -> usize {
+        most
+    }
+
     pub(crate) const fn rounds(most: usize) -> usize {
         most
     }
@@ -257,6 +262,7 @@ pub mod control {
         static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
         static SPURIOUS: Cell<u32> = const { Cell::new(0) };
         static CELLS: Cell<usize> = const { Cell::new(if cfg!(loom) { 2 } else { usize::MAX }) };
+        static UNIT: Cell<usize> = const { Cell::new(if cfg!(loom) { 1 } else { usize::MAX }) };
         static ROUNDS: Cell<usize> = const { Cell::new(if cfg!(loom) { 3 } else { usize::MAX }) };
         static APART: Cell<Option<u64>> = const { Cell::new(None) };
         static MARKS: Cell<bool> = const { Cell::new(true) };
@@ -314,6 +320,11 @@ pub mod control {
         CELLS.set(cells);
     }
 
+    /// How many shards a unit has: one or two.
+    pub fn use_unit(shards: usize) {
+        UNIT.set(shards);
+    }
+
     /// After how many lost rounds an install gives up.
     pub fn use_rounds(rounds: usize) {
         ROUNDS.set(rounds);
@@ -368,6 +379,10 @@ pub mod control {
 
         pub(crate) fn cells(most: usize) -> usize {
             super::CELLS.get().min(most)
+        }
+
+        pub(crate) fn unit(most: usize) -> usize {
+            super::UNIT.get().min(most)
         }
 
         pub(crate) fn rounds(most: usize) -> usize {

@@ -29,9 +29,9 @@ use crate::verb::Verb;
 use super::KeyedLimiter;
 use super::amend::Amendment;
 use super::hash::Identity;
-use super::shard::{Header, Row};
-use super::survey::pair;
+use super::shard::Header;
 use super::table::{Ask, Fresh, Table};
+use super::unit::shards_of;
 
 /// A key in a table: where it may live. Its first line is on its way.
 ///
@@ -62,7 +62,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 
     pub(super) fn place_in(&self, key: &K, tier: u8) -> Place<'_> {
         let identity = self.find_in(key, tier);
-        let second = self.hashers.second(identity, self.table.shards());
+        let second = self.second(identity);
         Place { table: &self.table, clock: &self.clock, identity, second, tier }
     }
 }
@@ -143,13 +143,13 @@ impl Place<'_> {
             }
             return;
         }
-        for index in pair(self.identity.first, self.second) {
-            let row = Row::whole(table.shard(index));
+        for index in shards_of(self.identity.first, self.second) {
+            let shard = table.shard(index);
             loop {
-                let before = row.shard.header();
-                let Some((cell, word)) = table.find(row, tag) else { break };
+                let before = shard.header();
+                let Some((cell, word)) = table.find(shard, tag) else { break };
                 // As in every reading of a word: its floor is read after it, and before it the same.
-                let header = row.shard.header();
+                let header = shard.header();
                 if header.floor() != before.floor() {
                     continue;
                 }
@@ -159,7 +159,7 @@ impl Place<'_> {
                     // Only now: whoever charged this word read his clock before.
                     self.less_undrained(word, header, undo)
                 };
-                if next == word || row.shard.charge(cell, word, next) {
+                if next == word || shard.charge(cell, word, next) {
                     return;
                 }
             }

@@ -15,9 +15,8 @@ use crate::refund::Found;
 use crate::sync::{Fault, planted};
 
 use super::hash::Identity;
-use super::shard::Row;
-use super::survey::pair;
 use super::table::Table;
+use super::unit::shards_of;
 
 /// What to make of a key's word.
 #[derive(Clone, Copy)]
@@ -41,7 +40,7 @@ impl Table {
         amendment: Amendment<'_>,
     ) -> u64 {
         let Identity { first, tag } = identity;
-        let amended = pair(first, second).find_map(|index| match &self.book {
+        let amended = shards_of(first, second).find_map(|index| match &self.book {
             Some(book) => self.amend_priced(book, index, tag, now, amendment),
             None => self.amend_in(index, tag, now, amendment),
         });
@@ -59,7 +58,7 @@ impl Table {
         let shard = self.shard(index);
         loop {
             let before = shard.header();
-            let (cell, word) = self.find(Row::whole(shard), tag)?;
+            let (cell, word) = self.find(shard, tag)?;
             let header = shard.header();
             if header.floor() != before.floor() {
                 continue;

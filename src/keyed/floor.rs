@@ -7,8 +7,12 @@
 //!
 //! An advance first sweeps under the old floor and then publishes the new one: so while a floor stands,
 //! a whole sweep under its predecessor is over.
+//!
+//! # How long a word stays
+//! A sweep under F forgets what was idle at F - E already, E being the epoch. What has become idle since stays, for its
+//! key may come back; only an install that finds no vacant cell takes an idle word over. So while a floor F stands, no
+//! word in its shard became idle before F - 2E: it was kept by a sweep under a floor of F - E or later.
 
-use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
 
 use super::layout::{GRANULE_BITS, Kind, Layout};
@@ -20,17 +24,32 @@ use super::table::Table;
 /// own now. A matter of precision, not of safety.
 pub(super) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
-/// Rounds of an advance: a few steps past what lives, and as many again if others disturb it. Then it
-/// leaves the floor to whoever disturbs it.
-const ROUNDS: usize = if cfg!(loom) { 4 } else { 12 };
+/// Rounds of an advance: a few steps past what lives, two past what is idle, and as many again if others disturb it.
+/// Then it leaves the floor to those others.
+const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
 
 impl Table {
-    /// Moves a shard's floor up to what `now` allows: by at most one epoch at a time while live words
-    /// remain. A word outlasts a floor by an epoch and its own debt, so a handful of steps do.
+    /// Moves a shard's floor up to what `now` allows: by at most one epoch at a time while words remain. A word
+    /// outlasts a floor by two epochs and its own debt, so a handful of steps do.
     #[cold]
     #[inline(never)]
     pub(super) fn advance(&self, index: usize, now_ns: u64) {
-        let goal = floor_at(now_ns);
+        self.advance_to(index, floor_at(now_ns));
+    }
+
+    /// Moves a shard's floor up until `now` is near: no further, so that idle words stay as long as they may.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn follow(&self, index: usize, now_ns: u64) {
+        self.advance_to(index, self.near_floor(now_ns));
+    }
+
+    /// The lowest floor that `now` is near to, or below it.
+    pub(super) fn near_floor(&self, now_ns: u64) -> u64 {
+        (now_ns >> GRANULE_BITS).saturating_sub(self.layout.epoch).min(floor_at(now_ns))
+    }
+
+    fn advance_to(&self, index: usize, goal: u64) {
         for _ in 0..ROUNDS {
             let header = self.shard(index).header();
             if goal <= header.floor() {
@@ -44,14 +63,12 @@ impl Table {
         }
     }
 
-    /// Vacates every claim and every word that is idle at the floor of `header`. Says whether live
+    /// Vacates every claim, and every word that has been idle for an epoch at the floor of `header`. Says whether
     /// words remain, or `None` if the shard was changed meanwhile.
     ///
     /// An abandoned claim is removed by this; the opener of one that is not starts again.
     fn sweep(&self, index: usize, header: Header) -> Option<bool> {
         let shard = self.shard(index);
-        let ruled = self.ruled();
-        let moment = ruled.moment(header.floor_ns());
         let mut live = false;
         let book = self.book.as_deref();
         if planted(Fault::PublishWithoutSweep) {
@@ -71,8 +88,11 @@ impl Table {
                         return None;
                     }
                     match book {
-                        Some(book) => self.settle(book, index, cell, word)? == Settled::Idle,
-                        None => ruled.is_idle(self.layout.unpack(word, &ruled, moment), moment),
+                        Some(book) => self.settle(book, index, cell, word)? == Settled::Stale,
+                        None => {
+                            let floor_ns = header.floor_ns();
+                            self.layout.is_stale(word, &self.ruled(), [floor_ns, floor_ns])
+                        }
                     }
                 }
             };

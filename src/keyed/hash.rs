@@ -70,17 +70,18 @@ impl<S: BuildHasher> Hashers<S> {
         tag.max(words_per_tag)
     }
 
-    /// The other shard of a key: `g(tag) - first` modulo the number of shards, which maps the second
-    /// shard back to the first. Keys with equal tags that share one of their shards therefore share
-    /// both, and are one key to the table. May equal `first`; then the key has one shard.
+    /// A shard of the key's other unit, where units have so many shards: of unit `g(tag) - u` modulo their number,
+    /// which maps the second unit back to the first, u. Keys with equal tags that share one of their units therefore
+    /// share both, and are one key to the table. May be the same unit; then the key has one.
     #[inline]
-    pub(super) fn second(&self, identity: Identity, shards: usize) -> usize {
+    pub(super) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
+        let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
         if planted(Fault::OverlappingShardPairs) {
-            return (identity.first + 1) % shards;
+            return (first + 1) % units * unit + side;
         }
-        let pair = scale(identity.tag.wrapping_mul(self.mix), shards);
-        let (second, borrowed) = pair.overflowing_sub(identity.first);
-        if borrowed { second.wrapping_add(shards) } else { second }
+        let pair = scale(identity.tag.wrapping_mul(self.mix), units);
+        let (second, borrowed) = pair.overflowing_sub(first);
+        (if borrowed { second.wrapping_add(units) } else { second }) * unit + side
     }
 }
 
@@ -105,15 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn the_second_shard_maps_back_to_the_first() {
+    fn the_second_unit_maps_back_to_the_first() {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
         let hashers = Hashers::new(seeds(1), seeds(11));
-        for shards in [1, 2, 3, 4, 1000, 219_781] {
+        for (units, unit) in [1, 2, 3, 4, 1000, 219_781].into_iter().flat_map(|n| [(n, 1), (n, 2)]) {
+            let shards = units * unit;
             for key in 0_u64..1000 {
                 let one = identity(&hashers, key, shards, 1 << 33);
-                let other = Identity { first: hashers.second(one, shards), ..one };
+                let other = Identity { first: hashers.second(one, shards, unit), ..one };
                 assert!(one.first < shards && other.first < shards);
-                assert_eq!(hashers.second(other, shards), one.first);
+                assert_eq!(one.first % unit, other.first % unit);
+                assert_eq!(hashers.second(other, shards, unit), one.first);
             }
         }
     }
@@ -157,12 +160,12 @@ mod tests {
                 is_even(identities().map(|identity| high(identity.tag))),
                 "{name}: high tag bits"
             );
-            let second = |identity| hashers.second(identity, 1024);
+            let second = |identity| hashers.second(identity, 1024, 1);
             assert!(is_even(identities().map(second)), "{name}: second shards");
             // Neither shard tells the tag, nor the other shard.
             let mixed = |identity: Identity| (identity.first ^ low(identity.tag)) % 1024;
             assert!(is_even(identities().map(mixed)), "{name}: shard against tag");
-            let pairs = |identity: Identity| identity.first ^ hashers.second(identity, 1024);
+            let pairs = |identity: Identity| identity.first ^ hashers.second(identity, 1024, 1);
             assert!(is_even(identities().map(pairs)), "{name}: shard against second shard");
         }
     }

@@ -25,8 +25,9 @@ use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::{Header, cells};
-use super::survey::{Choice, Seen, choose, pair};
+use super::survey::{Choice, Offer, Seen, choose};
 use super::table::{Ask, Fresh, Outcome, Table};
+use super::unit::{UNIT, all_shards_of, shards_of};
 
 /// A claim is lost only to an install of the same tag or to a sweep; three in a row are rare.
 const ROUNDS: usize = 8;
@@ -34,9 +35,12 @@ const ROUNDS: usize = 8;
 /// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
 const EAGER_ROUNDS: usize = 3;
 
-/// How often an install advances a floor before it gives up: each of its two shards once for now to be
-/// near, once for a cell, and as often again if others disturb it.
+/// How often an install advances a floor before it gives up: that of its cell's shard for now to be near, or for a cell;
+/// that of another shard, should the cell be lost; and as often again if others disturb it.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
+
+/// The headers of a key's shards.
+type Headers = [Header; 2 * UNIT];
 
 /// How a round went.
 enum Round {
@@ -45,7 +49,9 @@ enum Round {
     Verified(Seen),
     /// Somebody was in the way: search and survey again.
     Lost,
-    /// A floor has to advance first, of this shard.
+    /// A floor has to advance first, of this shard: until now is near.
+    Follow(usize),
+    /// As far as now allows, so that idle words are free to take.
     Advance(usize),
 }
 
@@ -84,6 +90,10 @@ impl Table {
             match round {
                 Round::Decided(outcome) => return outcome,
                 Round::Verified(_) | Round::Lost => lost += 1,
+                Round::Follow(index) => {
+                    self.follow(index, fresh.ask.now_ns);
+                    advances += 1;
+                }
                 Round::Advance(index) => {
                     self.advance(index, fresh.ask.now_ns);
                     advances += 1;
@@ -108,17 +118,24 @@ impl Table {
         // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
         let forgotten =
             if fresh.ask.charge { None } else { self.forgotten_in(identity, second, &fresh.ask) };
-        let offer = |index| self.survey(index, tag, &fresh.ask, forgotten == Some(index));
-        let (Some(here), Some(there)) = (offer(first), offer(second)) else {
-            return Round::Lost;
-        };
-        match choose(&here, &there) {
+        let mut offers = [Offer::NONE; 2 * UNIT];
+        let mut count = 0;
+        for (index, offer) in shards_of(first, second).zip(&mut offers) {
+            let made = self.survey(index, tag, &fresh.ask, forgotten == Some(index));
+            let Some(made) = made else { return Round::Lost };
+            *offer = made;
+            count += 1;
+        }
+        match choose(&offers[..count]) {
             None => Round::Decided(self.without_cell(identity, second, fresh)),
-            Some(Choice::Advance(index) | Choice::Claim(Seen { shard: index, .. }))
-                if !fresh.ask.charge =>
-            {
+            Some(
+                Choice::Follow(index)
+                | Choice::Advance(index)
+                | Choice::Claim(Seen { shard: index, .. }),
+            ) if !fresh.ask.charge => {
                 Round::Decided(self.question(identity, second, index, fresh))
             }
+            Some(Choice::Follow(index)) => Round::Follow(index),
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),
         }
@@ -155,7 +172,7 @@ impl Table {
         if planted(Fault::NoVerify) {
             return Round::Verified(mine);
         }
-        for index in pair(first, second) {
+        for index in shards_of(first, second) {
             for cell in cells() {
                 let word = self.shard(index).load(cell);
                 let other = Seen { shard: index, cell, word };
@@ -185,7 +202,7 @@ impl Table {
         identity: Identity,
         second: usize,
         mine: Seen,
-        (headers, early_owed): ([Header; 2], Option<Held>),
+        (headers, early_owed): (Headers, Option<Held>),
         fresh: &mut Fresh<'_>,
     ) -> Round {
         let base_ns = base_ns(headers, fresh);
@@ -196,7 +213,7 @@ impl Table {
             if base_ns >> GRANULE_BITS <= reach {
                 return Round::Advance(mine.shard);
             }
-            // The other shard's floor lies more than an epoch ahead of now: somebody came with a time
+            // The floor of another of its shards lies more than an epoch ahead of now: a request came with a time
             // far ahead. Following it would carry that time from shard to shard.
             self.tallies.full(identity.first, 1);
             return Round::Decided(no_cell(base_ns, &fresh.ask));
@@ -250,14 +267,25 @@ impl Table {
         Round::Decided(Outcome { mark, ..outcome(verdict, held, at_ns, cost) })
     }
 
-    pub(super) fn headers(&self, first: usize, second: usize) -> [Header; 2] {
-        [first, second].map(|index| self.shard(index).header())
+    /// The headers of all shards of a key; of small units the last ones again.
+    pub(super) fn headers(&self, first: usize, second: usize) -> Headers {
+        all_shards_of(first, second).map(|index| self.shard(index).header())
     }
 
-    /// Reads the floors for a verified claim: that of its own shard, then that of the other.
-    fn enter(&self, first: usize, second: usize, mine: Seen) -> [Header; 2] {
-        let other = if mine.shard == first { second } else { first };
-        [self.shard(mine.shard).enter(), self.shard(other).header()]
+    /// Reads the floors for a verified claim: that of its own shard first, and then all.
+    fn enter(&self, first: usize, second: usize, mine: Seen) -> Headers {
+        let own = self.shard(mine.shard).enter();
+        let mut headers = self.headers(first, second);
+        // Its own stands among them, at least as high as it was when it was entered.
+        let all = all_shards_of(first, second);
+        for (nth, index) in all.into_iter().enumerate() {
+            if index == mine.shard {
+                headers.swap(0, nth);
+                break;
+            }
+        }
+        headers[0] = own;
+        headers
     }
 
     /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine. Its
@@ -320,15 +348,15 @@ fn no_cell(free_ns: u64, ask: &Ask) -> Outcome {
     Outcome { mark: Mark::TableFull, ..full }
 }
 
-/// The instant that a new key starts at: now, or the floor of either shard if that is later.
-pub(super) fn base_ns(headers: [Header; 2], fresh: &mut Fresh<'_>) -> u64 {
+/// The instant that a new key starts at: now, or the highest floor of its shards if that is later.
+pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_>) -> u64 {
     let floors = headers.map(Header::floor_ns);
     let floor_ns = if planted(Fault::FloorLeftOutOfBase) {
         0
     } else if planted(Fault::OneFloorLeftOut) {
         floors[0]
     } else {
-        floors[0].max(floors[1])
+        floors.into_iter().fold(0, u64::max)
     };
     if floor_ns > fresh.ask.now_ns
         && let Some(clock) = fresh.clock.take()

@@ -7,25 +7,27 @@
 //! ```
 //!
 //! The time is cut to `time_bits`, so it wraps. It is read against the shard's time floor F, never
-//! against the caller's now. With E the epoch, an instant `at` in [F, F + E], and times in the
+//! against the caller's now. With E the epoch, an instant `at` in [F - E, F + E], and times in the
 //! algorithm's unit, a live word's time lies
 //!
-//! * above `at - back`: the word was live when F was published, which steps at most E at a time while
-//!   live words remain, so it was idle no earlier than F - E; a window's index lies up to `before`
-//!   units further back than the instant it becomes idle;
-//! * at or below `at + E + ahead`: it was written at an instant up to F + E, and GCRA writes a TAT up
+//! * above `at - back`: it was idle no earlier than F - 2E (`floor`), and so no earlier than `at - 3E`; a window's
+//!   index lies up to `before` units further back than the instant it becomes idle;
+//! * at or below `at + 2E + ahead`: it was written at an instant up to F + E, and GCRA writes a TAT up
 //!   to `ahead` later (twice the burst: room for a charge that is carried over from a spill; or as far
 //!   as denied requests are charged). The end of a penalty also lies up to `ahead` later. It is the
 //!   instant at which its word becomes idle, and never earlier than that of the word it replaces: so the
 //!   line above holds for it too.
 //!
-//! That is at most 3E + before + ahead wide, which fits in the field; so the low bits name one instant.
+//! That is at most 5E + before + ahead wide, which fits in the field; so the low bits name one instant. A request that
+//! is late by less than an epoch, as those of threads that read the clock in another order are, is decided like any other.
 
 mod shared;
 
 use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled, Rules};
 use crate::error::BuildError;
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
+
+use super::shard::Header;
 
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
 pub(super) const GRANULE_BITS: u32 = 20;
@@ -35,6 +37,12 @@ const EPOCH_GRANULES_MIN: u64 = 64;
 
 /// An epoch that lasts a minute keeps floor advances rare even in large, thinly used tables.
 const EPOCH_GRANULES_ENOUGH: u64 = 60_000_000_000 >> GRANULE_BITS;
+
+/// An epoch of four seconds is worth a coarser tick: keys that come back within it find their words.
+const EPOCH_GRANULES_LONG: u64 = 4_000_000_000 >> GRANULE_BITS;
+
+/// Granules in all times that there are.
+const EPOCH_GRANULES_MAX: u64 = u64::MAX >> GRANULE_BITS;
 
 /// Nonces of fewer bits would repeat too soon (an install counter of 12 bits and 2 of the floor).
 const STATE_BITS_MIN: u32 = 14;
@@ -100,8 +108,8 @@ struct Demand {
 }
 
 impl Layout {
-    /// Finds the layout of a policy: the first that leaves a tag of 32 bits, else the one that leaves
-    /// most.
+    /// Finds the layout of a policy: the first that leaves a tag of 32 bits and, under GCRA, an epoch of four seconds;
+    /// else, of those that leave the widest tag up to 32 bits, the one with the longest epoch.
     ///
     /// GCRA tries the finest tick first, segments their counts side by side first. The time field is
     /// then widened until an epoch lasts a minute, as long as the tag keeps 32 bits; the tag takes
@@ -115,11 +123,13 @@ impl Layout {
         let mut needed_bits = u32::MAX;
         for demand in (0..).map_while(|choice| Demand::of(policy, choice)) {
             match demand.and_then(Self::fit) {
-                Ok(layout) if u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH => return Ok(layout),
                 Ok(layout) => {
                     needed_bits = needed_bits.min(layout.state_bits());
-                    if best.is_none_or(|best| best.tag_bits < layout.tag_bits) {
+                    if best.is_none_or(|best| best.merit() < layout.merit()) {
                         best = Some(layout);
+                    }
+                    if layout.merit() == (TAG_BITS_ENOUGH, EPOCH_GRANULES_LONG) {
+                        break;
                     }
                 }
                 Err(bits) => needed_bits = needed_bits.min(bits),
@@ -127,6 +137,13 @@ impl Layout {
         }
         best.filter(|layout| u32::from(layout.tag_bits) >= TAG_BITS_MIN)
             .ok_or_else(|| refuse(needed_bits))
+    }
+
+    /// How good it is: the bits of its tag, and under GCRA its epoch, as far as more of them are better. What windows
+    /// choose between is not worth a longer epoch: how precisely they start, and how fast they are decided.
+    fn merit(&self) -> (u32, u64) {
+        let epoch = if self.kernel.is_gcra() { self.epoch } else { EPOCH_GRANULES_LONG };
+        (u32::from(self.tag_bits).min(TAG_BITS_ENOUGH), epoch.min(EPOCH_GRANULES_LONG))
     }
 
     /// The narrowest layout for a demand, then widened; or the bits that the state would need.
@@ -160,7 +177,7 @@ impl Layout {
     /// wide for the word.
     fn with_time_bits(demand: Demand, time_bits: u32) -> Option<Self> {
         let reach = demand.before.checked_add(demand.ahead)?.checked_add(SLACK)?;
-        let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 3;
+        let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 5;
         let epoch_ns = u128::from(epoch_units) * demand.unit_ns.0 / demand.unit_ns.1;
         // One less, since an instant is compared with the floor in whole granules.
         let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?;
@@ -174,10 +191,10 @@ impl Layout {
             time_mask: (1 << time_bits) - 1,
             words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
-            back: 2 * epoch_units + demand.before + 2,
+            back: 3 * epoch_units + demand.before + 2,
             ahead: demand.ahead,
             epoch_units,
-            epoch: u64::try_from(epoch).unwrap_or(u64::MAX),
+            epoch: u64::try_from(epoch).unwrap_or(u64::MAX).min(EPOCH_GRANULES_MAX),
         })
     }
 
@@ -185,6 +202,34 @@ impl Layout {
     /// instants, where an epoch is centuries long.
     pub(super) fn latest_ns(&self, floor: u64) -> u64 {
         floor.saturating_add(self.epoch).saturating_add(1).saturating_mul(1 << GRANULE_BITS) - 1
+    }
+
+    /// Whether an instant lies in [F - E, F + E] of a floor, where its shard's words can be read as they are.
+    #[inline(always)]
+    pub(super) fn is_near(&self, header: Header, instant_ns: u64) -> bool {
+        // Neither has more than 44 bits. Wraps to a huge number if the instant lies below: one comparison.
+        let since = (instant_ns >> GRANULE_BITS).wrapping_sub(header.floor());
+        since.wrapping_add(self.epoch) <= 2 * self.epoch
+    }
+
+    /// Whether a sweep under the second floor forgets a live word, which is read by the first: if it has been idle
+    /// for an epoch by then.
+    pub(super) fn is_stale(
+        &self,
+        word: u64,
+        algorithm: &Ruled<'_>,
+        [floor_ns, swept_ns]: [u64; 2],
+    ) -> bool {
+        let Some(at_ns) = swept_ns.checked_sub(self.epoch_ns()) else { return false };
+        let held = self.unpack(word, algorithm, algorithm.moment(floor_ns));
+        let kernel = algorithm.kernel;
+        let held = held.seen_later(kernel.passed(floor_ns, at_ns));
+        let held = held.seen_earlier(kernel.passed(at_ns, floor_ns));
+        algorithm.is_idle(held, algorithm.moment(at_ns))
+    }
+
+    fn epoch_ns(&self) -> u64 {
+        self.epoch << GRANULE_BITS
     }
 
     /// Bits of time and counts together: what a claim's nonce has room for.
@@ -241,7 +286,7 @@ impl Layout {
         tag | ((time & self.time_mask) << self.count_bits(algorithm)) | held.counts
     }
 
-    /// What a live word holds, seen from an instant in [F, F + E] of its shard's floor.
+    /// What a live word holds, seen from an instant in [F - E, F + E] of its shard's floor.
     #[inline(always)]
     pub(super) fn unpack(&self, word: u64, algorithm: &impl Decides, moment: Moment) -> Held {
         let count_bits = self.count_bits(algorithm);
@@ -380,19 +425,19 @@ mod tests {
     #[test]
     fn the_layouts_of_these_policies_are_known() {
         let known = [
-            ("gcra 10/m burst 10", 19, 44, 205_988),
-            ("gcra 1000000/s burst 1000", 31, 32, 165),
-            ("gcra 100/s burst 1000000", 31, 32, 20_308_836),
-            ("gcra 1/30d burst 100000", 31, 32, 699_205_074_101_685),
-            ("fixed-window 100/m", 7, 49, 2_231_596),
-            ("fixed-window 1000000/s", 8, 35, 78_200),
-            ("fixed-window 10/d", 10, 49, 27_850_341_795),
-            ("fixed-window 100/m from-first", 22, 34, 114_258),
-            ("fixed-window 1000/5s from-first", 21, 32, 5_076),
-            ("sliding-window 100/m", 5, 44, 400_542),
-            ("segmented-window 20/m x4", 5, 38, 85_829),
-            ("gcra 10/m penalty 1h after 5", 24, 36, 6_668_085),
-            ("fixed-window 100/m penalty 10m after 3", 6, 42, 801_085),
+            ("gcra 10/m burst 10", 19, 44, 123_592),
+            ("gcra 1000000/s burst 1000", 31, 32, 1_598),
+            ("gcra 100/s burst 1000000", 31, 32, 12_185_301),
+            ("gcra 1/30d burst 100000", 31, 32, 17_592_186_044_415),
+            ("fixed-window 100/m", 7, 49, 1_316_069),
+            ("fixed-window 1000000/s", 9, 34, 95_366),
+            ("fixed-window 10/d", 10, 49, 16_644_287_108),
+            ("fixed-window 100/m from-first", 22, 34, 68_554),
+            ("fixed-window 1000/5s from-first", 21, 32, 3_045),
+            ("sliding-window 100/m", 5, 44, 228_880),
+            ("segmented-window 20/m x4", 6, 37, 143_050),
+            ("gcra 10/m penalty 1h after 5", 24, 36, 4_000_850),
+            ("fixed-window 100/m penalty 10m after 3", 6, 42, 457_762),
         ];
         for (policy, time_bits, tag_bits, epoch) in known {
             let layout = layout(policy);
@@ -421,7 +466,7 @@ mod tests {
             ("segmented-window 20/m x4", 4),
         ] {
             let layout = layout(policy);
-            assert_eq!(layout.back, 2 * layout.epoch_units + before + 2, "{policy}");
+            assert_eq!(layout.back, 3 * layout.epoch_units + before + 2, "{policy}");
         }
     }
 

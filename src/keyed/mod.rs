@@ -28,6 +28,7 @@ mod tier;
 mod tiered;
 mod tiers;
 mod tiers_saved;
+mod unit;
 mod verbs;
 #[cfg(any(loom, shuttle))]
 mod witness;
@@ -51,6 +52,7 @@ use prefetch::prefetch;
 use seeds::Seeds;
 use shard::Shard;
 use table::{Ask, Table};
+use unit::unit;
 
 pub(crate) use all::{KeyTrace, Place};
 pub use full::Full;
@@ -313,6 +315,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         Identity { first, tag }
     }
 
+    /// The home of a key in its second unit.
+    #[inline]
+    fn second(&self, identity: Identity) -> usize {
+        self.hashers.second(identity, self.table.shards(), unit())
+    }
+
     /// The caller's time, or that of the limiter's clock and the clock itself.
     #[inline(always)]
     fn time(&self, now: Option<Timestamp>) -> (Timestamp, Option<&Clock>) {
@@ -330,7 +338,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         ask: Ask,
         clock: Option<&Clock>,
     ) -> Decision {
-        let second = || self.hashers.second(identity, self.table.shards());
+        let second = || self.second(identity);
         self.table.decide(identity, first, second, ask, clock)
     }
 

@@ -72,7 +72,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             return Ok(0);
         }
         let old = self.find_in(key, from);
-        let second = self.hashers.second(old, self.table.shards());
+        let second = self.second(old);
         let mut moved = 0;
         // Lock-free: another turn means that somebody has changed the word.
         loop {

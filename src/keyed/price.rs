@@ -28,9 +28,9 @@ use super::amend::Amendment;
 use super::book::{Book, Lane, Page};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::{Header, Row, cells};
-use super::survey::pair;
+use super::shard::{Header, cells};
 use super::table::{Fresh, Outcome, Table};
+use super::unit::shards_of;
 
 /// What a word of some other key means for a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,10 @@ pub(super) enum Outlook {
 /// What a sweep has made of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
-    /// It may be forgotten.
-    Idle,
+    /// It is forgotten.
+    Stale,
     /// It stays, in the quota in force.
-    Busy,
+    Kept,
 }
 
 /// What a word holds under the quota in force.
@@ -113,7 +113,7 @@ impl Table {
         let shard = self.shard(index);
         loop {
             let before = shard.header();
-            let (cell, word) = self.find(Row::whole(shard), tag)?;
+            let (cell, word) = self.find(shard, tag)?;
             let header = shard.header();
             if header.floor() != before.floor() {
                 continue;
@@ -140,7 +140,7 @@ impl Table {
         let Identity { first, tag } = identity;
         // Of a key that is not there, until an install says otherwise.
         fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
-        pair(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh))
+        shards_of(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh))
     }
 
     pub(super) fn hit_priced(
@@ -160,7 +160,7 @@ impl Table {
                 // Nothing may be written further above the floor than it can be read back.
                 let goal_ns = priced.replaced_ns.unwrap_or(0).max(ask.now_ns);
                 if goal_ns >> GRANULE_BITS > header.floor().saturating_add(layout.epoch) {
-                    self.advance(index, goal_ns);
+                    self.follow(index, goal_ns);
                     continue;
                 }
             }
@@ -267,6 +267,23 @@ impl Table {
         Some(if soon { Outlook::IdleSoon } else { Outlook::Busy })
     }
 
+    /// Whether a sweep under the second floor forgets a live word, which is read by the first; `None` if it is gone.
+    #[cold]
+    pub(super) fn is_stale_by(
+        &self,
+        book: &Book,
+        word: u64,
+        [floor_ns, swept_ns]: [u64; 2],
+    ) -> Option<bool> {
+        let priced = Self::price(book, word, floor_ns)?;
+        let layout = priced.lane.layout;
+        Some(match priced.replaced_ns {
+            None => layout.is_stale(word, &layout.ruled(), [floor_ns, swept_ns]),
+            // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
+            Some(_) => layout.kernel.is_idle(priced.held, layout.kernel.moment(floor_ns)),
+        })
+    }
+
     /// When a live word becomes idle; at its floor if it is gone.
     pub(super) fn idle_ns(&self, book: &Book, word: u64, floor_ns: u64) -> u64 {
         Self::price(book, word, floor_ns)
@@ -291,16 +308,20 @@ impl Table {
         let header = shard.header();
         let priced = Self::price(book, word, header.floor_ns())?;
         let Priced { lane: Lane { layout, mark }, held, replaced_ns } = priced;
-        let moment = layout.kernel.moment(header.floor_ns());
-        if layout.kernel.is_idle(held, moment) {
-            return Some(Settled::Idle);
+        let floor_ns = header.floor_ns();
+        let moment = layout.kernel.moment(floor_ns);
+        let is_idle = layout.kernel.is_idle(held, moment);
+        // What is counted in a quota that has been replaced is not kept while it is idle.
+        let is_kept = replaced_ns.is_none() && !layout.is_stale(word, &layout.ruled(), [floor_ns; 2]);
+        if is_idle && !is_kept {
+            return Some(Settled::Stale);
         }
         let stays = replaced_ns.is_none() || priced.is_ahead_of(header, layout.epoch);
         if stays || planted(Fault::OldTicksLeft) {
-            return Some(Settled::Busy);
+            return Some(Settled::Kept);
         }
         let next = layout.live(layout.tag(word) | mark, held, &layout.kernel, moment);
-        shard.replace(cell, word, next).then_some(Settled::Busy)
+        shard.replace(cell, word, next).then_some(Settled::Kept)
     }
 
     /// Re-bases every word with a retired index, and vacates every claim, so that none is left. `at_ns` is
@@ -331,7 +352,7 @@ impl Table {
                     if shard.header().floor() != header.floor() {
                         return None;
                     }
-                    if self.settle(book, index, cell, word)? == Settled::Idle {
+                    if self.settle(book, index, cell, word)? == Settled::Stale {
                         shard.replace(cell, word, 0).then_some(())?;
                     }
                 }
@@ -358,7 +379,7 @@ impl Table {
     pub(super) fn spent(&self, identity: Identity, second: usize, now_ns: u64) -> Option<Spent> {
         let book = self.book.as_deref()?;
         let Identity { first, tag } = identity;
-        pair(first, second).find_map(|index| {
+        shards_of(first, second).find_map(|index| {
             loop {
                 let (standing, priced) = self.find_priced(book, index, tag)?;
                 let Lane { layout, mark } = priced.lane;

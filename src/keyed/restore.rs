@@ -30,6 +30,7 @@ use super::shard::{CELLS, Header, Shard};
 use super::snapshot::words_of;
 use super::spill::Spill;
 use super::table::Table;
+use super::unit::unit;
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its hashers and its capacity.
@@ -204,7 +205,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             table.spill = Some(spill);
         }
         reader.close()?;
-        table.is_a_snapshots(|identity| hashers.second(identity, table.shards()), 0)?;
+        table.is_a_snapshots(|identity| hashers.second(identity, table.shards(), unit()), 0)?;
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
     }

@@ -29,40 +29,6 @@ pub(super) fn cells() -> std::ops::Range<usize> {
     0..scale::cells(CELLS)
 }
 
-/// A key's home: the half of a shard, or a little more, where it is looked for first. The middle cell is
-/// in both halves. New keys take a cell of theirs while there is one: at the design load 1 key in 60
-/// lives elsewhere in its shard.
-const HOME: usize = CELLS.div_ceil(2);
-
-/// Cells of one shard that follow each other.
-#[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
-    pub(super) shard: &'a Shard,
-    pub(super) first: usize,
-    pub(super) count: usize,
-}
-
-impl<'a> Row<'a> {
-    /// A whole shard.
-    pub(super) fn whole(shard: &'a Shard) -> Self {
-        Self { shard, first: 0, count: cells().end }
-    }
-
-    /// The home of `tag` in a shard.
-    #[inline(always)]
-    pub(super) fn home(shard: &'a Shard, tag: u64) -> Self {
-        let cells = cells().end;
-        let count = if HOME < cells { HOME } else { cells };
-        Self { shard, first: if is_upper(tag) { cells - count } else { 0 }, count }
-    }
-}
-
-/// Whether the home of `tag` is the upper half: its topmost bit says so.
-#[inline(always)]
-pub(super) fn is_upper(tag: u64) -> bool {
-    tag >> (u64::BITS - 2) != 0
-}
-
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Shard>() == 64);
 

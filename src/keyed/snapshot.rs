@@ -58,6 +58,7 @@ use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, cells};
 use super::table::Table;
+use super::unit::shards_of;
 
 /// A shard as it was read.
 #[derive(Clone, Copy, Debug)]
@@ -148,9 +149,10 @@ impl Table {
                 continue;
             }
             let tag = self.layout.tag(this);
-            let other = second(Identity { first: index, tag });
-            let other = if other < index { other..other + 1 } else { 0..0 };
-            for (shard, earlier) in places(other, CELLS).chain(places(index..index + 1, cell)) {
+            let others = shards_of(index, second(Identity { first: index, tag }));
+            let earlier = others.filter(|&shard| shard < index);
+            let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
+            for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
                 if self.layout.is_live(word(shard, earlier), tag) {
                     twins.push([(shard, earlier), (index, cell)]);
                 }
@@ -232,7 +234,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let (shards, book) = (self.table.shards(), self.table.book.as_deref());
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
-        let copies = self.table.copy_all(|identity| self.hashers.second(identity, shards))?;
+        let copies = self.table.copy_all(|identity| self.second(identity))?;
         let quotas = book.map_or_else(Vec::new, Book::words);
         let (kind, form, policy) = match (book, &changing) {
             (Some(book), Some(changing)) => {
@@ -281,7 +283,7 @@ mod tests {
 
     /// A table of two shards whose floors stand at 7, with these words.
     fn table(layout: Layout, words: &[(usize, usize, u64)]) -> Table {
-        let table = Table::new(layout, 8, 7).expect("a table");
+        let table = Table::new(layout, 15, 7).expect("a table of two units");
         for &(shard, cell, word) in words {
             assert!(table.shard(shard).replace(cell, 0, word));
         }
@@ -308,11 +310,17 @@ mod tests {
     fn of_a_key_that_moved_the_word_that_was_read_last_is_kept() {
         let layout = layout();
         let [one, other] = [5, 6].map(|tag| tag << layout.state_bits());
-        let all = [(0, 1, one | 1), (0, 4, one | 2), (0, 5, other | 3), (1, 2, one | 4)];
+        let all = [
+            (0, 1, one | 1),
+            (0, 4, one | 2),
+            (1, 5, other | 3),
+            (1, 6, one | 4),
+            (2, 2, one | 5),
+        ];
         let table = table(layout, &all);
-        // The other shard is the other; or there is none, and the words of shard 1 are strangers'.
-        assert_eq!(copied(&table, |key| 1 - key.first), [all[2], all[3]]);
-        assert_eq!(copied(&table, |key| key.first), [all[1], all[2], all[3]]);
+        // Units 0 and 1 are the key's; or it has only one, and the words of unit 1 are another key's.
+        assert_eq!(copied(&table, |key| (key.first + 2) % 4), [all[2], all[4]]);
+        assert_eq!(copied(&table, |key| key.first), [all[2], all[3], all[4]]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`Spill`]: where keys are decided that have no cell, and how they get one without losing what they owe.
 //!
 //! The spill is a sketch ([`crate::sketch`]): it forgets nobody's charge, whoever else it is asked for, and
-//! denies the more the more it holds. A key's cells there follow from its tag and its pair of shards, so that
+//! denies the more the more it holds. A key's cells there follow from its tag and its units, so that
 //! keys which the table takes for one are one key here, too.
 //!
 //! # Between the spill and the table nothing is lost
@@ -71,8 +71,8 @@ use super::hash::Identity;
 use super::install::base_ns;
 use super::price::Quota;
 use super::shard::{Header, cells};
-use super::survey::pair;
 use super::table::{Ask, Fresh, Outcome, Table};
+use super::unit::shards_of;
 
 use store::{Asked, Told};
 pub(super) use store::{Spill, can_spill};
@@ -154,7 +154,7 @@ impl Table {
         if charged && !planted(Fault::SpillWithoutFence) {
             fence(Ordering::SeqCst);
         }
-        for index in pair(identity.first, second) {
+        for index in shards_of(identity.first, second) {
             let shard = self.shard(index);
             for cell in cells() {
                 let word = shard.load(cell);

@@ -1,4 +1,7 @@
-//! Where a new key could go: what its two shards offer, and which is chosen.
+//! Where a new key could go: what its shards offer, and which is chosen.
+//!
+//! A vacant cell, as near to home as there is one; and only if none of the key's shards has one, the cell of a key that is
+//! idle. So keys that are idle now and then keep their cells while there is room, and are found when they come back.
 
 use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
@@ -6,13 +9,14 @@ use crate::sync::{Fault, planted};
 use super::floor::{first_instant_of_floor, floor_at};
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::price::Outlook;
-use super::shard::{cells, is_upper};
+use super::shard::{CELLS, cells};
 use super::table::{Ask, Table};
+use super::unit::{UNIT, shards_of, unit};
 
-/// While the first shard holds fewer live cells than this, a new key goes there; then into the emptier
-/// of the two. Simulated: keeps 4 of 5 keys in their first shard, and fewer than 1 in 100,000 homeless
-/// at the design load ("first unless full" leaves 8 in 1,000 at 70 %).
-const FIRST_SHARD_SHARE: usize = 4;
+/// A key goes to its home unit while fewer cells than this are taken there, or more in its second unit. Simulated with
+/// 1.2 million keys at the design load: 3.2 % of keys in their second unit, 2.0 % in their home's sibling, none
+/// homeless; with one cell more 1.9 % in the second unit, but 1 key in 100,000 homeless.
+const NEARLY_FULL: usize = if cfg!(loom) { usize::MAX } else { UNIT * CELLS - 2 };
 
 /// A word as it was read, and where.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +34,7 @@ impl Seen {
 }
 
 /// What one shard offers a new key.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     shard: usize,
     /// A claim of the key's own tag.
@@ -42,18 +46,38 @@ pub(super) struct Offer {
     idle_soon: bool,
     /// Whether the floor lies so far below now that nothing may be written at now before it advances.
     behind: bool,
+    /// Cells that are not vacant.
+    held: usize,
     /// Cells that hold claims, or words that are live at the floor that now allows.
     taken: usize,
 }
 
 impl Offer {
-    /// A cell to claim, or the advance that would free one, or nothing.
-    fn best(&self) -> Option<Choice> {
-        match self.vacant.or(self.idle) {
-            Some(free) if !self.behind => Some(Choice::Claim(free)),
-            None if !self.idle_soon => None,
-            _ => Some(Choice::Advance(self.shard)),
-        }
+    /// Of no shard.
+    pub(super) const NONE: Self = Self {
+        shard: 0,
+        own_claim: None,
+        vacant: None,
+        idle: None,
+        idle_soon: false,
+        behind: false,
+        held: 0,
+        taken: 0,
+    };
+
+    /// The vacant cell, or the advance that it needs first.
+    fn vacant(&self) -> Option<Choice> {
+        self.vacant.map(|vacant| self.cell(vacant))
+    }
+
+    /// A cell whose key is idle, or the advance that would free one.
+    fn idle(&self) -> Option<Choice> {
+        let soon = self.idle_soon.then_some(Choice::Advance(self.shard));
+        self.idle.map(|idle| self.cell(idle)).or(soon)
+    }
+
+    fn cell(&self, free: Seen) -> Choice {
+        if self.behind { Choice::Follow(self.shard) } else { Choice::Claim(free) }
     }
 }
 
@@ -61,7 +85,9 @@ impl Offer {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
     Claim(Seen),
-    /// The shard whose floor has to advance first.
+    /// There is a cell, but its shard's floor has to come near now first.
+    Follow(usize),
+    /// There is none before this shard's floor has advanced as far as now allows.
     Advance(usize),
 }
 
@@ -84,20 +110,16 @@ impl Table {
             idle: None,
             idle_soon: false,
             behind: ask.now_ns >> GRANULE_BITS > header.floor().saturating_add(self.layout.epoch),
+            held: 0,
             taken: 0,
-        };
-        // The first of several cells for a key whose home is the lower half, else the last: so one of its
-        // home, if there is any.
-        let nearest = |found: Option<Seen>, seen| match found {
-            Some(_) if !is_upper(tag) => found,
-            _ => Some(seen),
         };
         let book = self.book.as_deref(); // once: past a load that acquires it would be loaded anew
         for cell in cells() {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
+            offer.held += usize::from(word != 0);
             match Layout::kind(word) {
-                Kind::Vacant => offer.vacant = nearest(offer.vacant, seen),
+                Kind::Vacant => offer.vacant = offer.vacant.or(Some(seen)),
                 Kind::Claim => {
                     offer.taken += 1;
                     if self.layout.is_claim_of(word, tag) {
@@ -117,7 +139,7 @@ impl Table {
                 Kind::Live => {
                     if let Some(book) = book {
                         match self.outlook(book, word, [floor_ns, goal_ns])? {
-                            Outlook::Idle => offer.idle = nearest(offer.idle, seen),
+                            Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
                             Outlook::IdleSoon => offer.idle_soon = true,
                             Outlook::Busy => offer.taken += 1,
                         }
@@ -125,11 +147,11 @@ impl Table {
                     }
                     let held = self.layout.unpack(word, &ruled, at_floor);
                     if ruled.is_idle(held, at_floor) || planted(Fault::EvictLive) {
-                        offer.idle = nearest(offer.idle, seen);
+                        offer.idle = offer.idle.or(Some(seen));
                     } else if ruled.is_idle(held.seen_later(passed), at_goal) {
                         offer.idle_soon = true;
                         if planted(Fault::ForgetByOwnClock) {
-                            offer.idle = nearest(offer.idle, seen);
+                            offer.idle = offer.idle.or(Some(seen));
                         }
                     } else {
                         offer.taken += 1;
@@ -142,10 +164,10 @@ impl Table {
         (!stale || planted(Fault::SurveyWithStaleHeader)).then_some(offer)
     }
 
-    /// When the first cell of the two shards can be taken over, if nothing else happens. A hint: what
+    /// When the first cell of the key's shards can be taken over, if nothing else happens. A hint: what
     /// changes meanwhile is not looked at again.
     pub(super) fn first_free_ns(&self, first: usize, second: usize, ask: &Ask) -> u64 {
-        let idle_ns = pair(first, second).flat_map(|index| {
+        let idle_ns = shards_of(first, second).flat_map(|index| {
             let shard = self.shard(index);
             let floor_ns = shard.header().floor_ns();
             let moment = self.ruled().moment(floor_ns);
@@ -162,62 +184,106 @@ impl Table {
     }
 }
 
-/// The shards of a key, each once.
-pub(super) fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
-    std::iter::once(first).chain((second != first).then_some(second))
-}
-
-/// Where a new key should go: to an unfinished install of the same tag, else to the first shard while
-/// it has few live keys, else to the emptier of the two.
-pub(super) fn choose(here: &Offer, there: &Offer) -> Option<Choice> {
-    let claims = [here.own_claim, there.own_claim];
-    if let Some(claim) = claims.into_iter().flatten().min_by_key(Seen::position) {
+/// Where a new key should go, by the offers of its shards in their order: to an unfinished install of the same tag; else
+/// to a vacant cell; else to the cell of a key that is idle.
+///
+/// Of its two units to the home unit, unless that is nearly full and the other is emptier. At home to its own shard
+/// first, in the second unit to the emptier.
+pub(super) fn choose(offers: &[Offer]) -> Option<Choice> {
+    let claims = offers.iter().filter_map(|offer| offer.own_claim);
+    if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
-    if here.taken < FIRST_SHARD_SHARE || here.taken <= there.taken {
-        here.best().or_else(|| there.best())
+    let held = |offer: &Offer| offer.held;
+    let taken = |offer: &Offer| offer.taken;
+    first_of(offers, held, Offer::vacant).or_else(|| first_of(offers, taken, Offer::idle))
+}
+
+/// The first choice that one of the shards gives, in an order that follows from how `full` they are.
+fn first_of(
+    offers: &[Offer],
+    full: impl Fn(&Offer) -> usize,
+    choice: impl Fn(&Offer) -> Option<Choice>,
+) -> Option<Choice> {
+    let (home, second) = offers.split_at(unit().min(offers.len()));
+    let sum = |unit: &[Offer]| unit.iter().map(&full).sum::<usize>();
+    let at_home = || home.iter().find_map(&choice);
+    let abroad = || {
+        let is_swapped = second.len() == 2 && full(&second[1]) < full(&second[0]);
+        let mut order = [second.first(), second.get(1)];
+        if is_swapped {
+            order.swap(0, 1);
+        }
+        order.into_iter().flatten().find_map(&choice)
+    };
+    if sum(home) >= NEARLY_FULL && sum(second) < sum(home) {
+        abroad().or_else(at_home)
     } else {
-        there.best().or_else(|| here.best())
+        at_home().or_else(abroad)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::shard::Row;
     use super::*;
-    use crate::algorithm::Held;
     use crate::verb::Verb;
 
-    fn offer(shard: usize, taken: usize) -> Offer {
-        let vacant = Some(Seen { shard, cell: taken, word: 0 });
-        Offer { shard, own_claim: None, vacant, idle: None, idle_soon: false, behind: false, taken }
+    /// Of a shard with so many cells held, of which so many are live.
+    fn offer(shard: usize, held: usize, taken: usize) -> Offer {
+        let seen = |cell| Some(Seen { shard, cell, word: 0 });
+        let vacant = if held < CELLS { seen(held) } else { None };
+        let idle = if taken < held { seen(0) } else { None };
+        Offer { shard, vacant, idle, held, taken, ..Offer::NONE }
     }
 
-    fn chosen(choice: Option<Choice>) -> (usize, usize) {
-        match choice {
-            Some(Choice::Claim(seen)) => seen.position(),
+    /// The shard that is chosen, and whether a vacant cell is.
+    fn chosen(offers: &[Offer]) -> Option<(usize, bool)> {
+        choose(offers).map(|choice| match choice {
+            Choice::Claim(seen) => (seen.shard, offers[seen.shard].vacant.is_some()),
             other => panic!("{other:?}"),
-        }
+        })
     }
 
     #[test]
-    fn a_new_key_goes_to_its_first_shard_while_that_has_few_and_then_to_the_emptier() {
-        for (here, there, shard) in
-            [(0, 0, 0), (3, 0, 0), (4, 3, 1), (4, 4, 0), (5, 6, 0), (6, 5, 1)]
-        {
-            let (one, other) = (offer(0, here), offer(1, there));
-            assert_eq!(chosen(choose(&one, &other)).0, shard, "{here} here, {there} there");
+    fn a_new_key_goes_to_its_home_unit_unless_that_is_nearly_full_and_the_other_emptier() {
+        // Held in the home, its sibling, and those of the second unit.
+        for (held, shard) in [
+            ([0, 0, 0, 0], 0),
+            ([6, 0, 0, 0], 0),
+            ([7, 4, 0, 0], 1),
+            ([7, 5, 0, 0], 2),
+            ([7, 5, 3, 2], 3),
+            ([6, 6, 6, 6], 0),
+            ([7, 6, 6, 6], 2),
+            ([7, 6, 7, 6], 1),
+            ([7, 7, 7, 6], 3),
+        ] {
+            let offers = [0, 1, 2, 3].map(|nth| offer(nth, held[nth], held[nth]));
+            assert_eq!(chosen(&offers), Some((shard, true)), "{held:?}");
         }
+        // A key whose units are one.
+        assert_eq!(chosen(&[offer(0, 7, 7), offer(1, 6, 6)]), Some((1, true)));
     }
 
     #[test]
-    fn a_full_shard_sends_to_the_other_and_two_full_ones_send_away() {
-        let full = |shard| Offer { vacant: None, ..offer(shard, 7) };
-        assert_eq!(chosen(choose(&full(0), &offer(1, 6))).0, 1);
-        assert_eq!(chosen(choose(&offer(0, 6), &full(1))).0, 0);
-        assert!(choose(&full(0), &full(1)).is_none());
-        let soon = Offer { idle_soon: true, ..full(1) };
-        assert!(matches!(choose(&full(0), &soon), Some(Choice::Advance(1))));
+    fn an_idle_key_keeps_its_cell_while_another_is_vacant() {
+        let offers = [offer(0, 7, 0), offer(1, 7, 0), offer(2, 7, 0), offer(3, 6, 6)];
+        assert_eq!(chosen(&offers), Some((3, true)));
+        let offers = [offer(0, 7, 7), offer(1, 7, 5), offer(2, 7, 6), offer(3, 7, 0)];
+        assert_eq!(chosen(&offers), Some((3, false)));
+        let offers = [offer(0, 7, 7), offer(1, 7, 4), offer(2, 7, 0), offer(3, 7, 0)];
+        assert_eq!(chosen(&offers), Some((1, false)));
+    }
+
+    #[test]
+    fn full_units_send_away_and_wait_for_a_floor_if_that_frees_a_cell() {
+        let full = [0, 1, 2, 3].map(|shard| offer(shard, 7, 7));
+        assert!(choose(&full).is_none());
+        let soon = Offer { idle_soon: true, ..full[2] };
+        let choice = choose(&[full[0], full[1], soon, full[3]]);
+        assert!(matches!(choice, Some(Choice::Advance(2))));
+        let behind = Offer { behind: true, ..offer(1, 6, 6) };
+        assert!(matches!(choose(&[full[0], behind]), Some(Choice::Follow(1))));
     }
 
     #[test]
@@ -237,32 +303,8 @@ mod tests {
             };
             let offer = table.survey(0, 1, &ask, false).expect("nobody disturbs");
             assert_eq!(offer.behind, behind, "at granule {granule}");
-            let advances = matches!(offer.best(), Some(Choice::Advance(0)));
-            assert_eq!(advances, behind, "at granule {granule}");
-        }
-    }
-
-    #[test]
-    fn a_new_key_takes_a_cell_of_its_home_while_there_is_one() {
-        let policy = "gcra 1/s burst 1".parse().expect("a policy");
-        let layout = Layout::plan(&policy).expect("a layout");
-        let ask =
-            Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
-        for (tag, cells) in [(1 << 61, [0, 1, 2, 3, 4, 5, 6]), (1 << 62, [6, 5, 4, 3, 2, 1, 0])] {
-            let table = Table::new(layout, 1, 10).expect("a table");
-            for (nth, cell) in cells.into_iter().enumerate() {
-                let offer = table.survey(0, tag, &ask, false).expect("nobody disturbs");
-                let vacant = offer.vacant.expect("a vacant cell").cell;
-                assert_eq!(vacant, cell);
-                let Row { first, count, .. } = Row::home(table.shard(0), tag);
-                assert_eq!((first..first + count).contains(&vacant), nth < 4);
-                // Taken by another of the same home, busy for a second.
-                let held = Held { ahead: 1 << 12, ..Held::IDLE };
-                let moment = table.kernel().moment(10 << GRANULE_BITS);
-                let word = layout.live(tag | 1 << 40, held, table.kernel(), moment);
-                assert!(table.shard(0).replace(cell, 0, word));
-            }
-            assert!(table.survey(0, tag, &ask, false).expect("nobody disturbs").vacant.is_none());
+            let follows = matches!(offer.vacant(), Some(Choice::Follow(0)));
+            assert_eq!(follows, behind, "at granule {granule}");
         }
     }
 
@@ -283,9 +325,13 @@ mod tests {
     #[test]
     fn an_unfinished_install_of_the_key_is_taken_up_the_lowest_first() {
         let claim = |shard, cell| Some(Seen { shard, cell, word: 1 });
-        let here = Offer { own_claim: claim(3, 5), ..offer(3, 1) };
-        let there = Offer { own_claim: claim(2, 6), ..offer(2, 1) };
-        assert_eq!(chosen(choose(&here, &there)), (2, 6));
-        assert_eq!(chosen(choose(&here, &offer(2, 0))), (3, 5));
+        let chosen = |offers: &[Offer]| match choose(offers) {
+            Some(Choice::Claim(seen)) => seen.position(),
+            other => panic!("{other:?}"),
+        };
+        let home = Offer { own_claim: claim(3, 5), ..offer(3, 1, 1) };
+        let second = Offer { own_claim: claim(2, 6), ..offer(2, 1, 1) };
+        assert_eq!(chosen(&[home, second]), (2, 6));
+        assert_eq!(chosen(&[home, offer(2, 0, 0)]), (3, 5));
     }
 }

@@ -1,7 +1,5 @@
 //! [`Table`]: the shards, and the path of a decision whose key is there.
 
-use std::hint::select_unpredictable;
-
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
@@ -12,21 +10,16 @@ use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Verbs, Wish};
 
 use super::book::Book;
-use super::floor::floor_at;
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Layout};
-use super::price::Outlook;
-use super::shard::{CELLS, Header, Row, Shard};
+use super::prefetch::prefetch;
+use super::shard::{CELLS, Header, Shard, cells};
 use super::spill::Spill;
-use super::survey::pair;
 use super::tally::Tallies;
+use super::unit::{UNIT, all_shards_of, shards_of, unit};
 
-/// Shards that share one padded unit: two where the hardware fetches lines of 64 bytes in pairs.
-/// One under loom and shuttle, whose tables are of few shards.
-const SHARDS_PER_PAD: usize = {
-    let pad = size_of::<CachePadded<u8>>() / 64;
-    if pad == 0 || cfg!(any(loom, shuttle)) { 1 } else { pad }
-};
+/// Shards that are padded together: a unit, but under loom, whose units may be of one.
+const SHARDS_PER_PAD: usize = if cfg!(loom) { 1 } else { UNIT };
 
 type Pad = CachePadded<[Shard; SHARDS_PER_PAD]>;
 
@@ -86,7 +79,7 @@ impl Outcome {
 /// What came of looking for a key in one shard.
 enum Hit {
     Decided(Outcome),
-    /// The row does not hold the key.
+    /// The shard does not hold the key.
     Elsewhere,
     /// It does, but its floor is not near, and the word cannot be read as it is.
     Afar,
@@ -154,7 +147,7 @@ impl Table {
         }
         let too_large = || BuildError::CapacityTooLarge { capacity };
         let cells = capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
-        let count = cells.div_ceil(CELLS).div_ceil(SHARDS_PER_PAD);
+        let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit() / SHARDS_PER_PAD;
         count.checked_mul(size_of::<Pad>()).map(|_| count).ok_or_else(too_large)
     }
 
@@ -172,7 +165,7 @@ impl Table {
     }
 
     /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
-    #[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "one shard per pad"))]
+    #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         &self.pads[index / SHARDS_PER_PAD][index % SHARDS_PER_PAD]
@@ -190,28 +183,21 @@ impl Table {
 
     /// Decides one request: in the key's cell if it has one, else by an install.
     ///
-    /// `first` is the shard that is looked at first. `second` names the key's other shard; it is asked
-    /// only if the first does not hold the key. So is the clock that the request's time was read from.
+    /// `home` is the shard that is looked at first. `second` names the key's home in its other unit; it is asked
+    /// only if the key is not at home. So is the clock that the request's time was read from.
     #[inline(always)]
     pub(super) fn decide(
         &self,
         identity: Identity,
-        first: &Shard,
+        home: &Shard,
         second: impl Fn() -> usize,
         ask: Ask,
         clock: Option<&Clock>,
     ) -> Decision {
         // Each way makes its own decision of its outcome: joined before, both would go through memory.
         if let (Kernel::Gcra(gcra), Verb::Check) = (self.kernel(), ask.verb) {
-            let (mut shard, mut is_last) = (first, false);
-            loop {
-                let home = Row::home(shard, identity.tag);
-                match self.hit_by(gcra, home, identity.tag, ask, |_, _| None) {
-                    Hit::Decided(outcome) => return self.decision(outcome, ask, 0),
-                    // One key in five lives in its second shard.
-                    Hit::Elsewhere if !is_last => (shard, is_last) = (self.shard(second()), true),
-                    Hit::Elsewhere | Hit::Afar => break,
-                }
+            if let Hit::Decided(outcome) = self.hit_by(gcra, home, identity.tag, ask, |_, _| None) {
+                return self.decision(outcome, ask, 0);
             }
         }
         let mut fresh = Fresh::new(ask, clock);
@@ -256,6 +242,12 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
+        if identity.first / unit() != second / unit() {
+            // One key in thirty lives in its second unit, and a new one looks at all of its shards.
+            for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
+                prefetch(self.shard(index));
+            }
+        }
         match self.look(identity, second, fresh) {
             Some(outcome) => outcome,
             None => self.install(identity, second, fresh),
@@ -271,7 +263,7 @@ impl Table {
             return None;
         }
         let outcome =
-            pair(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
+            shards_of(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
@@ -288,7 +280,7 @@ impl Table {
         if let Some(book) = &self.book {
             return self.look_priced(book, identity, second, fresh);
         }
-        pair(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
+        shards_of(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
@@ -318,9 +310,9 @@ impl Table {
                 let leave = behind && (ask.charge || self.is_forgotten(header, word, ask.now_ns));
                 (!leave).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
-            match self.hit_by(algorithm, Row::whole(self.shard(index)), tag, *ask, afar) {
+            match self.hit_by(algorithm, self.shard(index), tag, *ask, afar) {
                 Hit::Decided(outcome) => return Some(outcome),
-                Hit::Afar if ask.charge => self.advance(index, ask.now_ns),
+                Hit::Afar if ask.charge => self.follow(index, ask.now_ns),
                 Hit::Elsewhere | Hit::Afar => return None,
             }
         }
@@ -333,9 +325,9 @@ impl Table {
         second: usize,
         ask: &Ask,
     ) -> Option<usize> {
-        pair(identity.first, second).find(|&index| {
+        shards_of(identity.first, second).find(|&index| {
             let shard = self.shard(index);
-            let Some((_, word)) = self.find(Row::whole(shard), identity.tag) else { return false };
+            let Some((_, word)) = self.find(shard, identity.tag) else { return false };
             // After the word. Should a floor move meanwhile, the caller looks again.
             let header = shard.header();
             !self.is_near(header, ask.now_ns)
@@ -344,30 +336,27 @@ impl Table {
         })
     }
 
-    /// Whether an advance to `now` forgets a live word: if it is idle at the last floor that is swept by. Then its
-    /// key is one without a cell, who may owe something in the spill, or come too late for its other shard.
+    /// Whether a floor that follows `now` forgets a live word: if it is stale at the last floor that is swept by. Then its
+    /// key is one without a cell, which may owe something in the spill, or come too late for another of its shards.
     #[cold]
     #[inline(never)]
     pub(super) fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
-        let goal = floor_at(now_ns);
+        let goal = self.near_floor(now_ns);
         if goal <= header.floor() {
             return false;
         }
         // Floor by floor, an epoch each, since this word is live until then: see `advance`.
         let steps = (goal - header.floor() - 1) / self.layout.epoch.max(1);
         let last = header.floor() + steps * self.layout.epoch;
-        let (ruled, floor_ns, last_ns) = (self.ruled(), header.floor_ns(), last << GRANULE_BITS);
-        if let Some(book) = &self.book {
+        let floors_ns = [header.floor_ns(), last << GRANULE_BITS];
+        match &self.book {
             // Should the word be gone meanwhile, the caller looks again.
-            let outlook = self.outlook(book, word, [floor_ns, last_ns]);
-            return matches!(outlook, Some(Outlook::Idle | Outlook::IdleSoon));
+            Some(book) => self.is_stale_by(book, word, floors_ns).unwrap_or(false),
+            None => self.layout.is_stale(word, &self.ruled(), floors_ns),
         }
-        let held = self.layout.unpack(word, &ruled, ruled.moment(floor_ns));
-        let held = held.seen_later(self.kernel().passed(floor_ns, last_ns));
-        ruled.is_idle(held, ruled.moment(last_ns))
     }
 
-    /// Decides in the key's cell, if this row holds it. Lock-free: each turn of the loop that does
+    /// Decides in the key's cell, if this shard holds it. Lock-free: each turn of the loop that does
     /// not end it means that another thread has charged, cleared or advanced something.
     ///
     /// `afar` reads a word whose floor is not near, if that can be done before the floor has advanced.
@@ -375,15 +364,14 @@ impl Table {
     fn hit_by(
         &self,
         algorithm: &impl Verbs,
-        row: Row<'_>,
+        shard: &Shard,
         tag: u64,
         ask: Ask,
         afar: impl Fn(Header, u64) -> Option<Held>,
     ) -> Hit {
-        let shard = row.shard;
         loop {
             let before = shard.header();
-            let Some((cell, word)) = self.find(row, tag) else { return Hit::Elsewhere };
+            let Some((cell, word)) = self.find(shard, tag) else { return Hit::Elsewhere };
             let header =
                 if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
             if header.floor() != before.floor() {
@@ -428,30 +416,31 @@ impl Table {
         }
     }
 
-    /// The live word of `tag` among the cells of a row, and its cell.
+    /// The live word of `tag` in a shard, and its cell.
     ///
-    /// Looks at all of them and selects: which of them holds a key cannot be foreseen, and a branch taken
-    /// wrongly costs more than the other loads, all from one line.
+    /// Compares all cells and then loads the one that was found: which of them holds a key cannot be foreseen, and a
+    /// branch taken wrongly costs more than the other comparisons, all in one line.
     #[inline(always)]
-    pub(super) fn find(&self, row: Row<'_>, tag: u64) -> Option<(usize, u64)> {
-        let Row { shard, first, count } = row;
-        let layout = self.layout; // a copy: past a load that acquires, its fields would be loaded anew
-        let (mut found, mut held) = (count, 0);
-        for nth in (0..count).rev() {
-            let word = shard.load(first + nth);
-            let is_it = layout.is_live(word, tag);
-            found = select_unpredictable(is_it, nth, found);
-            held = select_unpredictable(is_it, word, held);
+    pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
+        let words_per_tag = self.layout.words_per_tag; // a copy: past a load that acquires it would be loaded anew
+        let is_it = |word: u64| word.wrapping_sub(tag) < words_per_tag;
+        // The borrow of each comparison is shifted in: bit n for cell n.
+        let found = cells().rev().fold(0_u32, |found, cell| {
+            found + found + u32::from(is_it(shard.load(cell)))
+        });
+        if found == 0 {
+            return None;
         }
-        (found < count).then_some((first + found, held))
+        let cell = found.trailing_zeros() as usize;
+        let word = shard.load(cell);
+        // Replaced since it was found: as good as not there. An install looks again.
+        is_it(word).then_some((cell, word))
     }
 
-    /// Whether an instant lies in [F, F + E] of a shard, where its words can be read as they are and
-    /// what is written can be read back.
-    #[inline]
+    /// Whether words can be read as they are at an instant, and what is written there can be read back.
+    #[inline(always)]
     pub(super) fn is_near(&self, header: Header, instant_ns: u64) -> bool {
-        // Wraps to a huge number if the instant lies below the floor: one comparison for both ends.
-        (instant_ns >> GRANULE_BITS).wrapping_sub(header.floor()) <= self.layout.epoch
+        self.layout.is_near(header, instant_ns)
     }
 
     /// What a live word holds, seen from near its time: for a request so late that it cannot tell.
@@ -463,9 +452,9 @@ impl Table {
         self.kernel().seen_nearby(held, floor_ns)
     }
 
-    /// What a live word holds, seen from an instant below the floor, or far above it: read at the
+    /// What a live word holds, seen from an instant far below the floor, or far above it: read at the
     /// floor, then carried over. What a late charge writes lies no lower than what it found, so it can
-    /// be read back; above the floor nothing may be written before the floor has advanced.
+    /// be read back; above the floor nothing may be written before the floor has followed.
     #[cold]
     #[inline(never)]
     fn unpack_afar(&self, header: Header, word: u64, now_ns: u64) -> Held {

@@ -31,6 +31,7 @@ use super::shard::CELLS;
 use super::snapshot::words_of;
 use super::table::Table;
 use super::tiers::Tiers;
+use super::unit::unit;
 
 /// A policy in numbers.
 const POLICY_WORDS: usize = 4;
@@ -238,7 +239,7 @@ impl Tiers {
             table.spill = Some(spill);
         }
         reader.close()?;
-        table.is_a_snapshots(|identity| hashers.second(identity, table.shards()), before)?;
+        table.is_a_snapshots(|identity| hashers.second(identity, table.shards(), unit()), before)?;
         if let Some((place, found)) = foreign {
             let words =
                 before.saturating_add(words_of(table.shards())).saturating_add(place as u64);

@@ -248,7 +248,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         amendment: Amendment<'_>,
     ) -> u64 {
         let identity = self.find_in(key, tier);
-        let second = self.hashers.second(identity, self.table.shards());
+        let second = self.second(identity);
         self.table.amend(identity, second, &now, amendment)
     }
 

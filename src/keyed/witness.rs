@@ -11,14 +11,14 @@ use super::hash::Identity;
 use super::layout::{Kind, Layout};
 use super::shard::cells;
 use super::spill::Spill;
-use super::survey::pair;
 use super::table::Table;
+use super::unit::shards_of;
 
 impl Table {
     /// Asked right after an opening, and openings are all that could make a second live cell: so what
     /// holds here holds at every moment.
     pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
-        let live = pair(identity.first, second)
+        let live = shards_of(identity.first, second)
             .flat_map(|index| self.newest(index))
             .filter(|&word| self.layout.is_live(word, identity.tag))
             .count();
@@ -31,12 +31,12 @@ impl Table {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// The two shards of a key, which may be one.
+    /// The homes of a key in its two units, which may be one.
     #[doc(hidden)]
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
         let identity = self.find_and_fetch(key);
-        [identity.first, self.hashers.second(identity, self.table.shards())]
+        [identity.first, self.second(identity)]
     }
 
     /// The claims that stand in the table.

@@ -74,8 +74,8 @@ impl Fineness {
         let is_plain = policy.at_limit() == AtLimit::default();
         match policy.algorithm() {
             Algorithm::Gcra => {
-                // At most 4,096 units at once and 100,000 per second.
-                let roomy = quota.max_burst() <= 4_096 && quota.count() <= window_ns / 10_000;
+                // At most 4,096 units at once and 20,000 per second: epochs of 4 s, with the finest tick.
+                let roomy = quota.max_burst() <= 4_096 && quota.count() <= window_ns / 50_000;
                 let ticks = if roomy && is_plain { 12..=12 } else { 8..=12 };
                 ticks.map(|tick| Self { tick, ..PLAIN }).collect()
             }

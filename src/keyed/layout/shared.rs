@@ -7,7 +7,7 @@
 //! All words of the table have the same tag and an index as wide; the index names the quota, and each
 //! quota divides what is left, the *state*, between its time and its counts as it needs. The epoch is
 //! one for all, too, since a shard has one floor: so a quota fits if its times can be told apart over
-//! three epochs and its own reach (the module above says why).
+//! five epochs and its own reach (the module above says why).
 //!
 //! # Headroom
 //! The tag takes 32 bits if all quotas fit beside that, and the state everything else: what no quota
@@ -95,7 +95,7 @@ impl Shared {
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
         let epoch_units = epoch_ns.checked_mul(unit_ns.1)?.div_ceil(unit_ns.0);
         let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
-        let fits = epoch_units.checked_mul(3)?.checked_add(reach)? <= 1 << time_bits;
+        let fits = epoch_units.checked_mul(5)?.checked_add(reach)? <= 1 << time_bits;
         let horizon = u128::from(before.max(ahead));
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
             return None;
@@ -103,7 +103,7 @@ impl Shared {
         let epoch_units = u64::try_from(epoch_units).ok()?;
         let (count_bits, time_bits) =
             (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
-        let back = 2 * epoch_units + before + 2;
+        let back = 3 * epoch_units + before + 2;
         let bare = self.bare();
         let time_mask = (1 << time_bits) - 1;
         let kernel = demand.kernel;

@@ -4,11 +4,10 @@ use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
-use crate::keyed::survey::pair;
 use crate::log::{Ask, Rule};
 
 use super::header::{Header, Kind};
-use super::store::{Place, Store};
+use super::store::{Place, Store, pair};
 
 /// The entries, and what decides in each of them.
 #[derive(Debug)]

@@ -19,13 +19,12 @@ use crate::clock::Clock;
 use crate::decision::{Decision, Verdict};
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
-use crate::keyed::survey::pair;
 use crate::log::Ask;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 
 use super::decide::Table;
 use super::header::{Header, Kind};
-use super::store::Place;
+use super::store::{Place, pair};
 
 /// As in `src/keyed/install.rs`: three lost rounds in a row are rare.
 const ROUNDS: usize = 8;

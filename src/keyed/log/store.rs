@@ -19,12 +19,17 @@ use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 
 use super::header::Header;
 
-/// The share of entries that are live when the store holds its capacity. Shards, and the way in which keys
-/// choose between theirs, are those of the table of words: see `src/keyed/table.rs`.
+/// The share of entries that are live when the store holds its capacity. A key has two shards here, not two units: its
+/// first one while that has few live entries, else the emptier.
 const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// Words of an entry beside its slots: base and until.
 const BESIDES: usize = 2;
+
+/// The shards of a key, each once.
+pub(super) fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
+    std::iter::once(first).chain((second != first).then_some(second))
+}
 
 /// Headers, and the floor of their entries: a line.
 #[repr(align(64))]
