@@ -143,19 +143,19 @@ fn a_new_key_waits_for_no_long_silence() {
 fn a_late_request_is_told_the_exact_wait() {
     let table = table("1/s burst 20", 100);
     let second = |s: u64| Timestamp::from_secs(s);
-    // Other keys carry the floors on to 1,000 s.
+    // Other keys, after more than an epoch, have the floors follow to 100,000 s.
     for key in 0..60 {
-        assert!(table.check_at(&key, 1, second(1_000)).is_allowed());
+        assert!(table.check_at(&key, 1, second(100_000)).is_allowed());
     }
     let newcomer = (100..1_000)
-        .find(|key| !table.peek_at(key, 1, second(950)).is_allowed())
-        .expect("some floor stands near 1,000 s");
-    let denial = table.check_at(&newcomer, 1, second(950)).into_result().unwrap_err();
+        .find(|key| !table.peek_at(key, 1, second(99_950)).is_allowed())
+        .expect("some floor stands near 100,000 s");
+    let denial = table.check_at(&newcomer, 1, second(99_950)).into_result().unwrap_err();
     assert!(!denial.is_table_full());
     let wait = denial.retry_after().unwrap();
     // A new key starts at the floor, with 20 units: 19 s before it the first is there.
     assert!(wait > Duration::from_secs(30) && wait < Duration::from_secs(32), "{wait:?}");
-    let admitted_at = second(950) + wait;
+    let admitted_at = second(99_950) + wait;
     let just_before = Timestamp::from_nanos(admitted_at.as_nanos() - 1);
     assert!(!table.check_at(&newcomer, 1, just_before).is_allowed());
     assert!(table.check_at(&newcomer, 1, admitted_at).is_allowed());

@@ -93,6 +93,13 @@ impl Gcra {
         self.unit_ticks
     }
 
+    /// A cost in ticks, and the debt that leaves room for it; `None` if it is above the burst.
+    #[inline(always)]
+    pub(crate) fn room_for(&self, cost: u64) -> Option<(u64, u64)> {
+        let ticks = cost.checked_mul(self.unit_ticks)?;
+        Some((ticks, self.burst_ticks.checked_sub(ticks)?))
+    }
+
     pub(crate) fn cost_ticks(&self, cost: u64) -> Option<u64> {
         cost.checked_mul(self.unit_ticks)
     }
@@ -142,9 +149,7 @@ impl Gcra {
 
     /// By how many ticks the debt is too high for `cost`.
     pub(crate) fn shortage(&self, held: Held, cost: u64) -> u64 {
-        let room =
-            cost.checked_mul(self.unit_ticks).and_then(|cost| self.burst_ticks.checked_sub(cost));
-        room.map_or(u64::MAX, |room| held.ahead.saturating_sub(room))
+        self.room_for(cost).map_or(u64::MAX, |(_, room)| held.ahead.saturating_sub(room))
     }
 
     /// What the word holds once `cost` units are added that were admitted elsewhere: for a word that keys
@@ -199,9 +204,7 @@ impl Decides for Gcra {
     /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not.
     #[inline(always)]
     fn step(&self, held: Held, _: Moment, late: u64, cost: u64) -> Option<Held> {
-        // Neither exists for a cost above the burst.
-        let cost_ticks = cost.checked_mul(self.unit_ticks)?;
-        let room = self.burst_ticks.checked_sub(cost_ticks)?;
+        let (cost_ticks, room) = self.room_for(cost)?;
         if held.ahead.saturating_add(late) > room {
             return None;
         }

@@ -34,25 +34,31 @@ impl Table {
     #[cold]
     #[inline(never)]
     pub(super) fn advance(&self, index: usize, now_ns: u64) {
-        self.advance_to(index, floor_at(now_ns));
+        self.advance_while(index, now_ns, |_| true);
     }
 
-    /// Moves a shard's floor up until `now` is near: no further, so that idle words stay as long as they may.
+    /// Moves a shard's floor up, an epoch at a time, until `now` is near: no further, so that idle words stay as long
+    /// as they may.
     #[cold]
     #[inline(never)]
     pub(super) fn follow(&self, index: usize, now_ns: u64) {
-        self.advance_to(index, self.near_floor(now_ns));
+        self.advance_while(index, now_ns, |header| !self.is_near(header, now_ns));
     }
 
-    /// The lowest floor that `now` is near to, or below it.
-    pub(super) fn near_floor(&self, now_ns: u64) -> u64 {
-        (now_ns >> GRANULE_BITS).saturating_sub(self.layout.epoch).min(floor_at(now_ns))
+    /// The last floor that a shard is swept by when its floor follows `now`: an epoch lies between two of them, since
+    /// words stay. None if the floor stays where it is.
+    pub(super) fn last_swept(&self, header: Header, now_ns: u64) -> Option<u64> {
+        let (granule, epoch) = (now_ns >> GRANULE_BITS, self.layout.epoch);
+        // By each floor that `now` is not near to.
+        let beyond = granule.checked_sub(header.floor().checked_add(epoch)? + 1)?;
+        Some(header.floor() + beyond / epoch.max(1) * epoch)
     }
 
-    fn advance_to(&self, index: usize, goal: u64) {
+    fn advance_while(&self, index: usize, now_ns: u64, goes_on: impl Fn(Header) -> bool) {
+        let goal = floor_at(now_ns);
         for _ in 0..ROUNDS {
             let header = self.shard(index).header();
-            if goal <= header.floor() {
+            if goal <= header.floor() || !goes_on(header) {
                 return;
             }
             let Some(live) = self.sweep(index, header) else { continue };

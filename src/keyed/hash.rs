@@ -3,7 +3,7 @@
 //! Two hashes, seeded apart: one places, the other makes the tag. Were one hash both, whoever can make
 //! keys collide in it would have both at once (aHash has had such keys: aHash#163, aHash#292).
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use crate::sync::{Fault, planted};
@@ -57,16 +57,16 @@ impl<S: BuildHasher> Hashers<S> {
     }
 
     /// The shard that a key is looked for in first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first<K: Hash + ?Sized>(&self, key: &K, shards: usize) -> usize {
-        scale(self.place.hash_one(key), shards)
+        scale(hash_of(&self.place, key), shards)
     }
 
     /// What a key is recognised by.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tag<K: Hash + ?Sized>(&self, key: &K, words_per_tag: u64) -> u64 {
         // The hash's top bits, one to the right: the topmost of a live word is 0.
-        let tag = (self.tag.hash_one(key) >> 1) & words_per_tag.wrapping_neg();
+        let tag = (hash_of(&self.tag, key) >> 1) & words_per_tag.wrapping_neg();
         tag.max(words_per_tag)
     }
 
@@ -83,6 +83,14 @@ impl<S: BuildHasher> Hashers<S> {
         let (second, borrowed) = pair.overflowing_sub(first);
         (if borrowed { second.wrapping_add(units) } else { second }) * unit + side
     }
+}
+
+/// What [`BuildHasher::hash_one`] gives, in line: a call would cost as much as the hash of a short key.
+#[inline(always)]
+fn hash_of<K: Hash + ?Sized>(hash: &impl BuildHasher, key: &K) -> u64 {
+    let mut hasher = hash.build_hasher();
+    key.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Maps a hash evenly to `0..shards`: the high half of the product.

@@ -25,7 +25,7 @@ use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::{Header, cells};
-use super::survey::{Choice, Offer, Seen, choose};
+use super::survey::{AsIf, Choice, Offer, Seen, choose};
 use super::table::{Ask, Fresh, Outcome, Table};
 use super::unit::{UNIT, all_shards_of, shards_of};
 
@@ -118,15 +118,22 @@ impl Table {
         // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
         let forgotten =
             if fresh.ask.charge { None } else { self.forgotten_in(identity, second, &fresh.ask) };
-        let mut offers = [Offer::NONE; 2 * UNIT];
-        let mut count = 0;
-        for (index, offer) in shards_of(first, second).zip(&mut offers) {
-            let made = self.survey(index, tag, &fresh.ask, forgotten == Some(index));
-            let Some(made) = made else { return Round::Lost };
-            *offer = made;
-            count += 1;
+        let choose_as_if = |as_if: AsIf| {
+            let mut offers = [Offer::NONE; 2 * UNIT];
+            let mut count = 0;
+            for (index, offer) in shards_of(first, second).zip(&mut offers) {
+                let as_if = if forgotten == Some(index) { AsIf::Followed } else { as_if };
+                *offer = self.survey(index, tag, &fresh.ask, as_if)?;
+                count += 1;
+            }
+            Some(choose(&offers[..count]))
+        };
+        let Some(mut choice) = choose_as_if(AsIf::NoneIsIdle) else { return Round::Lost };
+        if choice.is_none() {
+            let Some(idle) = choose_as_if(AsIf::Plain) else { return Round::Lost };
+            choice = idle;
         }
-        match choose(&offers[..count]) {
+        match choice {
             None => Round::Decided(self.without_cell(identity, second, fresh)),
             Some(
                 Choice::Follow(index)

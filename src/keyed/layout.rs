@@ -79,9 +79,9 @@ pub(super) struct Layout {
     pub(super) rules: Rules,
     pub(super) count_bits: u8,
     pub(super) time_bits: u8,
-    state_bits: u8,
+    state_bits: u32,
     pub(super) tag_bits: u8,
-    time_mask: u64,
+    pub(super) time_mask: u64,
     /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
     pub(super) words_per_tag: u64,
     pub(super) back: u64,
@@ -187,7 +187,7 @@ impl Layout {
             rules: demand.rules,
             count_bits: u8::try_from(demand.count_bits).ok()?,
             time_bits: u8::try_from(time_bits).ok()?,
-            state_bits: u8::try_from(demand.count_bits + time_bits).ok()?,
+            state_bits: demand.count_bits + time_bits,
             time_mask: (1 << time_bits) - 1,
             words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
@@ -221,11 +221,24 @@ impl Layout {
         [floor_ns, swept_ns]: [u64; 2],
     ) -> bool {
         let Some(at_ns) = swept_ns.checked_sub(self.epoch_ns()) else { return false };
-        let held = self.unpack(word, algorithm, algorithm.moment(floor_ns));
+        let [is_idle, _] = self.are_idle(word, algorithm, [floor_ns, at_ns, at_ns]);
+        is_idle
+    }
+
+    /// Whether a live word, read by the first of these floors, is idle at each of the other instants.
+    pub(super) fn are_idle(
+        &self,
+        word: u64,
+        algorithm: &Ruled<'_>,
+        [floor_ns, instants_ns @ ..]: [u64; 3],
+    ) -> [bool; 2] {
         let kernel = algorithm.kernel;
-        let held = held.seen_later(kernel.passed(floor_ns, at_ns));
-        let held = held.seen_earlier(kernel.passed(at_ns, floor_ns));
-        algorithm.is_idle(held, algorithm.moment(at_ns))
+        let held = self.unpack(word, algorithm, algorithm.moment(floor_ns));
+        instants_ns.map(|at_ns| {
+            let held = held.seen_later(kernel.passed(floor_ns, at_ns));
+            let held = held.seen_earlier(kernel.passed(at_ns, floor_ns));
+            algorithm.is_idle(held, algorithm.moment(at_ns))
+        })
     }
 
     fn epoch_ns(&self) -> u64 {
@@ -235,7 +248,7 @@ impl Layout {
     /// Bits of time and counts together: what a claim's nonce has room for.
     #[inline]
     pub(super) fn state_bits(&self) -> u32 {
-        u32::from(self.state_bits)
+        self.state_bits
     }
 
     /// Whether `word` is live and carries `tag`, which is given as it stands in a word.

@@ -7,6 +7,8 @@ mod change;
 mod floor;
 mod full;
 mod hash;
+mod hint;
+mod hit;
 mod install;
 mod layout;
 mod live;

@@ -32,14 +32,6 @@ use super::shard::{Header, cells};
 use super::table::{Fresh, Outcome, Table};
 use super::unit::shards_of;
 
-/// What a word of some other key means for a newcomer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outlook {
-    Idle,
-    IdleSoon,
-    Busy,
-}
-
 /// What a sweep has made of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
@@ -246,25 +238,22 @@ impl Table {
         }
     }
 
-    /// What a word of another key means for a newcomer: by the floor and by the one that now allows; `None`
-    /// if it is gone.
+    /// Whether a live word, read by the first of these floors, is idle at each of the others; `None` if it is gone.
     #[cold]
     #[inline(never)]
-    pub(super) fn outlook(
+    pub(super) fn priced_idle(
         &self,
         book: &Book,
         word: u64,
-        [floor_ns, goal_ns]: [u64; 2],
-    ) -> Option<Outlook> {
-        let priced = Self::price(book, word, floor_ns)?;
-        let idle = |priced: &Priced, at_ns| {
-            priced.kernel().is_idle(priced.held, priced.kernel().moment(at_ns))
+        [read_ns, floors_ns @ ..]: [u64; 3],
+    ) -> Option<[bool; 2]> {
+        let priced = Self::price(book, word, read_ns)?;
+        let kernel = priced.kernel();
+        let is_idle = |at_ns| {
+            let held = priced.seen_from(read_ns, at_ns).held;
+            kernel.is_idle(held, kernel.moment(at_ns))
         };
-        if idle(&priced, floor_ns) {
-            return Some(Outlook::Idle);
-        }
-        let soon = idle(&priced.seen_from(floor_ns, goal_ns), goal_ns);
-        Some(if soon { Outlook::IdleSoon } else { Outlook::Busy })
+        Some(floors_ns.map(is_idle))
     }
 
     /// Whether a sweep under the second floor forgets a live word, which is read by the first; `None` if it is gone.

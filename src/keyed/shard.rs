@@ -32,7 +32,9 @@ pub(super) fn cells() -> std::ops::Range<usize> {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Shard>() == 64);
 
+/// Aligned, and its words in this order: see [`hint`](super::hint).
 #[derive(Debug)]
+#[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
 pub(super) struct Shard {
     header: AtomicU64,
     cells: [AtomicU64; CELLS],

@@ -8,7 +8,6 @@ use crate::sync::{Fault, planted};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::price::Outlook;
 use super::shard::{CELLS, cells};
 use super::table::{Ask, Table};
 use super::unit::{UNIT, shards_of, unit};
@@ -17,6 +16,13 @@ use super::unit::{UNIT, shards_of, unit};
 /// 1.2 million keys at the design load: 3.2 % of keys in their second unit, 2.0 % in their home's sibling, none
 /// homeless; with one cell more 1.9 % in the second unit, but 1 key in 100,000 homeless.
 const NEARLY_FULL: usize = if cfg!(loom) { usize::MAX } else { UNIT * CELLS - 2 };
+
+/// What a word of another key means for a newcomer.
+enum Outlook {
+    Idle,
+    IdleSoon,
+    Busy,
+}
 
 /// A word as it was read, and where.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +87,18 @@ impl Offer {
     }
 }
 
+/// How a shard is surveyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AsIf {
+    /// As it is.
+    Plain,
+    /// As if no key were idle: nothing is asked of those that are there, which is enough while there are vacant cells.
+    NoneIsIdle,
+    /// As if its floor had followed now already: as a charge of the key has it do that finds its own word there, and
+    /// forgets it by that.
+    Followed,
+}
+
 /// What to do for a cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
@@ -92,76 +110,83 @@ pub(super) enum Choice {
 }
 
 impl Table {
-    /// What a shard offers a new key, or `None` if it was changed meanwhile. `forgets` says that an advance to
-    /// now forgets the key's own word there.
-    pub(super) fn survey(&self, index: usize, tag: u64, ask: &Ask, forgets: bool) -> Option<Offer> {
+    /// What a shard offers a new key, or `None` if it was changed meanwhile.
+    pub(super) fn survey(&self, index: usize, tag: u64, ask: &Ask, as_if: AsIf) -> Option<Offer> {
+        let follows = as_if == AsIf::Followed;
         let shard = self.shard(index);
         let header = shard.header();
-        let floor_ns = header.floor_ns();
-        let ruled = self.ruled();
-        let at_floor = ruled.moment(floor_ns);
-        let goal_ns = (floor_at(ask.now_ns) << GRANULE_BITS).max(floor_ns);
-        let at_goal = ruled.moment(goal_ns);
-        let passed = self.kernel().passed(floor_ns, goal_ns);
+        let swept = if follows { self.last_swept(header, ask.now_ns) } else { None };
+        let goal = floor_at(ask.now_ns).max(header.floor());
+        let floor = swept.map_or(header.floor(), |last| goal.min(last + self.layout.epoch));
+        let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
+        let is_swept = |word: u64| swept.is_some_and(|last| self.is_swept(header, word, last));
         let mut offer = Offer {
             shard: index,
-            own_claim: None,
-            vacant: None,
-            idle: None,
-            idle_soon: false,
-            behind: ask.now_ns >> GRANULE_BITS > header.floor().saturating_add(self.layout.epoch),
-            held: 0,
-            taken: 0,
+            behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(self.layout.epoch),
+            ..Offer::NONE
         };
-        let book = self.book.as_deref(); // once: past a load that acquires it would be loaded anew
         for cell in cells() {
             let word = shard.load(cell);
             let seen = Seen { shard: index, cell, word };
-            offer.held += usize::from(word != 0);
             match Layout::kind(word) {
-                Kind::Vacant => offer.vacant = offer.vacant.or(Some(seen)),
+                Kind::Vacant => {
+                    offer.vacant = offer.vacant.or(Some(seen));
+                    continue;
+                }
+                Kind::Claim if follows => {
+                    offer.vacant = offer.vacant.or(Some(seen));
+                    continue;
+                }
                 Kind::Claim => {
                     offer.taken += 1;
                     if self.layout.is_claim_of(word, tag) {
                         offer.own_claim = offer.own_claim.or(Some(seen));
                     }
                 }
-                // Not a stranger's cell, but the key's own: installed since it was not found, unless it is the
-                // one that goes.
+                Kind::Live if is_swept(word) => {
+                    offer.vacant = offer.vacant.or(Some(seen));
+                    continue;
+                }
+                // Not a stranger's cell, but the key's own: installed since it was not found.
                 Kind::Live
                     if self.layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers) =>
                 {
-                    if !forgets {
-                        return None;
-                    }
-                    offer.idle_soon = true;
+                    return None;
                 }
-                Kind::Live => {
-                    if let Some(book) = book {
-                        match self.outlook(book, word, [floor_ns, goal_ns])? {
-                            Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
-                            Outlook::IdleSoon => offer.idle_soon = true,
-                            Outlook::Busy => offer.taken += 1,
-                        }
-                        continue;
-                    }
-                    let held = self.layout.unpack(word, &ruled, at_floor);
-                    if ruled.is_idle(held, at_floor) || planted(Fault::EvictLive) {
-                        offer.idle = offer.idle.or(Some(seen));
-                    } else if ruled.is_idle(held.seen_later(passed), at_goal) {
+                Kind::Live if as_if == AsIf::NoneIsIdle => offer.taken += 1,
+                Kind::Live => match self.outlook(word, floors_ns)? {
+                    Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
+                    Outlook::IdleSoon => {
                         offer.idle_soon = true;
                         if planted(Fault::ForgetByOwnClock) {
                             offer.idle = offer.idle.or(Some(seen));
                         }
-                    } else {
-                        offer.taken += 1;
                     }
-                }
+                    Outlook::Busy => offer.taken += 1,
+                },
             }
+            offer.held += 1;
         }
         // After the words, and equal: so each word was judged by the floor it is dated by.
         let stale = shard.header().floor() != header.floor();
         (!stale || planted(Fault::SurveyWithStaleHeader)).then_some(offer)
+    }
+
+    /// What a live word, read by the first of these floors, means for a newcomer: by the second, and by the third,
+    /// to which the floor may advance. `None` if it is gone.
+    fn outlook(&self, word: u64, floors_ns: [u64; 3]) -> Option<Outlook> {
+        if planted(Fault::EvictLive) {
+            return Some(Outlook::Idle);
+        }
+        let [is_idle, is_idle_soon] = match &self.book {
+            Some(book) => self.priced_idle(book, word, floors_ns)?,
+            None => self.layout.are_idle(word, &self.ruled(), floors_ns),
+        };
+        Some(match (is_idle, is_idle_soon) {
+            (true, _) => Outlook::Idle,
+            (false, true) => Outlook::IdleSoon,
+            (false, false) => Outlook::Busy,
+        })
     }
 
     /// When the first cell of the key's shards can be taken over, if nothing else happens. A hint: what
@@ -301,7 +326,7 @@ mod tests {
                 verb: Verb::Check,
                 tier: 0,
             };
-            let offer = table.survey(0, 1, &ask, false).expect("nobody disturbs");
+            let offer = table.survey(0, 1, &ask, AsIf::Plain).expect("nobody disturbs");
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let follows = matches!(offer.vacant(), Some(Choice::Follow(0)));
             assert_eq!(follows, behind, "at granule {granule}");
@@ -316,7 +341,7 @@ mod tests {
         let ask =
             Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         for cell in 0..3 {
-            let offer = table.survey(0, 1, &ask, false).expect("nobody disturbs");
+            let offer = table.survey(0, 1, &ask, AsIf::Plain).expect("nobody disturbs");
             assert_eq!(offer.taken, cell);
             assert!(table.shard(0).replace(cell, 0, layout.claim(7 << layout.state_bits(), 1)));
         }

@@ -70,6 +70,17 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// Of a policy that says nothing of its limit, and of what the word held before and holds now.
+    #[inline(always)]
+    pub(super) fn plain(
+        verdict: Verdict,
+        [before, held]: [Held; 2],
+        at_ns: u64,
+        cost: u64,
+    ) -> Self {
+        Self { verdict, mark: Mark::None, before, held, at_ns, cost }
+    }
+
     /// Of a request whose key was idle.
     pub(super) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
         Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
@@ -195,10 +206,10 @@ impl Table {
         clock: Option<&Clock>,
     ) -> Decision {
         // Each way makes its own decision of its outcome: joined before, both would go through memory.
-        if let (Kernel::Gcra(gcra), Verb::Check) = (self.kernel(), ask.verb) {
-            if let Hit::Decided(outcome) = self.hit_by(gcra, home, identity.tag, ask, |_, _| None) {
-                return self.decision(outcome, ask, 0);
-            }
+        if let (Kernel::Gcra(gcra), Verb::Check) = (self.kernel(), ask.verb)
+            && let Some(outcome) = self.hit_plain(gcra, home, identity.tag, ask)
+        {
+            return self.decision(outcome, ask, 0);
         }
         let mut fresh = Fresh::new(ask, clock);
         let outcome = self.decide_slowly(identity, second(), &mut fresh);
@@ -242,10 +253,18 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        if identity.first / unit() != second / unit() {
-            // One key in thirty lives in its second unit, and a new one looks at all of its shards.
-            for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
-                prefetch(self.shard(index));
+        let [_, others @ ..] = all_shards_of(identity.first, second);
+        // One key in thirty lives in its second unit, and a new one looks at all of its shards.
+        for index in others.into_iter().skip(unit() - 1) {
+            prefetch(self.shard(index));
+        }
+        if let (Kernel::Gcra(gcra), Verb::Check) = (self.kernel(), fresh.ask.verb) {
+            // One key in twenty lives in another shard than its home.
+            for index in others {
+                let hit = self.hit_plain(gcra, self.shard(index), identity.tag, fresh.ask);
+                if let Some(outcome) = hit {
+                    return outcome;
+                }
             }
         }
         match self.look(identity, second, fresh) {
@@ -336,18 +355,16 @@ impl Table {
         })
     }
 
-    /// Whether a floor that follows `now` forgets a live word: if it is stale at the last floor that is swept by. Then its
-    /// key is one without a cell, which may owe something in the spill, or come too late for another of its shards.
+    /// Whether a floor that follows `now` forgets a live word. Then its key is one without a cell, which may owe
+    /// something in the spill, or come too late for another of its shards.
     #[cold]
     #[inline(never)]
     pub(super) fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
-        let goal = self.near_floor(now_ns);
-        if goal <= header.floor() {
-            return false;
-        }
-        // Floor by floor, an epoch each, since this word is live until then: see `advance`.
-        let steps = (goal - header.floor() - 1) / self.layout.epoch.max(1);
-        let last = header.floor() + steps * self.layout.epoch;
+        self.last_swept(header, now_ns).is_some_and(|last| self.is_swept(header, word, last))
+    }
+
+    /// Whether a sweep under floor `last` forgets a live word.
+    pub(super) fn is_swept(&self, header: Header, word: u64, last: u64) -> bool {
         let floors_ns = [header.floor_ns(), last << GRANULE_BITS];
         match &self.book {
             // Should the word be gone meanwhile, the caller looks again.

@@ -147,7 +147,7 @@ impl Shared {
             rules: Rules::default(),
             count_bits: 0,
             time_bits: 0,
-            state_bits: narrow(self.state_bits()),
+            state_bits: self.state_bits(),
             tag_bits: narrow(self.tag_bits),
             time_mask: 0,
             words_per_tag: 1 << self.state_bits(),
