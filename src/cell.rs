@@ -14,9 +14,11 @@
 //! What leaves the word as it was (a peek, a cost that never fits, a denial at the stop of a charge or
 //! during a penalty) still writes nothing. The loop stays lock-free: who fails lost to another's write.
 
-use crate::algorithm::{Decides, Kernel};
-use crate::clock::Timestamp;
-use crate::decision::{Decision, View};
+use std::hint::select_unpredictable;
+
+use crate::algorithm::{Decides, Gcra, Held, Kernel};
+use crate::clock::{LATEST_NS, Timestamp};
+use crate::decision::{Decision, Verdict, View};
 use crate::meter::{Meter, Step};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::Verb;
@@ -24,6 +26,13 @@ use crate::word::{Fields, Word};
 
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
+
+/// A call, so that the comparison with it is a branch that is foreseen, and no decision waits for it.
+#[cold]
+#[inline(never)]
+fn latest_ns() -> u64 {
+    std::hint::black_box(LATEST_NS)
+}
 
 impl Cell {
     pub(crate) fn new(word: Word) -> Self {
@@ -42,12 +51,44 @@ impl Cell {
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         // Each arm makes its own decision of its step: joined before, both would go through memory.
         match &meter.kernel {
-            Kernel::Gcra(gcra) => {
-                self.charge(gcra, Fields::TIME_ALONE, now, cost).decision(meter.kernel, 0)
-            }
+            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost).decision(meter.kernel, 0),
             _ => {
                 let step = self.charge_slowly(meter, now, cost);
                 step.decision(meter.kernel, meter.rules.soft_bp)
+            }
+        }
+    }
+
+    /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and the
+    /// compare-and-swap there is only what that needs.
+    #[inline(always)]
+    fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> Step {
+        let now_ns = if now.as_nanos() > LATEST_NS { latest_ns() } else { now.as_nanos() };
+        let unit = gcra.moment(now_ns).unit;
+        let mut word = self.load().to_bits();
+        loop {
+            let step = |verdict, after: u64| {
+                let held = |time: u64| Held {
+                    ahead: time.saturating_sub(unit),
+                    behind: unit.saturating_sub(time),
+                    counts: 0,
+                };
+                let held = [held(word), held(after)];
+                Step::plain(verdict, held, Word::from_bits(after), (now_ns, cost))
+            };
+            // Neither is there for a cost above the burst. Both sums are below 2^64: see `Quota`.
+            let Some((ticks, _)) = gcra.room_for(cost).filter(|(_, room)| word <= unit + room)
+            else {
+                return step(Verdict::Denied, word);
+            };
+            if cost == 0 {
+                return step(Verdict::Allowed, word);
+            }
+            let next = select_unpredictable(word < unit, unit, word) + ticks;
+            // As in `charge`.
+            match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return step(Verdict::Allowed, next),
+                Err(found) => word = found,
             }
         }
     }

@@ -128,6 +128,17 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// Of plain GCRA: what the word held before and holds after, the word then, the time and the cost.
+    #[inline(always)]
+    pub(crate) fn plain(
+        verdict: Verdict,
+        [before, held]: [Held; 2],
+        word: Word,
+        (now_ns, cost): (u64, u64),
+    ) -> Self {
+        Self { verdict, mark: Mark::None, before, held, word, at_ns: now_ns, now_ns, cost }
+    }
+
     /// The one function behind every decision on a whole word.
     #[inline(always)]
     pub(crate) fn of(

@@ -136,7 +136,9 @@ fn a_late_request_opens_no_window_before_the_time_of_its_key() {
         assert_eq!(table.charge_at(&key, 7, at(0)), 0);
         // By then it is open for the rest of its window at most, if it did not open an epoch ago, at the floor.
         for later in [far, far + 30, far + 59] {
-            let Err(denial) = table.peek_at(&key, 23_780, at(later)).into_result() else { continue };
+            let Err(denial) = table.peek_at(&key, 23_780, at(later)).into_result() else {
+                continue;
+            };
             let open = Duration::from_secs(far + 60 - later);
             assert!(denial.retry_after().unwrap() <= open, "{later}: {denial:?}");
         }

@@ -22,7 +22,7 @@ impl Identity {
     pub(super) const NOBODY: Self = Self { first: 0, tag: 0 };
 }
 
-/// The two hashes, and the number that makes the second shard from the tag.
+/// The two hashes, and the number that makes the second unit from the tag.
 #[derive(Clone, Debug)]
 pub(super) struct Hashers<S> {
     place: S,
@@ -117,7 +117,8 @@ mod tests {
     fn the_second_unit_maps_back_to_the_first() {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
         let hashers = Hashers::new(seeds(1), seeds(11));
-        for (units, unit) in [1, 2, 3, 4, 1000, 219_781].into_iter().flat_map(|n| [(n, 1), (n, 2)]) {
+        for (units, unit) in [1, 2, 3, 4, 1000, 219_781].into_iter().flat_map(|n| [(n, 1), (n, 2)])
+        {
             let shards = units * unit;
             for key in 0_u64..1000 {
                 let one = identity(&hashers, key, shards, 1 << 33);

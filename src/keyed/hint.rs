@@ -82,7 +82,8 @@ mod tests {
     fn a_hint_names_the_first_live_word_of_its_tag_and_no_other() {
         for policy in ["gcra 10/m burst 10", "gcra 1000000/s burst 1000", "fixed-window 100/m"] {
             let layout = Layout::plan(&policy.parse().expect("a policy")).expect("a layout");
-            let tag = 0x5a5a_5a5a_5a5a_5a5a >> 1 & (u64::MAX << layout.state_bits()) & (u64::MAX >> 1);
+            let tag =
+                0x5a5a_5a5a_5a5a_5a5a >> 1 & (u64::MAX << layout.state_bits()) & (u64::MAX >> 1);
             let words = (0..64).map(|bit| tag ^ 1 << bit).chain([0, tag, 1 << 63, u64::MAX]);
             for (word, cell) in words.flat_map(|word| (0..CELLS).map(move |cell| (word, cell))) {
                 for others in [0, !tag, tag ^ 1 << 62, 1 << 63 | tag] {

@@ -8,7 +8,7 @@
 //! before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the
 //! same two cases apply with the roles exchanged. What makes "saw" true on weak memory is the fence
 //! that each thread puts between its own claim and its scan. Both scan the same cells and order them
-//! alike, because keys with equal tags share both shards or none.
+//! alike, because keys with equal tags share both units or none (see `unit`).
 //!
 //! No thread waits: after [`ROUNDS`] lost claims a newcomer is decided in the spill, as it is when there is
 //! no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it gets
@@ -56,7 +56,7 @@ enum Round {
 }
 
 impl Table {
-    /// Decides for a key that the caller has just found in neither of its shards.
+    /// Decides for a key that the caller has just found in none of its shards.
     #[cold]
     #[inline(never)]
     pub(super) fn install(
@@ -139,9 +139,7 @@ impl Table {
                 Choice::Follow(index)
                 | Choice::Advance(index)
                 | Choice::Claim(Seen { shard: index, .. }),
-            ) if !fresh.ask.charge => {
-                Round::Decided(self.question(identity, second, index, fresh))
-            }
+            ) if !fresh.ask.charge => Round::Decided(self.question(identity, second, index, fresh)),
             Some(Choice::Follow(index)) => Round::Follow(index),
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),

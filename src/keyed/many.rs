@@ -68,15 +68,21 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         now: Option<Timestamp>,
         mut each: impl FnMut(&Q, Decision),
     ) {
-        let mut identities = [Identity::NOBODY; BATCH];
+        // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
+        let mut ring = [Identity::NOBODY; BATCH];
+        let mut ahead = keys.iter();
+        for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
+            *slot = self.find_and_fetch(key.borrow());
+        }
         for batch in keys.chunks(BATCH) {
-            for (key, identity) in batch.iter().zip(&mut identities) {
-                *identity = self.find_and_fetch(key.borrow());
-            }
             let (now, clock) = self.time(now);
             let (now_ns, verb) = (now.as_nanos(), Verb::Check);
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
-            for (key, &identity) in batch.iter().zip(&identities) {
+            for (key, slot) in batch.iter().zip(&mut ring) {
+                let identity = *slot;
+                if let Some(key) = ahead.next() {
+                    *slot = self.find_and_fetch(key.borrow());
+                }
                 each(key, self.answer(identity, self.table.shard(identity.first), ask, clock));
             }
         }

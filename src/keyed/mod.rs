@@ -74,20 +74,21 @@ pub use tiers::Tiers;
 ///
 /// # What it guarantees
 /// * A key that limits something is never evicted: no flood of other keys resets anyone's limit.
-/// * A key that has become idle (its quota full again) is forgotten in place, when its cell is needed.
-/// * When both shards of a *new* key are full of live keys, it is decided in the *spill* and counted
+/// * A key that has become idle (its quota full again) is forgotten in place, when its cell is needed, or when it has
+///   been idle for an epoch ([`Stats::epoch`]).
+/// * When both units of a *new* key are full of live keys, it is decided in the *spill* and counted
 ///   ([`Stats::spilled`]): a sketch with an eighth of the table's memory, where it gets no more than its
 ///   quota, and less when others crowd it ([`Full::Spill`]). Or it is denied, if the table is told so
 ///   ([`when_full`](KeyedLimiter::when_full)). Filled to its capacity that meets fewer than 1 key in
 ///   100,000; where new keys replace old ones all the time, 1 in 1,000 at capacity and fewer than 1 in
 ///   10,000 at 90 % of it.
-/// * Keys are not stored. Two keys whose tags are equal and who meet in the same shards share one
+/// * Keys are not stored. Two keys whose tags are equal and which have the same units share one
 ///   limit, which can only admit less; see [`Stats::collision_probability`].
 /// * Times may disagree between threads, jump and run backward: a late `now` gets back nothing that was
-///   spent. A charge at a `now` far ahead is believed: new keys of the shards it touched are denied until
+///   spent. A charge at a `now` far ahead is believed: new keys of the units it touched are denied until
 ///   time catches up.
 /// * One assumption: no thread sleeps between reading a word and its compare-and-swap for so long that
-///   the word's time wraps (at least 3 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
+///   the word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -248,7 +249,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Would a request of `cost` units for `key` be admitted now? Charges nothing, and says what
     /// [`check`](KeyedLimiter::check) would be told if nothing happened in between: also where a charge would
     /// have to forget the key's idle cell first, and would then count in what a full table's spill holds
-    /// ([`Full::Spill`]), or come too late for its other shard.
+    /// ([`Full::Spill`]), or come too late for another of its shards.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -291,7 +292,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.answer(identity, first, ask, clock)
     }
 
-    /// Where a key may live; its first shard's line is on its way.
+    /// Where a key may live; its home is on its way.
     #[inline(always)]
     fn find_and_fetch(&self, key: &K) -> Identity {
         self.find_in(key, 0)

@@ -310,13 +310,8 @@ mod tests {
     fn of_a_key_that_moved_the_word_that_was_read_last_is_kept() {
         let layout = layout();
         let [one, other] = [5, 6].map(|tag| tag << layout.state_bits());
-        let all = [
-            (0, 1, one | 1),
-            (0, 4, one | 2),
-            (1, 5, other | 3),
-            (1, 6, one | 4),
-            (2, 2, one | 5),
-        ];
+        let all =
+            [(0, 1, one | 1), (0, 4, one | 2), (1, 5, other | 3), (1, 6, one | 4), (2, 2, one | 5)];
         let table = table(layout, &all);
         // Units 0 and 1 are the key's; or it has only one, and the words of unit 1 are another key's.
         assert_eq!(copied(&table, |key| (key.first + 2) % 4), [all[2], all[4]]);

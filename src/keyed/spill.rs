@@ -13,7 +13,7 @@
 //!   the later floor, charges the sketch        fence
 //! marks how long that will matter              verifies (see `install`)
 //! fence                                        reads the floors, the mark, and if that lies
-//! looks at both shards again:                    ahead: what the sketch says the key owes
+//! looks at all of its shards again:              ahead: what the sketch says the key owes
 //!   its word      -> is decided there          decides from there
 //!   its claim     -> vacates it                opens its claim
 //!   a later floor -> is decided anew

@@ -7,6 +7,7 @@ use super::layout::{GRANULE_BITS, Kind, Layout};
 use super::shard::CELLS;
 use super::spill::Spill;
 use super::table::Table;
+use super::unit::unit;
 
 /// What a [`KeyedLimiter`](crate::KeyedLimiter) holds, and what has happened to it.
 ///
@@ -41,14 +42,15 @@ pub struct Stats {
     pub spilled: u64,
     /// Requests of new keys denied because other installs of the same key were in the way 8 times.
     pub contended: u64,
-    /// Bits by which keys are told apart within their shards.
+    /// Bits by which keys are told apart within their units.
     pub tag_bits: u32,
     /// Bits of one key's state.
     pub state_bits: u32,
-    /// How far a shard's time floor may trail before the next request there advances it.
+    /// How far a shard's time floor may trail before the next request there advances it. A key that comes back idle
+    /// within that time finds its word.
     pub epoch: Duration,
     /// The probability that a new key shares its word with some other key of a table at capacity.
-    /// Sharing can only under-admit. Two keys share if their tags are equal and so are their shards.
+    /// Sharing can only under-admit. Two keys share if their tags are equal and so are their units.
     pub collision_probability: f64,
 }
 
@@ -92,11 +94,11 @@ impl Table {
         (0..CELLS).filter(is_live).count()
     }
 
-    /// `keys * 2 / shards * 2^-tag_bits`: each of the keys has an equal tag with probability
-    /// 2^-tag_bits, and then shares the pair of shards if its first is either of the new key's two.
+    /// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability
+    /// 2^-tag_bits, and then shares both units if its home is in either of the new key's two.
     #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
     fn collision_probability(&self, keys: usize) -> f64 {
-        let sharing = (2.0 * keys as f64 / self.shards() as f64).min(keys as f64);
+        let sharing = (2.0 * keys as f64 / (self.shards() / unit()) as f64).min(keys as f64);
         (sharing * (-f64::from(self.layout.tag_bits)).exp2()).min(1.0)
     }
 }

@@ -281,13 +281,13 @@ impl Table {
         if !rules.count_denials() || ask.cost == 0 {
             return None;
         }
-        let outcome =
-            shards_of(identity.first, second).find_map(|index| self.hit(index, identity.tag, &ask))?;
+        let outcome = shards_of(identity.first, second)
+            .find_map(|index| self.hit(index, identity.tag, &ask))?;
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
 
-    /// Decides in the key's cell, if either of its shards holds it.
+    /// Decides in the key's cell, if one of its shards holds it.
     #[inline(always)]
     pub(super) fn look(
         &self,
@@ -442,9 +442,9 @@ impl Table {
         let words_per_tag = self.layout.words_per_tag; // a copy: past a load that acquires it would be loaded anew
         let is_it = |word: u64| word.wrapping_sub(tag) < words_per_tag;
         // The borrow of each comparison is shifted in: bit n for cell n.
-        let found = cells().rev().fold(0_u32, |found, cell| {
-            found + found + u32::from(is_it(shard.load(cell)))
-        });
+        let found = cells()
+            .rev()
+            .fold(0_u32, |found, cell| found + found + u32::from(is_it(shard.load(cell))));
         if found == 0 {
             return None;
         }
