@@ -14,6 +14,7 @@ mod clock;
 mod coarse;
 pub mod controller;
 mod decision;
+mod divisor;
 mod elastic;
 mod error;
 pub mod guide;

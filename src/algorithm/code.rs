@@ -1,14 +1,15 @@
-//! A [`Kernel`] as four numbers, for who keeps it in atomic words: a quota that can be changed while others
+//! A [`Kernel`] as five numbers, for who keeps it in atomic words: a quota that can be changed while others
 //! decide by it.
 //!
 //! The first number says which algorithm it is, in its lowest byte, and holds what is small; the others
 //! are its lengths and limits. What is read back decides exactly as what was written.
 
 use super::{FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow};
+use crate::divisor::Divisor;
 use crate::ticks::TickScale;
 
 /// How many numbers an algorithm is.
-pub(crate) const CODE_WORDS: usize = 4;
+pub(crate) const CODE_WORDS: usize = 5;
 
 impl Kernel {
     /// The numbers of an algorithm that keeps its state in a word, else `None`.
@@ -18,49 +19,60 @@ impl Kernel {
             Self::Gcra(gcra) => {
                 let (scale, burst_ticks, unit_ticks) = gcra.parts();
                 let (factor, shift) = scale.parts();
-                [small([0, shift, 0, 0]), factor, burst_ticks, unit_ticks]
+                [small([0, shift, 0, 0]), factor, burst_ticks, unit_ticks, 0]
             }
-            Self::FixedWindow(window) => [1, window.window_ns(), window.limit(), 0],
-            Self::FromFirst(window) => [2, window.window_ns(), window.limit(), window.quantum_ns()],
+            Self::FixedWindow(window) => {
+                let [window_ns, multiplier] = window.window().parts();
+                [1, window_ns, window.limit(), 0, multiplier]
+            }
+            Self::FromFirst(window) => {
+                let [quantum_ns, multiplier] = window.quantum().parts();
+                [2, window.window_ns(), window.limit(), quantum_ns, multiplier]
+            }
             Self::SlidingWindow(window) => {
-                let (window_ns, rounding, count_bits) = window.parts();
+                let (divisor, rounding, count_bits) = window.parts();
+                let [window_ns, multiplier] = divisor.parts();
                 let rounding = match rounding {
                     Rounding::Exact => 0,
                     Rounding::Down => 1,
                     Rounding::Strict => 2,
                 };
-                [small([3, rounding, count_bits, 0]), window_ns, window.limit(), 0]
+                [small([3, rounding, count_bits, 0]), window_ns, window.limit(), 0, multiplier]
             }
             Self::SegmentedWindow(window) => {
-                let (segment_ns, segments, count_bits, ranked) = window.parts();
+                let (divisor, segments, count_bits, ranked) = window.parts();
+                let [segment_ns, multiplier] = divisor.parts();
                 let small = small([4, segments, count_bits, u8::from(ranked)]);
-                [small, segment_ns, window.limit(), 0]
+                [small, segment_ns, window.limit(), 0, multiplier]
             }
             _ => return None, // has slots in place of a word
         })
     }
 
     /// The algorithm of numbers that [`Self::code`] gave.
-    pub(crate) fn of_code([small, length_ns, limit, fine]: [u64; CODE_WORDS]) -> Self {
+    pub(crate) fn of_code(code: [u64; CODE_WORDS]) -> Self {
+        let [small, length_ns, limit, fine, multiplier] = code;
+        let divisor = |number| Divisor::of_parts([number, multiplier]);
         let [form, one, two, three, ..] = small.to_le_bytes();
         match form {
             0 => {
                 let scale = TickScale::of_parts((length_ns, one));
                 Self::Gcra(Gcra::of_parts((scale, limit, fine)))
             }
-            1 => Self::FixedWindow(FixedWindow::new(limit, length_ns)),
-            2 => Self::FromFirst(FromFirst::new(limit, length_ns, fine)),
+            1 => Self::FixedWindow(FixedWindow::of_parts(limit, divisor(length_ns))),
+            2 => Self::FromFirst(FromFirst::of_parts(limit, length_ns, divisor(fine))),
             3 => {
                 let rounding = match one {
                     0 => Rounding::Exact,
                     1 => Rounding::Down,
                     _ => Rounding::Strict,
                 };
-                Self::SlidingWindow(SlidingWindow::new(limit, length_ns, rounding, two))
+                let parts = (divisor(length_ns), rounding, two);
+                Self::SlidingWindow(SlidingWindow::of_parts(limit, parts))
             }
             _ => {
-                let ring = SegmentedWindow::new(limit, length_ns, one, two, three != 0);
-                Self::SegmentedWindow(ring)
+                let parts = (divisor(length_ns), one, two, three != 0);
+                Self::SegmentedWindow(SegmentedWindow::of_parts(limit, parts))
             }
         }
     }

@@ -10,26 +10,32 @@
 //! counts as that window's start.
 
 use super::{Held, Moment, window_start_ns};
+use crate::divisor::Divisor;
 
 /// A fixed window on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FixedWindow {
-    window_ns: u64,
+    window: Divisor,
     limit: u64,
 }
 
 impl FixedWindow {
     pub(crate) const fn new(limit: u64, window_ns: u64) -> Self {
-        Self { window_ns, limit }
+        Self { window: Divisor::new(window_ns), limit }
     }
 
-    pub(super) const fn window_ns(&self) -> u64 {
-        self.window_ns
+    /// Of a window that is divided by already.
+    pub(super) const fn of_parts(limit: u64, window: Divisor) -> Self {
+        Self { window, limit }
     }
 
-    #[inline]
+    pub(super) const fn window(&self) -> Divisor {
+        self.window
+    }
+
+    #[inline(always)]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        Moment { unit: at_ns / self.window_ns, into_ns: 0 }
+        Moment { unit: self.window.divide(at_ns).0, into_ns: 0 }
     }
 
     #[inline]
@@ -43,7 +49,7 @@ impl FixedWindow {
     }
 
     #[inline]
-    pub(super) fn step(&self, held: Held, cost: u64) -> Option<Held> {
+    pub(super) fn step(&self, held: Held, _: Moment, cost: u64) -> Option<Held> {
         let window = Self::turn(held);
         (window.counts <= self.limit - cost)
             .then(|| Held { counts: window.counts + cost, ..window })
@@ -71,7 +77,7 @@ impl FixedWindow {
         if window.counts <= self.limit - cost {
             return at_ns;
         }
-        window_start_ns(at_ns, self.window_ns, window.ahead.saturating_add(1))
+        window_start_ns(at_ns, self.window.get(), window.ahead.saturating_add(1))
     }
 
     /// Idle is: the whole limit would be admitted.

@@ -15,27 +15,34 @@
 //! and rounded up: a window may stay shut less than one quantum too long, and never opens early.
 
 use super::{Held, Moment};
+use crate::divisor::Divisor;
 
 /// A fixed window that starts with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FromFirst {
     window_ns: u64,
     limit: u64,
-    quantum_ns: u64,
+    quantum: Divisor,
 }
 
 impl FromFirst {
     pub(crate) const fn new(limit: u64, window_ns: u64, quantum_ns: u64) -> Self {
-        Self { window_ns, limit, quantum_ns }
+        Self::of_parts(limit, window_ns, Divisor::new(quantum_ns))
+    }
+
+    /// Of a quantum that is divided by already.
+    pub(super) const fn of_parts(limit: u64, window_ns: u64, quantum: Divisor) -> Self {
+        Self { window_ns, limit, quantum }
     }
 
     pub(super) const fn window_ns(&self) -> u64 {
         self.window_ns
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        Moment { unit: at_ns / self.quantum_ns, into_ns: at_ns % self.quantum_ns }
+        let (unit, into_ns) = self.quantum.divide(at_ns);
+        Moment { unit, into_ns }
     }
 
     #[inline]
@@ -44,7 +51,11 @@ impl FromFirst {
     }
 
     pub(super) fn quantum_ns(&self) -> u64 {
-        self.quantum_ns
+        self.quantum.get()
+    }
+
+    pub(super) const fn quantum(&self) -> Divisor {
+        self.quantum
     }
 
     /// The window in force. An open one keeps its start; otherwise the next opens at the first whole
@@ -52,7 +63,7 @@ impl FromFirst {
     /// still knows how far time has come, and a keyed one may not lie below its shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
         let age_ns =
-            u128::from(held.behind) * u128::from(self.quantum_ns) + u128::from(moment.into_ns);
+            u128::from(held.behind) * u128::from(self.quantum.get()) + u128::from(moment.into_ns);
         let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);
         if held.counts == 0 || over {
             return Held { ahead: held.ahead.max(u64::from(moment.into_ns > 0)), ..Held::IDLE };
@@ -91,8 +102,8 @@ impl FromFirst {
         }
         // Saturating: the bits of a restored word may be any.
         let start =
-            (at_ns / self.quantum_ns).saturating_add(held.ahead).saturating_sub(held.behind);
-        start.saturating_mul(self.quantum_ns).saturating_add(self.window_ns)
+            (at_ns / self.quantum.get()).saturating_add(held.ahead).saturating_sub(held.behind);
+        start.saturating_mul(self.quantum.get()).saturating_add(self.window_ns)
     }
 
     /// Idle is: the whole limit would be admitted.

@@ -159,6 +159,29 @@ pub(crate) trait Decides {
     }
 }
 
+/// A window: it places a late request in the window of the word, however late it is.
+macro_rules! decides_by_counts {
+    ($window:ty) => {
+        impl Decides for $window {
+            const COUNTS: bool = true;
+
+            #[inline(always)]
+            fn moment(&self, at_ns: u64) -> Moment {
+                <$window>::moment(self, at_ns)
+            }
+
+            #[inline(always)]
+            fn step(&self, held: Held, moment: Moment, _late: u64, cost: u64) -> Option<Held> {
+                if cost > self.limit() { None } else { <$window>::step(self, held, moment, cost) }
+            }
+        }
+    };
+}
+decides_by_counts!(FixedWindow);
+decides_by_counts!(FromFirst);
+decides_by_counts!(SlidingWindow);
+decides_by_counts!(SegmentedWindow);
+
 impl Decides for Kernel {
     const COUNTS: bool = true;
 
@@ -167,16 +190,13 @@ impl Decides for Kernel {
     }
 
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
-        if cost > self.limit() {
-            return None;
-        }
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.step(held, moment, late, cost),
-            Self::FixedWindow(window) => window.step(held, cost),
-            Self::FromFirst(window) => window.step(held, moment, cost),
-            Self::SlidingWindow(window) => window.step(held, moment, cost),
-            Self::SegmentedWindow(window) => window.step(held, cost),
             Self::Log(_) => None, // decided already: there is no word to step
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.step(held, moment, late, cost),
+            Self::FixedWindow(window) => Decides::step(window, held, moment, late, cost),
+            Self::FromFirst(window) => Decides::step(window, held, moment, late, cost),
+            Self::SlidingWindow(window) => Decides::step(window, held, moment, late, cost),
+            Self::SegmentedWindow(window) => Decides::step(window, held, moment, late, cost),
         }
     }
 }

@@ -2,11 +2,38 @@
 //!
 //! n counts whose sum is at most L need not n times the bits of L: there are only C(L + n, n) such
 //! rings, so a number below that names one. Six counts that sum to at most 100 take 31 bits instead of
-//! 42. The price is a few hundred multiplications each way, so this is used only for rings that would
-//! not fit otherwise.
+//! 42. The price is a search at each decision, and one for each count when time moves on by a segment, so this is
+//! used only for rings that would not fit otherwise.
 //!
-//! The number is that of the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3): with
-//! `b_i = c_1 + ... + c_i + i - 1`, strictly rising, it is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n, n)`.
+//! The number is that of the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3): with the oldest count first and
+//! `b_i = c_1 + ... + c_i + i - 1`, strictly rising, it is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n, n)`. So the last term
+//! alone tells the sum of all counts, and is the only one that changes when the newest count does.
+
+use std::hint::select_unpredictable;
+
+/// Binomials that are looked up: of numbers below this,
+const LOOKED_UP: usize = 256;
+/// over numbers up to this. Kept by the latter, so that one search stays in a few lines.
+const PLACES_LOOKED_UP: usize = 12;
+
+/// `[k][n]` is n choose k, or `u64::MAX` if that is not below 2^64.
+static BINOMIALS: [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] = binomials();
+
+const fn binomials() -> [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] {
+    let mut table = [[0_u64; LOOKED_UP]; PLACES_LOOKED_UP + 1];
+    table[0] = [1; LOOKED_UP];
+    let mut k = 1;
+    while k <= PLACES_LOOKED_UP {
+        let mut n = 1;
+        while n < LOOKED_UP {
+            // Pascal's rule.
+            table[k][n] = table[k - 1][n - 1].saturating_add(table[k][n - 1]);
+            n += 1;
+        }
+        k += 1;
+    }
+    table
+}
 
 /// `n` choose `k`, or `None` if that or a number on the way to it is not below 2^64.
 pub(crate) fn choose(n: u64, k: u64) -> Option<u64> {
@@ -23,37 +50,51 @@ pub(crate) fn rings(limit: u64, parts: u8) -> Option<u64> {
     choose(limit.checked_add(u64::from(parts))?, u64::from(parts))
 }
 
-/// The number of a ring.
+/// The term of the first `place` counts if they sum to this; `u64::MAX` if it is above all numbers.
+pub(super) fn term(sum: u64, place: u8) -> u64 {
+    let top = sum + u64::from(place) - 1;
+    let column = BINOMIALS.get(usize::from(place));
+    let found = column.and_then(|column| column.get(usize::try_from(top).ok()?));
+    found.copied().unwrap_or_else(|| choose(top, place.into()).unwrap_or(u64::MAX))
+}
+
+/// The greatest sum of the first `place` counts, up to `limit`, whose term is not above `number`; and that term.
+pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
+    // The answer is `least`, or one of the `more` numbers above it. As many steps for each number, and none of them a
+    // branch that could be foreseen.
+    let (mut least, mut more) = (0, limit);
+    while more > 0 {
+        let half = more.div_ceil(2);
+        let is_higher = term(least + half, place) <= number;
+        least = select_unpredictable(is_higher, least + half, least);
+        more -= half;
+    }
+    (least, term(least, place))
+}
+
+/// The number of a ring, given oldest first.
 pub(super) fn rank(counts: impl Iterator<Item = u64>) -> u64 {
-    let mut before = 0;
+    let mut sum = 0;
     let mut number = 0;
     for (count, place) in counts.zip(1..) {
-        before += count;
+        sum += count;
         // Every term, and the sum, is below the number of rings, which the policy checked.
-        number += choose(before + place - 1, place).unwrap_or(0);
+        number += term(sum, place);
     }
     number
 }
 
-/// The ring of a number, last count first.
+/// The ring of a number, newest count first.
 pub(super) fn unrank(mut number: u64, limit: u64, parts: u8) -> impl Iterator<Item = u64> {
-    let mut sum_above = None;
-    let sums = (1..=u64::from(parts)).rev().map(move |place| {
-        // The greatest sum up to here whose term is not above what is left of the number.
-        let (mut least, mut most) = (0, limit);
-        while least < most {
-            let middle = least + (most - least).div_ceil(2);
-            match choose(middle + place - 1, place) {
-                Some(term) if term <= number => least = middle,
-                _ => most = middle - 1,
-            }
-        }
-        number -= choose(least + place - 1, place).unwrap_or(0);
-        least
+    let mut above = None;
+    let sums = (1..=parts).rev().map(move |place| {
+        let (sum, term) = greatest(number, limit, place);
+        number -= term;
+        sum
     });
-    // Differences of neighbouring sums are the counts; the lowest sum is the first count itself.
+    // Differences of neighbouring sums are the counts; the lowest sum is the oldest count itself.
     sums.chain(std::iter::once(0)).filter_map(move |sum| {
-        let above = sum_above.replace(sum);
+        let above = above.replace(sum);
         above.map(|above: u64| above.saturating_sub(sum))
     })
 }
@@ -70,6 +111,28 @@ mod tests {
         assert_eq!(choose(4, 5), Some(0));
         assert_eq!(choose(64, 32), Some(1_832_624_140_942_590_534));
         assert_eq!(choose(u64::MAX, 2), None);
+    }
+
+    #[test]
+    fn binomials_that_are_looked_up_are_those_that_are_computed() {
+        for place in 1..=16 {
+            for sum in 0..400 {
+                let computed = choose(sum + u64::from(place) - 1, place.into());
+                assert_eq!(term(sum, place), computed.unwrap_or(u64::MAX), "{sum}, {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_term_alone_tells_the_sum_and_follows_the_newest_count() {
+        for (limit, counts) in [(60, [7, 0, 13, 1, 0, 9]), (1_000, [300, 0, 0, 1, 2, 600])] {
+            let number = rank(counts.into_iter());
+            let (sum, last) = greatest(number, limit, 6);
+            assert_eq!(sum, counts.into_iter().sum());
+            let [oldest @ .., newest] = counts;
+            let more = rank(oldest.into_iter().chain([newest + 5]));
+            assert_eq!(more, number - last + term(sum + 5, 6));
+        }
     }
 
     #[test]

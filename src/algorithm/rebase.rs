@@ -93,9 +93,7 @@ impl Change<'_> {
     /// Whether the windows of both quotas are the same ones, so that counts are kept as they are.
     fn keeps_windows(&self) -> bool {
         match (self.old, self.new) {
-            (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => {
-                old.window_ns() == new.window_ns()
-            }
+            (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => old.window() == new.window(),
             (Kernel::FromFirst(old), Kernel::FromFirst(new)) => {
                 (old.window_ns(), old.quantum_ns()) == (new.window_ns(), new.quantum_ns())
             }

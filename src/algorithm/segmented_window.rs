@@ -11,13 +11,14 @@
 //! Most in any interval of length W: 2 * limit; in any closed interval of length W * (n-1)/n: limit. A
 //! `now` before the stored segment counts as that segment's start.
 
-use super::ranked::{rank, unrank};
+use super::ranked::{greatest, rank, term, unrank};
 use super::{Held, Moment, window_start_ns};
+use crate::divisor::Divisor;
 
 /// A ring of segments on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentedWindow {
-    segment_ns: u64,
+    segment: Divisor,
     limit: u64,
     segments: u8,
     count_bits: u8,
@@ -37,12 +38,20 @@ impl SegmentedWindow {
         count_bits: u8,
         ranked: bool,
     ) -> Self {
-        Self { segment_ns, limit, segments, count_bits, ranked }
+        Self::of_parts(limit, (Divisor::new(segment_ns), segments, count_bits, ranked))
     }
 
-    /// What [`Self::new`] takes beside the limit.
-    pub(super) const fn parts(&self) -> (u64, u8, u8, bool) {
-        (self.segment_ns, self.segments, self.count_bits, self.ranked)
+    /// What [`Self::of_parts`] takes beside the limit.
+    pub(super) const fn parts(&self) -> (Divisor, u8, u8, bool) {
+        (self.segment, self.segments, self.count_bits, self.ranked)
+    }
+
+    /// Of a segment that is divided by already.
+    pub(super) const fn of_parts(
+        limit: u64,
+        (segment, segments, count_bits, ranked): (Divisor, u8, u8, bool),
+    ) -> Self {
+        Self { segment, limit, segments, count_bits, ranked }
     }
 
     /// What a word of another limit on the same segments holds, as this one packs it: each sum of the
@@ -58,9 +67,9 @@ impl SegmentedWindow {
         Held { counts: self.counts(own), ..held }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        Moment { unit: at_ns / self.segment_ns, into_ns: 0 }
+        Moment { unit: self.segment.divide(at_ns).0, into_ns: 0 }
     }
 
     #[inline]
@@ -83,14 +92,16 @@ impl SegmentedWindow {
     }
 
     fn unrank(&self, number: u64) -> Ring {
-        let side_by_side = |ring, count| (ring << self.count_bits) | Ring::from(count);
-        unrank(number, self.limit, self.segments).fold(0, side_by_side)
+        let counts = unrank(number, self.limit, self.segments).zip(0_u32..);
+        counts.fold(0, |ring, (count, age)| {
+            ring | Ring::from(count) << (age * u32::from(self.count_bits))
+        })
     }
 
     /// What the word holds of a ring.
     fn counts(&self, ring: Ring) -> u64 {
         if self.ranked {
-            return rank((0..self.segments).map(|age| self.count(ring, age)));
+            return rank((0..self.segments).rev().map(|age| self.count(ring, age)));
         }
         #[expect(clippy::cast_possible_truncation, reason = "not ranked: it fits in the word")]
         let counts = ring as u64;
@@ -116,7 +127,13 @@ impl SegmentedWindow {
     }
 
     #[inline]
-    pub(super) fn step(&self, held: Held, cost: u64) -> Option<Held> {
+    pub(super) fn step(&self, held: Held, _: Moment, cost: u64) -> Option<Held> {
+        if self.ranked && held.behind == 0 {
+            // In the same segment, as nearly always: the last term alone tells the sum, and changes.
+            let (sum, last) = greatest(held.counts, self.limit, self.segments);
+            let counts = || held.counts - last + term(sum + cost, self.segments);
+            return (sum <= self.limit - cost).then(|| Held { counts: counts(), ..held });
+        }
         let ring = self.turn(held);
         if self.sum(ring) > self.limit - cost {
             return None;
@@ -157,7 +174,12 @@ impl SegmentedWindow {
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
-        self.limit.saturating_sub(self.sum(self.turn(held)))
+        let sum = if self.ranked && held.behind == 0 {
+            greatest(held.counts, self.limit, self.segments).0
+        } else {
+            self.sum(self.turn(held))
+        };
+        self.limit.saturating_sub(sum)
     }
 
     /// The word after `units` of its newest segment are given back, and how many that are.
@@ -172,7 +194,7 @@ impl SegmentedWindow {
         let mut used = self.sum(ring);
         let start_ns = |passed: u8| {
             let ahead = held.ahead.saturating_add(u64::from(passed));
-            window_start_ns(at_ns, self.segment_ns, ahead)
+            window_start_ns(at_ns, self.segment.get(), ahead)
         };
         for passed in 0..self.segments {
             if used <= self.limit - cost {

@@ -15,6 +15,7 @@
 //! strict limit per two windows. A `now` before the stored window counts as that window's start.
 
 use super::{Held, Moment, window_start_ns};
+use crate::divisor::Divisor;
 
 /// How the previous window's share is weighed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub(crate) enum Rounding {
 /// Two windows' counters on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlidingWindow {
-    window_ns: u64,
+    window: Divisor,
     limit: u64,
     rounding: Rounding,
     count_bits: u8,
@@ -49,12 +50,20 @@ impl SlidingWindow {
         rounding: Rounding,
         count_bits: u8,
     ) -> Self {
-        Self { window_ns, limit, rounding, count_bits }
+        Self::of_parts(limit, (Divisor::new(window_ns), rounding, count_bits))
     }
 
-    /// What [`Self::new`] takes beside the limit.
-    pub(super) const fn parts(&self) -> (u64, Rounding, u8) {
-        (self.window_ns, self.rounding, self.count_bits)
+    /// What [`Self::of_parts`] takes beside the limit.
+    pub(super) const fn parts(&self) -> (Divisor, Rounding, u8) {
+        (self.window, self.rounding, self.count_bits)
+    }
+
+    /// Of a window that is divided by already.
+    pub(super) const fn of_parts(
+        limit: u64,
+        (window, rounding, count_bits): (Divisor, Rounding, u8),
+    ) -> Self {
+        Self { window, limit, rounding, count_bits }
     }
 
     /// Previous and current count, as they are packed.
@@ -67,9 +76,10 @@ impl SlidingWindow {
         (previous << self.count_bits) | current
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn moment(&self, at_ns: u64) -> Moment {
-        Moment { unit: at_ns / self.window_ns, into_ns: at_ns % self.window_ns }
+        let (unit, into_ns) = self.window.divide(at_ns);
+        Moment { unit, into_ns }
     }
 
     #[inline]
@@ -92,7 +102,7 @@ impl SlidingWindow {
     /// The largest `previous * (W - e)` that leaves room for `spare` further units, `spare` being
     /// limit - current - cost. Strict counts as if e were 0; see [`Self::covered_ns`].
     fn allowance(&self, spare: u64) -> u128 {
-        let window = u128::from(self.window_ns);
+        let window = u128::from(self.window.get());
         match self.rounding {
             Rounding::Exact | Rounding::Strict => u128::from(spare) * window,
             Rounding::Down => (u128::from(spare) + 1) * window - 1,
@@ -102,8 +112,8 @@ impl SlidingWindow {
     /// How much of the previous window still counts at `elapsed_ns` into the current one.
     fn covered_ns(&self, elapsed_ns: u64) -> u64 {
         match self.rounding {
-            Rounding::Strict => self.window_ns,
-            Rounding::Exact | Rounding::Down => self.window_ns - elapsed_ns,
+            Rounding::Strict => self.window.get(),
+            Rounding::Exact | Rounding::Down => self.window.get() - elapsed_ns,
         }
     }
 
@@ -143,7 +153,7 @@ impl SlidingWindow {
 
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
         let turned = self.turn(held, moment);
-        let window = u128::from(self.window_ns);
+        let window = u128::from(self.window.get());
         let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
         let weighed = match self.rounding {
             Rounding::Exact | Rounding::Strict => share.div_ceil(window),
@@ -171,14 +181,14 @@ impl SlidingWindow {
         }
         // previous * (W - e) <= allowance, for the least e. The quotient is at most W.
         let covered = self.allowance(spare) / u128::from(previous);
-        let covered = u64::try_from(covered).unwrap_or(u64::MAX).min(self.window_ns);
-        Some(self.window_ns - covered)
+        let covered = u64::try_from(covered).unwrap_or(u64::MAX).min(self.window.get());
+        Some(self.window.get() - covered)
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let turned = self.turn(held, self.moment(at_ns));
         let start = |windows: u64| {
-            window_start_ns(at_ns, self.window_ns, turned.ahead.saturating_add(windows))
+            window_start_ns(at_ns, self.window.get(), turned.ahead.saturating_add(windows))
         };
         let spare = self.limit - cost;
         // In the current window, if the previous count alone stands in the way.

@@ -1,13 +1,14 @@
-//! The path of nearly every decision: plain GCRA, in a cell of the shard at hand, at a time that its floor is near to.
+//! The path of nearly every decision: in a cell of the shard at hand, at a time that its floor is near to.
 //!
 //! One line is read: header, cells, header. The two readings of the header are equal, so no floor was published and no
 //! install begun in between, and the word that was found is dated by this floor. Everything else goes the slow way: keys
-//! that are not here, times that are not near, costs above the burst, windows, and policies that say what happens at
-//! their limit.
+//! that are not here, times that are not near, and policies that say what happens at their limit.
+//!
+//! Twice: for plain GCRA, in line and laid out for what its word is, a time; and for windows, once for each.
 
 use std::hint::select_unpredictable;
 
-use crate::algorithm::{Decides, Gcra, Held};
+use crate::algorithm::{Decides, Gcra, Held, Kernel};
 use crate::decision::Verdict;
 use crate::sync::{Fault, planted};
 
@@ -63,6 +64,57 @@ impl Table {
             let next = tag | (earliest.wrapping_add(after) & mask);
             if shard.charge(cell, word, next) {
                 return outcome(Verdict::Allowed, after, cost);
+            }
+        }
+    }
+
+    /// The same for windows: the one place that asks which one it is.
+    #[inline(never)]
+    pub(super) fn hit_window(&self, shard: &Shard, tag: u64, ask: Ask) -> Option<Outcome> {
+        if !self.layout.rules.are_none() {
+            return None;
+        }
+        match self.kernel() {
+            Kernel::FixedWindow(window) => self.hit_counted(window, shard, tag, ask),
+            Kernel::FromFirst(window) => self.hit_counted(window, shard, tag, ask),
+            Kernel::SlidingWindow(window) => self.hit_counted(window, shard, tag, ask),
+            Kernel::SegmentedWindow(window) => self.hit_counted(window, shard, tag, ask),
+            Kernel::Gcra(_) | Kernel::RuledGcra(_) | Kernel::Log(_) => None,
+        }
+    }
+
+    #[inline(always)]
+    fn hit_counted(
+        &self,
+        window: &impl Decides,
+        shard: &Shard,
+        tag: u64,
+        ask: Ask,
+    ) -> Option<Outcome> {
+        let Ask { now_ns, cost, charge, .. } = ask;
+        let moment = window.moment(now_ns);
+        loop {
+            let cell = hint(shard, tag, &self.layout)?;
+            let before = shard.header();
+            let word = shard.load(cell);
+            let header =
+                if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            if header != before {
+                continue;
+            }
+            let is_near = self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
+            if !self.layout.is_live(word, tag) || !is_near {
+                return None;
+            }
+            let held = self.layout.unpack(word, window, moment);
+            let Some(next) = window.step(held, moment, 0, cost) else {
+                return Some(Outcome::plain(Verdict::Denied, [held; 2], now_ns, cost));
+            };
+            if !charge {
+                return Some(Outcome::plain(Verdict::Allowed, [held; 2], now_ns, 0));
+            }
+            if shard.charge(cell, word, self.layout.live(tag, next, window, moment)) {
+                return Some(Outcome::plain(Verdict::Allowed, [held, next], now_ns, cost));
             }
         }
     }

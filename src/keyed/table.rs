@@ -206,10 +206,18 @@ impl Table {
         clock: Option<&Clock>,
     ) -> Decision {
         // Each way makes its own decision of its outcome: joined before, both would go through memory.
-        if let (Kernel::Gcra(gcra), Verb::Check) = (self.kernel(), ask.verb)
-            && let Some(outcome) = self.hit_plain(gcra, home, identity.tag, ask)
-        {
-            return self.decision(outcome, ask, 0);
+        match (self.kernel(), ask.verb) {
+            (Kernel::Gcra(gcra), Verb::Check) => {
+                if let Some(outcome) = self.hit_plain(gcra, home, identity.tag, ask) {
+                    return self.decision(outcome, ask, 0);
+                }
+            }
+            (_, Verb::Check) => {
+                if let Some(outcome) = self.hit_window(home, identity.tag, ask) {
+                    return self.decision(outcome, ask, 0);
+                }
+            }
+            _ => {}
         }
         let mut fresh = Fresh::new(ask, clock);
         let outcome = self.decide_slowly(identity, second(), &mut fresh);

@@ -160,18 +160,18 @@ impl Shared {
 
     /// A layout of this table in numbers; `None` if its algorithm has none.
     pub(in crate::keyed) fn code(layout: &Layout) -> Option<Coded> {
-        let [small, length, limit, fine] = layout.kernel.code()?;
+        let [small, length, limit, fine, multiplier] = layout.kernel.code()?;
         let bits = u64::from(layout.count_bits) | u64::from(layout.time_bits) << 8;
         let Layout { back, ahead, epoch_units, .. } = *layout;
-        Some([small, length, limit, fine, bits, back, ahead, epoch_units])
+        Some([small, length, limit, fine, multiplier, bits, back, ahead, epoch_units])
     }
 
     /// The layout of numbers that [`Self::code`] gave.
     pub(in crate::keyed) fn of_code(self, code: Coded) -> Layout {
-        let [small, length, limit, fine, bits, back, ahead, epoch_units] = code;
+        let [small, length, limit, fine, multiplier, bits, back, ahead, epoch_units] = code;
         let [count_bits, time_bits, ..] = bits.to_le_bytes();
         let time_mask = (1_u64 << (time_bits % 64)) - 1;
-        let kernel = Kernel::of_code([small, length, limit, fine]);
+        let kernel = Kernel::of_code([small, length, limit, fine, multiplier]);
         Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..self.bare() }
     }
 }
