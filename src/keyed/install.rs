@@ -21,6 +21,7 @@ use crate::decision::{Mark, Verdict};
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verb::{Charged, Verbs, Wish};
 
+use super::book::Book;
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
@@ -66,6 +67,9 @@ impl Table {
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
         let Identity { first, .. } = identity;
+        // Of a key that is not there, until it is opened.
+        let quota = |book: &Book| book.in_force(fresh.ask.tier.into()).layout.kernel;
+        fresh.kernel = self.book.as_deref().map(quota);
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
         while lost < scale::rounds(ROUNDS) && advances < ADVANCES {

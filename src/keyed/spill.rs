@@ -161,7 +161,7 @@ impl Table {
                 if self.layout.is_live(word, identity.tag) {
                     let hit = match self.book.as_deref() {
                         Some(book) => self.hit_priced(book, index, identity.tag, fresh),
-                        None => self.hit(index, identity.tag, &fresh.ask),
+                        None => self.hit_slowly(index, identity.tag, &fresh.ask),
                     };
                     return hit.map_or(Again::Disturbed, Again::Decided);
                 }

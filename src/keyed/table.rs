@@ -11,6 +11,7 @@ use crate::verb::{Verb, Verbs, Wish};
 
 use super::book::Book;
 use super::hash::Identity;
+use super::hit::Hit;
 use super::layout::{GRANULE_BITS, Layout};
 use super::prefetch::prefetch;
 use super::shard::{CELLS, Header, Shard, cells};
@@ -87,8 +88,8 @@ impl Outcome {
     }
 }
 
-/// What came of looking for a key in one shard.
-enum Hit {
+/// What came of looking for a key in one shard the slow way.
+enum SlowHit {
     Decided(Outcome),
     /// The shard does not hold the key.
     Elsewhere,
@@ -213,8 +214,8 @@ impl Table {
                 }
             }
             (_, Verb::Check) => {
-                if let Some(outcome) = self.hit_window(home, identity.tag, ask) {
-                    return self.decision(outcome, ask, 0);
+                if let Hit::Decided(outcome, kernel) = self.hit(home, identity.tag, ask) {
+                    return Self::decision_by(kernel, outcome, ask, self.layout.rules.soft_bp);
                 }
             }
             _ => {}
@@ -261,24 +262,25 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        let [_, others @ ..] = all_shards_of(identity.first, second);
         // One key in thirty lives in its second unit, and a new one looks at all of its shards.
-        for index in others.into_iter().skip(unit() - 1) {
+        for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
             prefetch(self.shard(index));
         }
-        if let (Kernel::Gcra(gcra), Verb::Check) = (self.kernel(), fresh.ask.verb) {
-            // One key in twenty lives in another shard than its home.
-            for index in others {
-                let hit = self.hit_plain(gcra, self.shard(index), identity.tag, fresh.ask);
-                if let Some(outcome) = hit {
-                    return outcome;
+        let mut is_absent = fresh.ask.verb == Verb::Check && fresh.ask.charge;
+        if fresh.ask.verb == Verb::Check {
+            for index in shards_of(identity.first, second) {
+                match self.hit(self.shard(index), identity.tag, fresh.ask) {
+                    Hit::Decided(outcome, kernel) => {
+                        fresh.kernel = self.book.is_some().then_some(kernel);
+                        return outcome;
+                    }
+                    Hit::Absent => {}
+                    Hit::Afar => is_absent = false,
                 }
             }
         }
-        match self.look(identity, second, fresh) {
-            Some(outcome) => outcome,
-            None => self.install(identity, second, fresh),
-        }
+        let found = if is_absent { None } else { self.look(identity, second, fresh) };
+        found.unwrap_or_else(|| self.install(identity, second, fresh))
     }
 
     /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
@@ -290,7 +292,7 @@ impl Table {
             return None;
         }
         let outcome = shards_of(identity.first, second)
-            .find_map(|index| self.hit(index, identity.tag, &ask))?;
+            .find_map(|index| self.hit_slowly(index, identity.tag, &ask))?;
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
@@ -307,14 +309,14 @@ impl Table {
         if let Some(book) = &self.book {
             return self.look_priced(book, identity, second, fresh);
         }
-        shards_of(first, second).find_map(|index| self.hit(index, tag, &fresh.ask))
+        shards_of(first, second).find_map(|index| self.hit_slowly(index, tag, &fresh.ask))
     }
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
     /// about a key that a charge would forget first is not decided here: see
     /// [`forgotten_in`](Self::forgotten_in).
     #[inline]
-    pub(super) fn hit(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
+    pub(super) fn hit_slowly(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
         if self.layout.rules.are_none() {
             self.hit_whole(self.kernel(), index, tag, ask)
         } else {
@@ -338,9 +340,9 @@ impl Table {
                 (!leave).then(|| self.unpack_afar(header, word, ask.now_ns))
             };
             match self.hit_by(algorithm, self.shard(index), tag, *ask, afar) {
-                Hit::Decided(outcome) => return Some(outcome),
-                Hit::Afar if ask.charge => self.follow(index, ask.now_ns),
-                Hit::Elsewhere | Hit::Afar => return None,
+                SlowHit::Decided(outcome) => return Some(outcome),
+                SlowHit::Afar if ask.charge => self.follow(index, ask.now_ns),
+                SlowHit::Elsewhere | SlowHit::Afar => return None,
             }
         }
     }
@@ -393,10 +395,10 @@ impl Table {
         tag: u64,
         ask: Ask,
         afar: impl Fn(Header, u64) -> Option<Held>,
-    ) -> Hit {
+    ) -> SlowHit {
         loop {
             let before = shard.header();
-            let Some((cell, word)) = self.find(shard, tag) else { return Hit::Elsewhere };
+            let Some((cell, word)) = self.find(shard, tag) else { return SlowHit::Elsewhere };
             let header =
                 if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
             if header.floor() != before.floor() {
@@ -406,12 +408,12 @@ impl Table {
             let held = if self.is_near(header, ask.now_ns) || planted(Fault::DecodeAgainstNow) {
                 self.layout.unpack(word, algorithm, moment)
             } else {
-                let Some(held) = afar(header, word) else { return Hit::Afar };
+                let Some(held) = afar(header, word) else { return SlowHit::Afar };
                 held
             };
             let outcome = |verdict, (after, at_ns), cost, unpaid| {
                 let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, (0, unpaid));
-                Hit::Decided(Outcome { verdict, mark, before: held, held: after, at_ns, cost })
+                SlowHit::Decided(Outcome { verdict, mark, before: held, held: after, at_ns, cost })
             };
             let wish = self.wish(ask);
             let Some(next) = algorithm.apply(wish, held, moment, 0) else {
