@@ -13,6 +13,20 @@ pub(crate) fn fence() {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
+/// Asks for the cache line of `target`, to write to it: `prefetchw`, where there is one.
+#[allow(dead_code, reason = "not every benchmark writes")]
+#[inline(always)]
+pub(crate) fn prefetch_to_write<T>(target: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: as below.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(target).cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = target;
+}
+
 /// Asks for the cache line of `target`.
 #[inline(always)]
 pub(crate) fn prefetch<T>(target: &T) {

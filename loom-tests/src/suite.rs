@@ -352,6 +352,7 @@ fn check(job: &Job, order: Order, start: Instant, executions: &Arc<AtomicUsize>)
         control::plant(fault);
         control::fail_spuriously(0);
         control::use_rounds(3);
+        control::use_unit(1);
         control::count_apart(false);
         control::mark_floors(true);
         control::use_row_bits(u32::MAX);

@@ -5,7 +5,10 @@ use std::hash::Hash;
 
 use crate::Options;
 use crate::contender::Pace;
-use crate::contenders::{Boxed, direct_peers, floor, governor, keyed_peers, naive, tollgate};
+use crate::contenders::policies::{self, Way};
+use crate::contenders::{
+    Boxed, direct_peers, floor, governor, keyed_peers, naive, prototype, tollgate,
+};
 use crate::drive::{Entrant, Expect, interleave, median};
 use crate::report::{Report, Row};
 use crate::stream::{self, Key};
@@ -28,6 +31,7 @@ where
         governor::keyed("governor", keys, expect).into(),
         governor::keyed("governor (control)", keys, expect).into(),
         Entrant { decides: false, ..floor::keyed(keys).into() },
+        Entrant { decides: expect == Expect::All, ..prototype::own_clock(keys).into() },
         tollgate::own_clock(keys, expect).into(),
     ]
 }
@@ -38,6 +42,8 @@ fn tollgates<K: Hash + 'static>(keys: u64, expect: Expect) -> Vec<Entrant<K>> {
         tollgate::callers_now(keys, expect).into(),
         tollgate::many(keys, expect, 16).into(),
         tollgate::many(keys, expect, 32).into(),
+        Entrant { decides: false, ..prototype::callers_now(keys).into() },
+        Entrant { decides: false, ..prototype::many_of(keys, 16).into() },
         Entrant { decides: false, ..floor::callers_now(keys).into() },
         Entrant { decides: false, ..floor::many_of(keys, 16).into() },
         Entrant { decides: false, ..floor::many_of(keys, 32).into() },
@@ -135,6 +141,56 @@ fn add<K: Sync>(
     }
 }
 
+/// Every policy, beside governor and plain GCRA, which the next are compared with.
+const POLICIES: [&str; 11] = [
+    "gcra 100/s burst 20",
+    "gcra 1000000/s burst 1000",
+    "gcra 1000000/s burst 1000000",
+    "fixed-window 10000/m",
+    "fixed-window 10000/m from-first",
+    "sliding-window 10000/m",
+    "segmented-window 60/m x6",
+    "segmented-window 1000/m x3",
+    "gcra 100/s burst 20 soft 5%",
+    "gcra 100/s burst 20 count-denied",
+    "gcra 100/s burst 20 penalty 10m after 3",
+];
+
+/// 1 M keys under policies of every kind, in one of the ways to ask.
+fn by_policy(way: Way, keys: u64) -> Keyed<u64> {
+    let expect = Expect::All;
+    let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
+    entrants.extend(POLICIES.map(|text| policies::keyed(text, text, keys, way).into()));
+    if matches!(way, Way::OwnClock | Way::CallersNow) {
+        entrants.extend([2, 16].map(|count| policies::tiers(count, keys, way).into()));
+    }
+    if matches!(way, Way::OwnClock) {
+        let verbs = [
+            policies::both(keys),
+            policies::all_of_two(keys),
+            policies::refunded(keys),
+            policies::reserved(keys),
+        ];
+        entrants.extend(verbs.map(Entrant::from));
+    }
+    Keyed { name: format!("policies, 1 M keys, {}", way.name()), keys, expect, entrants }
+}
+
+/// The ways that differ in how the call is compiled, or in how late it comes; and fuller tables.
+fn by_way(keys: u64) -> Keyed<u64> {
+    let (expect, text) = (Expect::All, "gcra 100/s burst 20");
+    let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
+    for way in [Way::Inlined, Way::Called, Way::CallersNow, Way::Late(30)] {
+        entrants.push(policies::keyed(way.name(), text, keys, way).into());
+    }
+    for load in [65, 90] {
+        // A table is built for 65 in 100 cells to be taken.
+        let name = format!("own clock, {load} % of all cells taken");
+        entrants.push(policies::keyed(&name, text, keys * 65 / load, Way::OwnClock).into());
+    }
+    Keyed { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
+}
+
 fn direct(name: &str, expect: Expect, options: &Options, report: &mut Report) {
     let mut entrants: Vec<Entrant<()>> = vec![
         governor::direct("governor", expect).into(),
@@ -184,6 +240,15 @@ pub(crate) fn run(options: &Options, report: &mut Report) {
     let name = "u64, 10 M keys";
     if wants(name) {
         run_keyed(u64_keys_without_peers(name, 10 * M, all), options, report);
+    }
+    for way in [Way::OwnClock, Way::CallersNow, Way::ManyOf(16)] {
+        let workload = by_policy(way, M);
+        if wants(&workload.name) {
+            run_keyed(workload, options, report);
+        }
+    }
+    if wants("ways, 1 M keys") {
+        run_keyed(by_way(M), options, report);
     }
     for (name, keys) in [("String, 1 k keys", 1_000), ("String, 1 M keys", M)] {
         if wants(name) {

@@ -3,9 +3,9 @@
 //! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows;
 //! afterwards no key has more left than its admissions allow; an idle key is admitted.
 //!
-//! Times: an epoch is 84 s here and a word's time wraps at 256 s. So a check at 110 s moves a floor
-//! that stands at 0, and a word of 110 s dated by that old floor reads as long expired; a word of 10 s
-//! that nobody swept reads as busy at 211 s.
+//! Times: an epoch is 102 s here, a word's time wraps at 512 s, and it is read from 307 s back on. Floors begin at 200 s,
+//! so that a sweep could forget. So a check at 450 s moves the floor, more than once, and a word of 450 s dated by the
+//! first floor reads as long expired; a word of 210 s that nobody swept reads as busy at 600 s.
 //!
 //! Enough, because a reader can meet an advance at four places only: before its first header, between
 //! header and words, between words and second header, and after; two threads reach them all. A second
@@ -13,26 +13,34 @@
 
 use loom_tests::race::{Ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, Table, key_in, table};
+use loom_tests::table::{Key, Table, key_in, table_with_clock};
 use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, REFUSED, assert_admitted, assert_bound, assert_no_claims,
 };
-use tollgate::Timestamp;
 use tollgate::control::{self, Fault};
+use tollgate::{ManualClock, Timestamp};
 
-const BEFORE_MS: u64 = 10_000;
-const AFTER_MS: u64 = 110_000;
-const SILENCE_MS: u64 = 211_000;
+const START_MS: u64 = 200_000;
+const BEFORE_MS: u64 = 210_000;
+const AFTER_MS: u64 = 450_000;
+const SILENCE_MS: u64 = 600_000;
 
 fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
     Ask { key, cost, now_ms }
+}
+
+/// A table whose floors stand where the times begin.
+fn table(shards: u32, cells: usize) -> std::sync::Arc<Table> {
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_millis(START_MS));
+    table_with_clock("gcra 1/s burst 1", shards, cells, clock)
 }
 
 /// One shard, some cells, two keys. A caller gives up after one lost round, as after the last of many.
 fn shard(cells: usize) -> (std::sync::Arc<Table>, [Key; 2]) {
     control::count_apart(true);
     control::use_rounds(1);
-    let table = table("gcra 1/s burst 1", 1, cells);
+    let table = table(1, cells);
     let keys = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
     (table, keys)
 }
@@ -58,7 +66,7 @@ fn backward() {
 /// 2 threads move the floor, each for a newcomer of its own: one's sweep meets the other's new word.
 fn sweeps() {
     let (table, [key, other]) = shard(2);
-    let lists = vec![vec![ask(other, 1, 100_000)], vec![ask(key, 1, AFTER_MS)]];
+    let lists = vec![vec![ask(other, 1, 440_000)], vec![ask(key, 1, AFTER_MS)]];
     let calls = race(&table, lists).concat();
     for key in [key, other] {
         assert_bound(&table, 1, key, &[&calls]);
@@ -66,9 +74,11 @@ fn sweeps() {
     assert_no_claims(&table);
 }
 
-/// 2 threads and one cell: a newcomer looks at the cell before the floor moves, another moves it.
+/// 2 threads and one cell, which an idle key has: a newcomer looks at the cell before the floor moves, another moves it.
 fn install() {
     let (table, [key, other]) = shard(1);
+    let old = key_in(&table, [0, 0], 3);
+    assert_admitted(&ask_all(&*table, &[ask(old, 1, START_MS)]));
     let lists = vec![vec![ask(other, 1, BEFORE_MS)], vec![ask(key, 1, AFTER_MS)]];
     let calls = race(&table, lists).concat();
     for key in [key, other] {
@@ -104,7 +114,7 @@ fn stalled_claim() {
         assert_bound(&table, 1, key, &[&setup, &calls.concat()]);
     }
     assert_no_claims(&table);
-    assert_admitted(&ask_all(&*table, &[ask(key, 1, 240_000)]));
+    assert_admitted(&ask_all(&*table, &[ask(key, 1, 630_000)]));
 }
 
 /// 2 threads: a newcomer, and one that finds nothing alive and takes the floor far ahead at once. A word of
@@ -117,7 +127,7 @@ fn jump() {
         assert_bound(&table, 1, key, &[&calls]);
     }
     assert_no_claims(&table);
-    assert_admitted(&ask_all(&*table, &[ask(key, 1, 240_000)]));
+    assert_admitted(&ask_all(&*table, &[ask(key, 1, 630_000)]));
 }
 
 /// 2 threads, header and install and reclaim in one: both ask for one new key, then one of them brings in
@@ -125,8 +135,11 @@ fn jump() {
 fn composition() {
     control::use_rounds(1);
     control::count_apart(true);
-    let table = table("gcra 1/s burst 1", 2, 1);
-    let [key, other] = [1, 2].map(|nth| key_in(&table, [0, 1], nth));
+    let table = table(3, 1);
+    // The other key's second cell is taken, so that it wants the first one's.
+    let filler = key_in(&table, [2, 2], 1);
+    assert_admitted(&ask_all(&*table, &[ask(filler, 1, AFTER_MS)]));
+    let [key, other] = [[0, 1], [0, 2]].map(|shards| key_in(&table, shards, 1));
     let (early, late) = (ask(key, 1, BEFORE_MS), ask(other, 1, AFTER_MS));
     let calls = race(&table, vec![vec![early], vec![early, late]]).concat();
     for key in [key, other] {

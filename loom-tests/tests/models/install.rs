@@ -47,17 +47,17 @@ fn same_key(asks: &[usize], burst: u64, cells: usize) {
     assert!(admitted + contended >= burst.min(calls.len() as u64), "{REFUSED}: {told}");
 }
 
-/// Threads that ask for one new key and do not agree on where it can go: the cell of its first shard
-/// holds a key that is idle for those who come last. One cell in each of two shards. A lost round ends
-/// an install if `once`.
+/// Threads that ask for one new key and do not agree on where it can go: the cell of its second shard holds a key that
+/// is idle, that of its first one a key that is idle for the threads that come last. One cell in each of two shards. A
+/// lost round ends an install if `once`.
 fn unlike_cells(nows_ms: &[u64], once: bool) {
     if once {
         control::use_rounds(1);
     }
     let table = cells_of("gcra 1/s burst 4", 2, 1);
     let key = key_in(&table, [0, 1], 1);
-    let old = key_in(&table, [0, 1], 2);
-    assert_admitted(&ask_all(&*table, &[ask(old, 2, 10_000)]));
+    let [old, older] = [key_in(&table, [0, 1], 2), key_in(&table, [1, 1], 1)];
+    assert_admitted(&ask_all(&*table, &[ask(older, 1, 8_000), ask(old, 2, 10_000)]));
     let calls = race(&table, nows_ms.iter().map(|&now_ms| vec![ask(key, 1, now_ms)]).collect());
     assert_bound(&table, 4, key, &[&calls.concat()]);
     assert_no_claims(&table);
@@ -125,8 +125,7 @@ fn alone_in(table: &Table, shard: u32) -> u32 {
 /// moved the floor.
 fn denied_newcomer() {
     let table = cells_of("gcra 1/s burst 1", 1, 3);
-    // The home of the second is the lower half, of the others the upper: while the late key holds its
-    // claim, a new key takes the next cell.
+    // While the late key holds its claim, a new key takes the next cell.
     let [late, old, key] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
     let now_ms = 1_000_000;
     assert_admitted(&ask_all(&*table, &[ask(old, 1, now_ms)]));

@@ -35,6 +35,8 @@ mod spill;
 #[cfg(loom)]
 mod striped;
 #[cfg(loom)]
+mod units;
+#[cfg(loom)]
 mod verbs;
 #[cfg(loom)]
 mod weak;
@@ -57,6 +59,7 @@ fn main() -> std::process::ExitCode {
         .subject("install", install::models())
         .subject("reclaim", reclaim::models())
         .subject("floor", floor::models())
+        .subject("units", units::models())
         .subject("sketch", sketch::models())
         .subject("spill", spill::models())
         .subject("snapshot", snapshot::models())

@@ -6,12 +6,12 @@
 //!
 //! Enough, because a reclaim touches one word and leaves one trace, the floor below which it forgot:
 //! what can go wrong is a charge that comes between its load and its compare-and-swap, or a key that
-//! returns from an earlier time in its other shard. Both are here, with one cell in each of two shards,
-//! so that the returning key has exactly one other place to go.
+//! returns from an earlier time in its other shard. Both are here, with one cell in each of three shards: the key's
+//! own, which the newcomer wants; another for the key to return to; and the newcomer's other one, which is taken.
 
 use loom_tests::race::{Ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::{Key, key_in, table};
+use loom_tests::table::{Key, Table, key_in, table};
 use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims,
 };
@@ -21,14 +21,23 @@ fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
     Ask { key, cost, now_ms }
 }
 
+/// A table of three shards, a key of the first two, and one of the first and the last, whose cell a third holds for
+/// longer than any model runs.
+fn crowded() -> (std::sync::Arc<Table>, [Key; 2]) {
+    let table = table("gcra 1/s burst 2", 3, 1);
+    let filler = key_in(&table, [2, 2], 1);
+    assert_admitted(&ask_all(&*table, &[ask(filler, 2, 20_000)]));
+    let keys = [key_in(&table, [0, 1], 1), key_in(&table, [0, 2], 1)];
+    (table, keys)
+}
+
 /// A key that has spent its burst of 2 at 10 s, and another; then each thread asks for one of them:
 /// (whether for the key that was there, cost, now).
 fn returns(lists: &[&[(bool, u64, u64)]]) {
     // All within an epoch: see `floor` for what the headers' other field is for.
     control::count_apart(true);
     control::mark_floors(false);
-    let table = table("gcra 1/s burst 2", 2, 1);
-    let [key, other] = [1, 2].map(|nth| key_in(&table, [0, 1], nth));
+    let (table, [key, other]) = crowded();
     let setup = ask_all(&*table, &[ask(key, 2, 10_000)]);
     assert_admitted(&setup);
     let to_ask = |&(is_key, cost, now_ms): &(bool, u64, u64)| {
@@ -58,8 +67,7 @@ fn forgotten_meanwhile() {
     // All within an epoch: see `floor` for what the headers' other field is for.
     control::count_apart(true);
     control::mark_floors(false);
-    let table = table("gcra 1/s burst 2", 2, 1);
-    let [key, other] = [1, 2].map(|nth| key_in(&table, [0, 1], nth));
+    let (table, [key, other]) = crowded();
     let lists = vec![vec![ask(key, 2, 10_000)], vec![ask(key, 2, 10_000), ask(other, 2, 20_000)]];
     let calls = race(&table, lists).concat();
     for key in [key, other] {

@@ -61,7 +61,7 @@ fn charge() {
 }
 
 /// 2 threads: one charges at a time at which the floor first has to move, by two steps, past all that is
-/// there. A word of 276 s, dated by the floor of 0, reads as one of 20 s: a word wraps at 256 s.
+/// there. A word of 532 s, dated by the floor of 0, reads as one of 20 s: a word wraps at 512 s.
 fn floor() {
     control::count_apart(true);
     control::use_rounds(1);
@@ -69,8 +69,8 @@ fn floor() {
     let table = table(policy, 1, 1);
     let key = key_in(&table, [0, 0], 1);
     assert_admitted(&ask_all(&*table, &[ask(key, 1, 10_000)]));
-    let (restored, _) = race(&table, policy, 1, vec![ask(key, 1, 276_000)]);
-    let left = left(&restored, key, [20_000, 22_000, 276_000]);
+    let (restored, _) = race(&table, policy, 1, vec![ask(key, 1, 532_000)]);
+    let left = left(&restored, key, [20_000, 22_000, 532_000]);
     // The old word; nothing, at a newer floor; the new word.
     let is_known = [[1, 1, 1], [0, 0, 1], [0, 0, 0]].contains(&left);
     assert!(is_known, "{NEVER_WAS}: {left:?}");
@@ -92,18 +92,19 @@ fn install() {
 
 /// 2 threads: one brings in another key, for which the first is forgotten, and then the first again, which
 /// has to go to its other shard. The key moves from shard `from` to the other, and snapshots read shard 0
-/// first.
+/// first. The other key's second shard is taken.
 fn moved(from: u32) {
     control::count_apart(true);
     control::use_rounds(1);
     let policy = "gcra 1/s burst 2";
-    let table = table(policy, 2, 1);
-    let shards = if from == 0 { [0, 1] } else { [1, 0] };
-    let [key, other] = [1, 2].map(|nth| key_in(&table, shards, nth));
-    let setup = ask_all(&*table, &[ask(key, 2, 10_000)]);
+    let table = table(policy, 3, 1);
+    let shards = if from == 0 { [[0, 1], [0, 2]] } else { [[1, 0], [1, 2]] };
+    let [key, other] = shards.map(|shards| key_in(&table, shards, 1));
+    let filler = key_in(&table, [2, 2], 1);
+    let setup = ask_all(&*table, &[ask(filler, 2, 20_000), ask(key, 2, 10_000)]);
     assert_admitted(&setup);
     let asks = vec![ask(other, 2, 20_000), ask(key, 2, 20_000)];
-    let (restored, _) = race(&table, policy, 2, asks);
+    let (restored, _) = race(&table, policy, 3, asks);
     let [late, now] = left(&restored, key, [10_000, 20_000]);
     assert_eq!(late, 0, "{LOST_CHARGE}: what was charged at 10 s has not drained then");
     assert!(now == 0 || now == 2, "{NEVER_WAS}: {now} left");

@@ -9,7 +9,7 @@ use ahash::RandomState;
 
 use super::Boxed;
 use crate::contender::{many, single};
-use crate::machine::prefetch;
+use crate::machine::prefetch_to_write;
 
 /// The cells, and the hash that chooses one.
 struct Cells {
@@ -29,7 +29,7 @@ impl Cells {
     fn fetch<K: Hash>(&self, key: &K) -> &AtomicU64 {
         let hash = u128::from(self.hasher.hash_one(key));
         let cell = &self.cells[((hash * self.cells.len() as u128) >> 64) as usize];
-        prefetch(cell);
+        prefetch_to_write(cell);
         cell
     }
 }

@@ -5,6 +5,8 @@ pub(crate) mod floor;
 pub(crate) mod governor;
 pub(crate) mod keyed_peers;
 pub(crate) mod naive;
+pub(crate) mod policies;
+pub(crate) mod prototype;
 pub(crate) mod tollgate;
 
 use crate::contender::Contender;

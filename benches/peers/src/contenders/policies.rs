@@ -1,0 +1,147 @@
+//! Tollgate under policies of every kind, and the ways to ask it. All of them admit what they are asked here.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use tollgate::{Decision, KeyedLimiter, Policy, Tiers, Timestamp, check_all};
+
+use super::Boxed;
+use crate::contender::{many, single};
+
+const STEP: Duration = Duration::from_nanos(20);
+
+/// How a limiter is asked.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    OwnClock,
+    CallersNow,
+    /// Times that lie behind those of other requests by so many milliseconds.
+    Late(u64),
+    ManyOf(usize),
+    /// Through a function that is not inlined, and asked what is left.
+    Called,
+    /// The same in line.
+    Inlined,
+}
+
+impl Way {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::OwnClock => "own clock",
+            Self::CallersNow => "caller's now",
+            Self::Late(_) => "late",
+            Self::ManyOf(_) => "check_many",
+            Self::Called => "called, with what is left",
+            Self::Inlined => "in line, with what is left",
+        }
+    }
+}
+
+type Keyed = KeyedLimiter<u64>;
+
+#[inline(never)]
+fn called(limiter: &Keyed, key: u64) -> Decision {
+    limiter.check(&key, 1)
+}
+
+fn policy(text: &str) -> Policy {
+    text.parse().expect("a policy")
+}
+
+/// A table for so many keys, asked in this way.
+pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: Way) -> Boxed<u64> {
+    let limiter = Keyed::new(policy(text), capacity as usize).expect("a table");
+    ask(name, limiter, way)
+}
+
+fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
+    match way {
+        Way::OwnClock => single(name, move |key: &u64| limiter.check(key, 1).is_allowed()),
+        Way::Called => single(name, move |key: &u64| {
+            let decision = called(&limiter, *key);
+            black_box(decision.remaining());
+            decision.is_allowed()
+        }),
+        Way::Inlined => single(name, move |key: &u64| {
+            let decision = limiter.check(key, 1);
+            black_box(decision.remaining());
+            decision.is_allowed()
+        }),
+        Way::CallersNow => at(name, limiter, 0),
+        Way::Late(behind_ms) => at(name, limiter, behind_ms),
+        Way::ManyOf(size) => many(name, move |keys: &[u64]| {
+            let mut admitted = 0;
+            for batch in keys.chunks(size) {
+                limiter.check_many(batch, 1, |_, told| admitted += u64::from(told.is_allowed()));
+            }
+            admitted
+        }),
+    }
+}
+
+fn at(name: &str, limiter: Keyed, behind_ms: u64) -> Boxed<u64> {
+    many(name, move |keys: &[u64]| {
+        let behind_ns = behind_ms * 1_000_000;
+        let mut now = Timestamp::from_nanos(limiter.now().as_nanos().saturating_sub(behind_ns));
+        let mut admitted = 0;
+        for key in keys {
+            now = now + STEP;
+            admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
+        }
+        admitted
+    })
+}
+
+/// One table of so many tiers, of which the last is asked.
+pub(crate) fn tiers(count: usize, capacity: u64, way: Way) -> Boxed<u64> {
+    let quota = |nth: usize| policy(&format!("gcra {}/s burst 20", 100 + nth));
+    let tiers = (1..count).fold(Tiers::of(quota(0)), |tiers, nth| tiers.and(quota(nth)));
+    let limiter: Keyed = tiers.build(capacity as usize).expect("a table");
+    let name = format!("{count} tiers in one table");
+    match way {
+        Way::CallersNow => many(&name, move |keys: &[u64]| {
+            let tier = limiter.tier(count - 1).expect("the last");
+            let mut now = limiter.now();
+            let mut admitted = 0;
+            for key in keys {
+                now = now + STEP;
+                admitted += u64::from(tier.check_at(key, 1, now).is_allowed());
+            }
+            admitted
+        }),
+        _ => single(&name, move |key: &u64| {
+            limiter.tier(count - 1).expect("the last").check(key, 1).is_allowed()
+        }),
+    }
+}
+
+/// One request under a limit that all share and one of its key's own.
+pub(crate) fn all_of_two(capacity: u64) -> Boxed<u64> {
+    let shared = tollgate::Limiter::new(policy("gcra 1000000000/s burst 100000000"));
+    let own = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
+    single("check_all of a shared and a keyed limit", move |key: &u64| {
+        check_all(&mut [shared.toll(1), own.toll(key, 1)]).is_allowed()
+    })
+}
+
+/// The two checks of [`all_of_two`], one after the other.
+pub(crate) fn both(capacity: u64) -> Boxed<u64> {
+    let shared = tollgate::Limiter::new(policy("gcra 1000000000/s burst 100000000"));
+    let own = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
+    single("a shared limit, then a keyed one", move |key: &u64| {
+        shared.check(1).is_allowed() & own.check(key, 1).is_allowed()
+    })
+}
+
+/// A check whose unit is given back.
+pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
+    let limiter = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
+    single("check and refund", move |key: &u64| {
+        limiter.check(key, 1).into_result().is_ok_and(|permit| limiter.refund(key, permit) <= 1)
+    })
+}
+
+pub(crate) fn reserved(capacity: u64) -> Boxed<u64> {
+    let limiter = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
+    single("reserve", move |key: &u64| limiter.reserve(key, 1, Duration::ZERO).is_ok())
+}

@@ -1,0 +1,130 @@
+//! The prototype: what a decision costs that is right for one thread of known keys, and nothing more.
+//!
+//! Lines of a header and seven words, `[tag | time]`; a key in its line, or beside it; GCRA in ticks. What it leaves out
+//! is what makes a table right for many threads and many keys: an install may open two words for one key, no word is
+//! ever forgotten, and a time that is read half a wrap later is taken for another.
+
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use ahash::RandomState;
+
+use super::Boxed;
+use crate::contender::{many, single};
+use crate::machine::prefetch;
+
+/// Bits of a word that are its time: of ticks of 2^10 ns half an hour.
+const TIME_BITS: u32 = 31;
+const TIME: u64 = (1 << TIME_BITS) - 1;
+const TICK_BITS: u32 = 10;
+/// What a request costs, and what a key may owe: more than any workload asks for.
+const COST: u64 = 1;
+const BURST: u64 = 1 << (TIME_BITS - 2);
+
+#[repr(C, align(64))]
+struct Line {
+    header: AtomicU64,
+    words: [AtomicU64; 7],
+}
+
+struct Table {
+    lines: Box<[Line]>,
+    place: RandomState,
+    tag: RandomState,
+}
+
+impl Table {
+    /// With as many words as Tollgate's for so many keys.
+    fn new(keys: u64) -> Self {
+        let line = || Line { header: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 7] };
+        let lines = (0..keys * 100 / 65 / 7 + 2).map(|_| line()).collect();
+        Self { lines, place: RandomState::new(), tag: RandomState::new() }
+    }
+
+    /// Where a key would be, its line on its way, and its tag.
+    #[inline(always)]
+    fn find<K: Hash>(&self, key: &K) -> (usize, u64) {
+        let hash = u128::from(self.place.hash_one(key));
+        let line = ((hash * (self.lines.len() as u128 - 1)) >> 64) as usize;
+        prefetch(&self.lines[line]);
+        (line, (self.tag.hash_one(key) | 1 << TIME_BITS) & !TIME)
+    }
+
+    #[inline(always)]
+    fn decide(&self, (line, tag): (usize, u64), now_ns: u64) -> bool {
+        let now = now_ns >> TICK_BITS;
+        match Self::hit(&self.lines[line], tag, now) {
+            Some(allowed) => allowed,
+            None => self.elsewhere(line, tag, now),
+        }
+    }
+
+    #[inline(always)]
+    fn hit(line: &Line, tag: u64, now: u64) -> Option<bool> {
+        let floor = line.header.load(Acquire);
+        let mut found = 0_u32;
+        for word in line.words.iter().rev() {
+            found = found + found + u32::from((word.load(Relaxed) ^ tag) <= TIME);
+        }
+        let word = line.words.get(found.trailing_zeros() as usize)?;
+        let held = word.load(Acquire);
+        if (held ^ tag) > TIME || line.header.load(Acquire) != floor {
+            return None;
+        }
+        // How far the word's time lies ahead of half a wrap ago: what lies behind now is owed no more.
+        let since = held.wrapping_sub(now).wrapping_add(1 << (TIME_BITS - 1)) & TIME;
+        let owed = since.saturating_sub(1 << (TIME_BITS - 1));
+        let next = tag | (now + owed + COST) & TIME;
+        Some(owed + COST <= BURST && word.compare_exchange(held, next, Release, Relaxed).is_ok())
+    }
+
+    /// In the next line, or a new word in the first vacant cell of either.
+    #[cold]
+    #[inline(never)]
+    fn elsewhere(&self, line: usize, tag: u64, now: u64) -> bool {
+        if let Some(allowed) = Self::hit(&self.lines[line + 1], tag, now) {
+            return allowed;
+        }
+        let mut words = self.lines[line..=line + 1].iter().flat_map(|line| &line.words);
+        let word = tag | (now + COST) & TIME;
+        words.any(|vacant| vacant.compare_exchange(0, word, Release, Relaxed).is_ok())
+    }
+}
+
+pub(crate) fn own_clock<K: Hash + 'static>(keys: u64) -> Boxed<K> {
+    let (table, clock) = (Table::new(keys), quanta::Clock::new());
+    let start = clock.raw();
+    single("prototype", move |key: &K| {
+        let found = table.find(key);
+        table.decide(found, clock.delta_as_nanos(start, clock.raw()))
+    })
+}
+
+/// At times of the caller's.
+pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
+    let table = Table::new(keys);
+    many("prototype, caller's now", move |keys: &[K]| {
+        let times = (1..).map(|step| step * 20);
+        keys.iter().zip(times).map(|(key, now)| u64::from(table.decide(table.find(key), now))).sum()
+    })
+}
+
+/// Batches of `size` keys.
+pub(crate) fn many_of<K: Hash + 'static>(keys: u64, size: usize) -> Boxed<K> {
+    let (table, clock) = (Table::new(keys), quanta::Clock::new());
+    let start = clock.raw();
+    many(&format!("prototype, batch of {size}"), move |keys: &[K]| {
+        let mut found = [(0, 0); 32];
+        let mut admitted = 0;
+        for batch in keys.chunks(size) {
+            for (key, found) in batch.iter().zip(&mut found) {
+                *found = table.find(key);
+            }
+            let now = clock.delta_as_nanos(start, clock.raw());
+            for &found in &found[..batch.len()] {
+                admitted += u64::from(table.decide(found, now));
+            }
+        }
+        admitted
+    })
+}

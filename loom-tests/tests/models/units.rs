@@ -1,0 +1,132 @@
+//! Units of two shards: what the models of units of one shard leave out.
+//!
+//! Properties, in every model: at every moment at most one live cell carries a key, or keys that are one to the table; no
+//! key is admitted above its bound, counted over the callers' own nows; no claim is left.
+//!
+//! Four shards with one cell each are two units, which is all that a key has. Enough, because an install looks at its
+//! key's shards as one list, whatever their units: so it is enough that threads meet in shards that are not both home,
+//! in each of the places where the list matters: where an opener verifies, where it reads the floors, where a spiller
+//! looks again, and where two keys of one tag have unlike homes.
+
+use std::sync::Arc;
+
+use loom_tests::race::{Ask, ask_all, race};
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{Key, Table, key_in, spilling_table, table};
+use loom_tests::verdict::{
+    ABOVE_BOUND, LOST_CHARGE, TWO_LIVE, assert_admitted, assert_bound, assert_intervals,
+    assert_no_claims,
+};
+use tollgate::control::{self, Fault};
+
+const QUOTA: &str = "gcra 1/s burst 4";
+
+fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
+    Ask { key, cost, now_ms }
+}
+
+/// All within an epoch, so no header is written but for a floor.
+fn settings() {
+    control::use_unit(2);
+    control::use_rounds(1);
+    control::count_apart(true);
+    control::mark_floors(false);
+}
+
+/// A key that has only this unit, and this shard as its home.
+fn alone_in(table: &Table, shard: usize, nth: usize) -> Key {
+    key_in(table, [shard, shard], nth)
+}
+
+/// Two units, in which every cell has a key: at home until 12 s, in its sibling for long, in the second unit until 9 s,
+/// and in the sibling of that for long.
+fn held() -> (Arc<Table>, Key) {
+    settings();
+    let table = table(QUOTA, 4, 1);
+    let key = key_in(&table, [0, 2], 1);
+    let [home, sibling, second, last] = [0, 1, 2, 3].map(|shard| alone_in(&table, shard, 1));
+    let setup = [
+        ask(second, 1, 8_000),
+        ask(home, 2, 10_000),
+        ask(sibling, 4, 10_000),
+        ask(last, 4, 10_000),
+    ];
+    assert_admitted(&ask_all(&*table, &setup));
+    (table, key)
+}
+
+/// Threads that ask for one new key and do not agree on where it can go: at home, or in its second unit.
+fn unlike_units(nows_ms: &[u64]) {
+    let (table, key) = held();
+    let calls = race(&table, nows_ms.iter().map(|&now_ms| vec![ask(key, 1, now_ms)]).collect());
+    assert_bound(&table, 4, key, &[&calls.concat()]);
+    assert_no_claims(&table);
+}
+
+/// 2 threads: one takes the key's idle cell at home, at 20 s; the other, at 10 s still, asks for the key, which can only
+/// go to its second unit.
+fn late_return() {
+    settings();
+    let table = table("gcra 1/s burst 2", 4, 1);
+    let (key, other) = (key_in(&table, [0, 2], 1), alone_in(&table, 0, 1));
+    let [sibling, last] = [1, 3].map(|shard| alone_in(&table, shard, 1));
+    let setup = [ask(sibling, 2, 20_000), ask(last, 2, 20_000), ask(key, 2, 10_000)];
+    let setup = ask_all(&*table, &setup);
+    assert_admitted(&setup);
+    let calls = race(&table, vec![vec![ask(key, 1, 10_000)], vec![ask(other, 2, 20_000)]]).concat();
+    for key in [key, other] {
+        assert_bound(&table, 2, key, &[&setup, &calls]);
+    }
+    assert_no_claims(&table);
+}
+
+/// 2 threads with unlike keys of one tag, whose homes are the two shards of one unit: they are one key to the table. All
+/// cells but one at home are held, and one in the second unit, which is idle by now.
+fn siblings_of_one_tag() {
+    let (table, one) = held();
+    let other = Key { first: 1, ..one };
+    let calls = race(&table, vec![vec![ask(one, 3, 13_000)], vec![ask(other, 3, 10_000)]]).concat();
+    // One key to the table: together they have one burst.
+    let admitted: u64 = calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum();
+    assert!(admitted <= 4, "{ABOVE_BOUND}: {calls:?}");
+    assert_no_claims(&table);
+}
+
+/// 2 threads ask for all that a key can have: one when every cell is taken, the other when that of its second unit is
+/// idle. What was decided in the spill is brought along.
+fn hand_over() {
+    settings();
+    let table = spilling_table(QUOTA, 4, 1);
+    let key = key_in(&table, [0, 2], 1);
+    let strangers = [0, 1, 2, 3].map(|shard| alone_in(&table, shard, 1));
+    let setup = strangers.map(|key| ask(key, if key.first == 2 { 1 } else { 4 }, 10_000));
+    assert_admitted(&ask_all(&*table, &setup));
+    let calls = race(&table, vec![vec![ask(key, 4, 10_500)], vec![ask(key, 4, 12_000)]]).concat();
+    assert_intervals(4, key, &[&calls]);
+    assert_no_claims(&table);
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    use Bound::Preemptions;
+    vec![
+        Model::new("unlike_units_by_two", Preemptions(2), || unlike_units(&[10_000, 13_000]))
+            .control("no_verify_in_units_is_caught", Fault::NoVerify, TWO_LIVE)
+            .control("no_fence_in_units_is_caught", Fault::NoFence, TWO_LIVE)
+            .control("verify_of_units_ignores_live_is_caught", Fault::VerifyIgnoresLive, TWO_LIVE),
+        Model::new("late_return_to_the_second_unit", Preemptions(2), late_return)
+            .control("three_floors_left_out_is_caught", Fault::OneFloorLeftOut, ABOVE_BOUND)
+            .control(
+                "units_forgotten_by_own_clock_is_caught",
+                Fault::ForgetByOwnClock,
+                LOST_CHARGE,
+            ),
+        Model::new("siblings_of_one_tag", Preemptions(2), siblings_of_one_tag).control(
+            "no_verify_of_siblings_is_caught",
+            Fault::NoVerify,
+            TWO_LIVE,
+        ),
+        Model::new("hand_over_to_the_second_unit", Preemptions(2), hand_over)
+            .control("units_left_unscanned_is_caught", Fault::SpillUnscanned, ABOVE_BOUND)
+            .control("no_estimate_in_units_is_caught", Fault::EstimateLeftOut, ABOVE_BOUND),
+    ]
+}
