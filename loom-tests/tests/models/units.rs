@@ -33,9 +33,10 @@ fn settings() {
     control::mark_floors(false);
 }
 
-/// A key that has only this unit, and this shard as its home.
-fn alone_in(table: &Table, shard: usize, nth: usize) -> Key {
-    key_in(table, [shard, shard], nth)
+/// A key that has only this unit, and this shard as its home. Of another tag in each shard: keys of one tag and one
+/// unit are one key to the table.
+fn alone_in(table: &Table, shard: usize) -> Key {
+    key_in(table, [shard, shard], 1 + shard)
 }
 
 /// Two units, in which every cell has a key: at home until 12 s, in its sibling for long, in the second unit until 9 s,
@@ -44,7 +45,7 @@ fn held() -> (Arc<Table>, Key) {
     settings();
     let table = table(QUOTA, 4, 1);
     let key = key_in(&table, [0, 2], 1);
-    let [home, sibling, second, last] = [0, 1, 2, 3].map(|shard| alone_in(&table, shard, 1));
+    let [home, sibling, second, last] = [0, 1, 2, 3].map(|shard| alone_in(&table, shard));
     let setup = [
         ask(second, 1, 8_000),
         ask(home, 2, 10_000),
@@ -68,8 +69,8 @@ fn unlike_units(nows_ms: &[u64]) {
 fn late_return() {
     settings();
     let table = table("gcra 1/s burst 2", 4, 1);
-    let (key, other) = (key_in(&table, [0, 2], 1), alone_in(&table, 0, 1));
-    let [sibling, last] = [1, 3].map(|shard| alone_in(&table, shard, 1));
+    let (key, other) = (key_in(&table, [0, 2], 1), alone_in(&table, 0));
+    let [sibling, last] = [1, 3].map(|shard| alone_in(&table, shard));
     let setup = [ask(sibling, 2, 20_000), ask(last, 2, 20_000), ask(key, 2, 10_000)];
     let setup = ask_all(&*table, &setup);
     assert_admitted(&setup);
@@ -85,8 +86,8 @@ fn late_return() {
 fn siblings_of_one_tag() {
     let (table, one) = held();
     let other = Key { first: 1, ..one };
-    let calls = race(&table, vec![vec![ask(one, 3, 13_000)], vec![ask(other, 3, 10_000)]]).concat();
-    // One key to the table: together they have one burst.
+    let calls = race(&table, vec![vec![ask(one, 4, 13_000)], vec![ask(other, 4, 10_000)]]).concat();
+    // One key to the table: together they have one burst, of which three units come back meanwhile.
     let admitted: u64 = calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum();
     assert!(admitted <= 4, "{ABOVE_BOUND}: {calls:?}");
     assert_no_claims(&table);
@@ -98,7 +99,7 @@ fn hand_over() {
     settings();
     let table = spilling_table(QUOTA, 4, 1);
     let key = key_in(&table, [0, 2], 1);
-    let strangers = [0, 1, 2, 3].map(|shard| alone_in(&table, shard, 1));
+    let strangers = [0, 1, 2, 3].map(|shard| alone_in(&table, shard));
     let setup = strangers.map(|key| ask(key, if key.first == 2 { 1 } else { 4 }, 10_000));
     assert_admitted(&ask_all(&*table, &setup));
     let calls = race(&table, vec![vec![ask(key, 4, 10_500)], vec![ask(key, 4, 12_000)]]).concat();
