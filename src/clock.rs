@@ -120,7 +120,6 @@ const SCALE_BITS: u32 = 48;
 
 /// Nanoseconds of so many steps: what `quanta` computes, without asking again what kind of counter this is, and for a
 /// step of less than a nanosecond as the high half of one product.
-#[expect(clippy::cast_possible_truncation, reason = "below 2^64 for 584 years")]
 #[inline(always)]
 fn scaled(steps: u64, scale: u64) -> u64 {
     if scale >= 1 << SCALE_BITS {

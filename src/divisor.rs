@@ -48,7 +48,6 @@ impl Divisor {
     }
 
     /// How often it goes into `number`, and what is left.
-    #[expect(clippy::cast_possible_truncation, reason = "the high half of a product")]
     #[inline(always)]
     pub(crate) const fn divide(self, number: u64) -> (u64, u64) {
         let taken = ((self.multiplier as u128 * number as u128) >> u64::BITS) as u64;

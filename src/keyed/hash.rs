@@ -87,6 +87,7 @@ impl<S: BuildHasher> Hashers<S> {
 
 /// What [`BuildHasher::hash_one`] gives, in line: a call would cost as much as the hash of a short key.
 #[inline(always)]
+#[expect(clippy::manual_hash_one, reason = "which is not always inlined")]
 fn hash_of<K: Hash + ?Sized>(hash: &impl BuildHasher, key: &K) -> u64 {
     let mut hasher = hash.build_hasher();
     key.hash(&mut hasher);

@@ -12,6 +12,7 @@
 mod contender;
 mod contenders;
 mod drive;
+mod growth;
 mod latency;
 #[path = "../../common/machine.rs"]
 mod machine;
@@ -59,6 +60,10 @@ fn main() {
         return memory::child(rest);
     }
     let options = Options::parse();
+    if options.workloads.iter().any(|name| name == "growth") {
+        let svg = report::target().expect("a target folder").join("growth.svg");
+        return growth::run(&options, &svg).expect("a drawing");
+    }
     let mut report = report::Report::default();
     workloads::run(&options, &mut report);
     latency::checks(&options, &mut report);

@@ -39,11 +39,16 @@ impl Report {
 
     /// `target/peers.json` of the workspace.
     pub(crate) fn write(&self) -> io::Result<PathBuf> {
-        let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
-        let path = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
-        fs::create_dir_all(&path)?;
-        let path = path.canonicalize()?.join("peers.json");
+        let path = target()?.join("peers.json");
         fs::write(&path, serde_json::to_string_pretty(&self.rows)?)?;
         Ok(path)
     }
+}
+
+/// `target` of the workspace.
+pub(crate) fn target() -> io::Result<PathBuf> {
+    let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let path = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
+    fs::create_dir_all(&path)?;
+    path.canonicalize()
 }
