@@ -416,8 +416,8 @@ pub fn check_all_at(tolls: &mut [Toll<'_>], now: Timestamp) -> JointDecision {
 }
 
 fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
-    const NOBODY: JointDecision = JointDecision { answer: None };
-    let mut denied = NOBODY;
+    const NONE: JointDecision = JointDecision { answer: None };
+    let mut denied = NONE;
     for (index, toll) in tolls.iter_mut().enumerate() {
         toll.now = now.unwrap_or_else(|| toll.clock().now());
         toll.trace = None;
@@ -429,13 +429,13 @@ fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
     if denied.answer.is_some() {
         return denied;
     }
-    let mut admitted = NOBODY;
+    let mut admitted = NONE;
     for index in 0..tolls.len() {
         let decision = tolls[index].charge();
         if !decision.is_allowed() {
             // The last one first: a limit that is named twice goes back the way it came.
             tolls[..index].iter().rev().for_each(|charged| charged.undo(now.is_none()));
-            return NOBODY.or(index, decision);
+            return NONE.or(index, decision);
         }
         admitted = admitted.or(index, decision);
     }

@@ -7,12 +7,12 @@
 //! non-guarantee that [`Permit`](crate::Permit) states: a decision orders no other memory.
 //!
 //! # Denials that are written
-//! A denial writes nothing, so that whoever floods a limit only reads a line that all may share. A policy
+//! A denial writes nothing, so that a client that floods a limit only reads a line that all may share. A policy
 //! with `count-denied` or `penalty` asks for the opposite: there a denial is itself a charge, and the
 //! same loop carries it, as one compare-and-swap on the word that the denial was decided on. So it too
 //! is part of the one chain of words: counted once, and with its place before or after each admission.
 //! What leaves the word as it was (a peek, a cost that never fits, a denial at the stop of a charge or
-//! during a penalty) still writes nothing. The loop stays lock-free: who fails lost to another's write.
+//! during a penalty) still writes nothing. The loop stays lock-free: a thread that fails lost to another's write.
 
 use std::hint::select_unpredictable;
 
@@ -119,7 +119,7 @@ impl Cell {
                 return step; // denied, or a cost of 0: nothing to write, unless denials are counted
             }
             // Relaxed on both sides: see the header. A failure means that another thread's charge came
-            // first (or a spurious failure of the weak form): look again. Lock-free: somebody charged.
+            // first (or a spurious failure of the weak form): look again. Lock-free: another thread charged.
             match self.0.compare_exchange_weak(
                 word.to_bits(),
                 step.word.to_bits(),
@@ -144,7 +144,7 @@ impl Cell {
 
     /// Gives back what was charged and has not drained, and says how many units that was, rounded up.
     ///
-    /// `now` is read only after the word: so it is no earlier than the clock of anybody who has charged it.
+    /// `now` is read only after the word: so it is no earlier than the clock of any thread that has charged it.
     /// An earlier one would take for undrained what drained before they came.
     pub(crate) fn give_back(
         &self,
@@ -179,7 +179,7 @@ impl Cell {
             if next == word {
                 return result;
             }
-            // Relaxed on both sides: see the header. Lock-free: who failed lost to another's change.
+            // Relaxed on both sides: see the header. Lock-free: a thread that fails lost to another's change.
             match self.0.compare_exchange_weak(
                 word.to_bits(),
                 next.to_bits(),

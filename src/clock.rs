@@ -295,7 +295,7 @@ pub(crate) enum Origin {
     Own,
     /// 1970.
     Unix,
-    /// Whatever whoever sets the clock counts from.
+    /// Whatever its setter counts from.
     Told,
 }
 

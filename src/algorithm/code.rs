@@ -1,4 +1,4 @@
-//! A [`Kernel`] as five numbers, for who keeps it in atomic words: a quota that can be changed while others
+//! A [`Kernel`] as five numbers, to be kept in atomic words: a quota that can be changed while others
 //! decide by it.
 //!
 //! The first number says which algorithm it is, in its lowest byte, and holds what is small; the others

@@ -155,7 +155,7 @@ impl Gcra {
     /// What the word holds once `cost` units are added that were admitted elsewhere: for a word that keys
     /// share, see [`crate::sketch`].
     ///
-    /// It stops at two bursts ahead of now: whoever was admitted now has a debt of one burst at most, and
+    /// It stops at two bursts ahead of now: a key that was admitted now has a debt of one burst at most, and
     /// the other burst covers those that are in flight. So a word drains within two bursts' time, however
     /// much is added. Where even that lies beyond 64 bits it stops at their end, where nothing is admitted
     /// any more: now and the burst are both below 2^63.

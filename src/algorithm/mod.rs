@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_keeps_its_instant_whoever_looks() {
+    fn a_word_keeps_its_instant_whenever_it_is_read() {
         let seen = |at: u64, from: u64| Held {
             ahead: at.saturating_sub(from),
             behind: from.saturating_sub(at),

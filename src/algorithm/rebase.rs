@@ -3,7 +3,7 @@
 //!
 //! The word is carried to the instant of the change, where the old quota's debt becomes the new one's,
 //! unit for unit, rounded up, and at most the new quota's limit. So what comes of it does not depend on
-//! when somebody looks.
+//! when a request comes.
 //!
 //! ```text
 //! GCRA to GCRA         debt' = min(burst', ceil(debt))            in units, with their fractions
@@ -34,8 +34,8 @@
 //! may be larger, by what those verbs admit.) An interval on one side of T, in which decisions of both
 //! quotas lie all the same, is bounded as if it reached to T.
 //!
-//! So a burst that is raised gives the difference, and a burst that is lowered locks nobody out for longer
-//! than the new one takes to come back: what is owed above that is forgiven. Who lowers a burst and raises it
+//! So a burst that is raised gives the difference, and a burst that is lowered locks no key out for longer
+//! than the new one takes to come back: what is owed above that is forgiven. A caller that lowers a burst and raises it
 //! again therefore gives that difference again; each change has the bound above.
 //!
 //! For windows: what the old quota still counted at T the new one counts in its window of T, up to its
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_is_the_same_whenever_somebody_looks() {
+    fn a_debt_is_the_same_whenever_it_is_read() {
         let [old, new] = [gcra(1, 1, 40, 8), gcra(6, 60, 40, 12)];
         // 30 units at 100 s: 20 at the change at 110 s, and one less in each 10 s after it.
         for seen in [100, 104, 110, 115, 120] {

@@ -4,12 +4,12 @@
 //! If the key's word is still the one that the charge left, what was found before is put back, raised to
 //! the shard's floor: below it nothing may stand that a later floor could not read. Not what has drained
 //! since by then: the bits may be another's, see [`crate::all`]. A key that was new keeps its cell, idle from
-//! the time of the charge on, until somebody needs the cell.
+//! the time of the charge on, until a newcomer needs the cell.
 //!
 //! If the word is another by now, others have been charged on top, and only what has not drained since
 //! can be given back: see [`crate::all`].
 //!
-//! What was charged in the spill stays charged there: it is nobody's word.
+//! What was charged in the spill stays charged there: it is no key's word.
 //!
 //! The floor that a word is put back at is read before its compare-and-swap. A thread that sleeps
 //! between the two for more than an epoch, while others move the floor on twice and leave the word as it
@@ -135,7 +135,7 @@ impl Place<'_> {
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
         let (table, tag) = (self.table, self.identity.tag);
         if table.book.is_some() {
-            // Whether or not the quota has changed: if nobody has built on the charge it is taken back,
+            // Whether or not the quota has changed: if no other request has built on the charge it is taken back,
             // and else it stays until it has drained.
             if let Some(charge) = trace.permit.charge() {
                 let now = || undo.fresh(self.clock).unwrap_or(Timestamp::from_nanos(charge.now_ns));
@@ -156,7 +156,7 @@ impl Place<'_> {
                 let next = if word == trace.left || planted(Fault::UndoOverAnother) {
                     self.restored(trace, word, header, undo)
                 } else {
-                    // Only now: whoever charged this word read his clock before.
+                    // Only now: the thread that charged this word read its clock before.
                     self.less_undrained(word, header, undo)
                 };
                 if next == word || shard.charge(cell, word, next) {
@@ -240,7 +240,7 @@ mod tests {
         let epoch = limiter.table.layout.epoch;
         assert!(limiter.check_at(&7, 1, at(1_000)).is_allowed());
         advance(&limiter, 1_000 + epoch);
-        // Idle for nearly two epochs, and there only because nobody has needed its cell.
+        // Idle for nearly two epochs, and there only because no newcomer has needed its cell.
         let place = limiter.place(&7);
         let taken = at(1_000 + 2 * epoch);
         let (decision, trace) = place.check(1, taken);

@@ -1,6 +1,6 @@
 //! From a key to where it may live and how it is recognised.
 //!
-//! Two hashes, seeded apart: one places, the other makes the tag. Were one hash both, whoever can make
+//! Two hashes, seeded apart: one places, the other makes the tag. Were one hash both, a client that can make
 //! keys collide in it would have both at once (aHash has had such keys: aHash#163, aHash#292).
 
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -19,7 +19,7 @@ pub(super) struct Identity {
 
 impl Identity {
     /// Of no key: a place in an array that has not been filled yet.
-    pub(super) const NOBODY: Self = Self { first: 0, tag: 0 };
+    pub(super) const NONE: Self = Self { first: 0, tag: 0 };
 }
 
 /// The two hashes, and the number that makes the second unit from the tag.

@@ -46,9 +46,9 @@ type Headers = [Header; 2 * UNIT];
 /// How a round went.
 enum Round {
     Decided(Outcome),
-    /// The claim is held and verified: nobody else can open this key.
+    /// The claim is held and verified: no other thread can open this key.
     Verified(Seen),
-    /// Somebody was in the way: search and survey again.
+    /// Another thread was in the way: search and survey again.
     Lost,
     /// A floor has to advance first, of this shard: until now is near.
     Follow(usize),
@@ -83,8 +83,8 @@ impl Table {
                 self.owed(identity, second, fresh.ask.now_ns, (tier, quota)).unwrap_or(Held::IDLE)
             });
             let round = match self.claim(identity, second, fresh) {
-                // Only now: whoever forgot this key did so below a floor that was published before,
-                // and who sees the cell gone sees that floor.
+                // Only now: the thread that forgot this key did so below a floor that was published before,
+                // and a thread that sees the cell gone sees that floor.
                 Round::Verified(claimed) => {
                     let headers = early.unwrap_or_else(|| self.enter(first, second, claimed));
                     self.open(identity, second, claimed, (headers, early_owed), fresh)
@@ -174,7 +174,7 @@ impl Table {
         self.tallies.reclaimed(victim.shard, u64::from(reclaimed));
         let mine = Seen { word: claim, ..victim };
         // SeqCst: the one place that needs a total order. My claim comes before my scan, another's
-        // claim before his; with the fence in between, at least one of us sees the other's claim.
+        // claim before its scan; with the fence in between, at least one of us sees the other's claim.
         if !planted(Fault::NoFence) {
             fence(Ordering::SeqCst);
         }
@@ -237,7 +237,7 @@ impl Table {
         let late = layout.kernel.lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
-        // Only now, as the floors: whoever was decided without a cell looks for this claim after his charge.
+        // Only now, as the floors: a thread that decided without a cell looks for this claim after its charge.
         let owed =
             early_owed.or_else(|| self.owed(identity, second, base_ns, (tier, (layout, index))));
         let Some(owed) = owed else {
@@ -249,7 +249,7 @@ impl Table {
             ..Outcome::of_idle(verdict, held, at_ns, cost)
         };
         if owed.ahead > layout.ahead {
-            // Somebody came with a time far ahead. A word has no room for it; the spill has.
+            // A request came with a time far ahead. A word has no room for it; the spill has.
             self.give_back(mine);
             return Round::Decided(self.without_cell(identity, second, fresh));
         }
@@ -298,7 +298,7 @@ impl Table {
     }
 
     /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine. Its
-    /// nonce says so; and if that came round, somebody's install starts again.
+    /// nonce says so; and if that came round, the install of that claim starts again.
     fn give_back(&self, mine: Seen) {
         if !planted(Fault::GiveBackForgotten) {
             self.shard(mine.shard).replace(mine.cell, mine.word, 0);

@@ -263,7 +263,7 @@ impl Layout {
         word & CLAIM != 0 && self.is_live(word & !CLAIM, tag)
     }
 
-    /// What kind of word this is, whoever's it is.
+    /// What kind of word this is, of whatever key.
     pub(super) fn kind(word: u64) -> Kind {
         match word {
             0 => Kind::Vacant,
@@ -324,7 +324,7 @@ fn quantum_ns(window_ns: u64, quanta: u64) -> u64 {
     POWERS_OF_TEN.into_iter().rev().find(|&quantum| quantum <= window_ns / quanta).unwrap_or(1)
 }
 
-/// What a word is, whoever's it is.
+/// What a word is, of whatever key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Vacant,

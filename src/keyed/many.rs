@@ -18,7 +18,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Decides a request of `cost` units for each of `keys`, in their order, and gives every decision to
     /// `each` with its key. The answers are those of [`check`](KeyedLimiter::check) called in that order.
     ///
-    /// For who has several keys in hand: a proxy with a batch of requests, a request under several
+    /// For callers that have several keys in hand: a proxy with a batch of requests, a request under several
     /// limits. In tables larger than the cache a decision costs a fraction of a single one, because
     /// their memory is fetched at the same time; the clock is read once for every 32. Allocates nothing.
     ///
@@ -69,7 +69,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         mut each: impl FnMut(&Q, Decision),
     ) {
         // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
-        let mut ring = [Identity::NOBODY; BATCH];
+        let mut ring = [Identity::NONE; BATCH];
         let mut ahead = keys.iter();
         for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
             *slot = self.find_and_fetch(key.borrow());

@@ -74,7 +74,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let old = self.find_in(key, from);
         let second = self.second(old);
         let mut moved = 0;
-        // Lock-free: another turn means that somebody has changed the word.
+        // Lock-free: another turn means that another thread has changed the word.
         loop {
             let spent = self.table.spent(old, second, now.as_nanos());
             let cleared = planted(Fault::MoveClearsFirst)

@@ -4,13 +4,13 @@
 //! shard's floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's. Forward
 //! only: the word's own index says which quota it is counted in, and the numbers are read after it.
 //!
-//! Two others re-base what nobody touches, each by a compare-and-swap from the exact word: the change itself,
+//! Two others re-base words that no request touches, each by a compare-and-swap from the exact word: the change itself,
 //! which goes through the whole table before it returns; and a sweep of a shard's floor, should the floor
 //! move on before the change has come by. So a floor above the change stands over no word in old ticks,
 //! and old ticks need not be told apart for longer than an epoch.
 //!
 //! # A word and its numbers
-//! They are two readings. Who writes has the exact word confirmed by the exchange. Who only answers looks at
+//! They are two readings. A writer has the exact word confirmed by its CAS. A reader looks at
 //! the word once more after its numbers: as long as it stands, its numbers do (`book.rs`). There is one
 //! way past both: the thread sleeps between its readings for so long that the index is retired, free
 //! and taken again, *and* then finds the same bits in the cell, tag and index and time alike. That is the
@@ -111,7 +111,7 @@ impl Table {
                 continue;
             }
             let priced = Self::price(book, word, header.floor_ns());
-            // After its numbers: see the module header. Lock-free: somebody has replaced it.
+            // After its numbers: see the module header. Lock-free: another thread has replaced it.
             let stands = shard.load(cell) == word || planted(Fault::QuotaReadTorn);
             if let (Some(priced), true) = (priced, stands) {
                 return Some((Standing { cell, word, header }, priced));
@@ -315,7 +315,7 @@ impl Table {
     }
 
     /// Re-bases every word with a retired index, and vacates every claim, so that none is left. `at_ns` is
-    /// when its quota was replaced. Reads the whole table; waits for nobody.
+    /// when its quota was replaced. Reads the whole table; waits for no thread.
     pub(super) fn settle_all(&self, book: &Book, retired: usize, at_ns: u64) {
         for index in 0..self.shards() {
             while self.settle_shard(book, index, retired, at_ns).is_none() {}

@@ -5,9 +5,9 @@
 //! than it has takes no more than a few times its own size. Only when its end, its checksum and every
 //! word are right is there a limiter.
 //!
-//! A checksum is no signature: who may write the file can give a word any state. Hence each is also
-//! looked at: no claims, since nobody would finish them; no live word without a tag, no two of one key.
-//! What is left is a state of the policy, if perhaps of nobody's making, and decides like any other. So is
+//! A checksum is no signature: a process that may write the file can give a word any state. Hence each is also
+//! looked at: no claims, since no thread would finish them; no live word without a tag, no two of one key.
+//! What is left is a state of the policy, if perhaps one that no requests have made, and decides like any other. So is
 //! any word of the spill, as it is of a [`Limiter`](crate::Limiter).
 
 use std::hash::{BuildHasher, Hash};
@@ -262,7 +262,7 @@ impl Table {
             for cell in 0..CELLS {
                 let word = self.shard(index).load(cell);
                 let accepted = match Layout::kind(word) {
-                    Kind::Claim => "vacant, since nobody would finish this install",
+                    Kind::Claim => "vacant, since no thread would finish this install",
                     Kind::Live if self.layout.tag(word) == 0 => "vacant, or have a tag",
                     Kind::Live
                         if self.book.as_ref().is_some_and(|book| !book.has_quota_of(word)) =>

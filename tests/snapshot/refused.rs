@@ -214,7 +214,7 @@ fn words_that_nobody_writes_are_refused_although_the_checksum_is_right() {
     let claim = get(&whole, live) | 1 << 63;
     let twin = get(&whole, live) ^ 1;
     for (at, word, accepted) in [
-        (vacant, claim, "vacant, since nobody would finish this install"),
+        (vacant, claim, "vacant, since no thread would finish this install"),
         (vacant, 1, "vacant, or have a tag"),
         (WORDS_AT, 1 << 44, "a header whose unused bits are 0"),
         (WORDS_AT, 1 << 51, "a header whose unused bits are 0"),
