@@ -1,8 +1,8 @@
 //! [`check_all`]: one request under several limits, charged to all of them or to none.
 //!
 //! Each limit is a word of its own, and no instruction changes two: so the words are charged one after
-//! the other, and if one denies, what was charged before is undone. First all are only asked, so that a
-//! request that will be denied charges nobody as a rule. What is left is the race: another thread
+//! the other, and if one denies, what was charged before is undone. First all but the first are only asked, so that a
+//! request that will be denied charges no limit as a rule. What is left is the race: another thread
 //! charges between the question and the charge.
 //!
 //! # Undo
@@ -12,7 +12,7 @@
 //!   count, which says the same in whatever order it came about.
 //! * If others have been charged on top, what was found before says nothing any more. Under GCRA the
 //!   units are then given back less what has drained since the charge, by a clock that is read after
-//!   the word, and less [`SKEW_NS`]. Why that forgives nobody: compare with a run in which the undone
+//!   the word, and less [`SKEW_NS`]. Why that forgives no charge: compare with a run in which the undone
 //!   charges never were. The charge makes the debt higher by its cost. That difference shrinks only
 //!   while the other run's limit is idle, so by no more than the time that has passed since; what is
 //!   given back is no more than what is left of it.
@@ -363,7 +363,7 @@ fn wait(denial: &Denial) -> std::time::Duration {
 ///
 /// For a request that spends from several quotas: of the service and of the client, of requests and of
 /// bytes. Whatever has a `toll` takes part: `Limiter`, `KeyedLimiter`, `Tier`, `TieredLimiter`.
-/// All limits are asked first; if all would admit, they are charged in order. Each
+/// All limits but the first are asked before any is charged; if they would admit, all are charged in order. Each
 /// decides at the time of its own clock, which is read once. A cost of 0 only asks.
 ///
 /// # What it guarantees
@@ -417,17 +417,22 @@ pub fn check_all_at(tolls: &mut [Toll<'_>], now: Timestamp) -> JointDecision {
 
 fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
-    let mut denied = NONE;
-    for (index, toll) in tolls.iter_mut().enumerate() {
+    for toll in tolls.iter_mut() {
         toll.now = now.unwrap_or_else(|| toll.clock().now());
         toll.trace = None;
-        let decision = toll.peek();
-        if !decision.is_allowed() {
-            denied = denied.or(index, toll.refuse(decision));
-        }
     }
-    if denied.answer.is_some() {
-        return denied;
+    // The first is not asked before it is charged: if it denies then, there is nothing to undo.
+    if tolls.iter().skip(1).any(|toll| !toll.peek().is_allowed()) {
+        // Which are counted, and the longest wait, is a matter of all.
+        let denied = tolls.iter().enumerate().filter_map(|(index, toll)| {
+            let asked = toll.peek();
+            (!asked.is_allowed()).then(|| (index, toll.refuse(asked)))
+        });
+        let denied = denied.fold(NONE, |denied, (index, decision)| denied.or(index, decision));
+        // Unless by now all would admit.
+        if denied.answer.is_some() {
+            return denied;
+        }
     }
     let mut admitted = NONE;
     for index in 0..tolls.len() {

@@ -111,7 +111,7 @@ impl Place<'_> {
     fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
-        let outcome = self.table.decide_slowly(self.identity, self.second, &mut fresh);
+        let outcome = self.table.outcome(self.identity, self.second, &mut fresh);
         let decision = self.table.answer(outcome, &fresh);
         let trace = match decision {
             // Undone by what the permit remembers: see `undo`.

@@ -225,6 +225,16 @@ impl Table {
         self.answer(outcome, &fresh)
     }
 
+    /// The same for callers that need more of the outcome than its decision.
+    #[inline]
+    pub(super) fn outcome(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
+        let Kernel::Gcra(gcra) = self.kernel() else {
+            return self.decide_slowly(identity, second, fresh);
+        };
+        let hit = self.hit_plain(gcra, self.shard(identity.first), identity.tag, fresh.ask);
+        hit.unwrap_or_else(|| self.decide_slowly(identity, second, fresh))
+    }
+
     /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
     #[inline(always)]
     pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
