@@ -227,7 +227,12 @@ impl Table {
 
     /// The same for callers that need more of the outcome than its decision.
     #[inline]
-    pub(super) fn outcome(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
+    pub(super) fn outcome(
+        &self,
+        identity: Identity,
+        second: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Outcome {
         let Kernel::Gcra(gcra) = self.kernel() else {
             return self.decide_slowly(identity, second, fresh);
         };
