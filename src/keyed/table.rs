@@ -19,8 +19,8 @@ use super::spill::Spill;
 use super::tally::Tallies;
 use super::unit::{UNIT, all_shards_of, shards_of, unit};
 
-/// Shards that are padded together: a unit, but under loom, whose units may be of one.
-const SHARDS_PER_PAD: usize = if cfg!(loom) { 1 } else { UNIT };
+/// Shards that are padded together: a unit, but in models, whose units may be of one.
+const SHARDS_PER_PAD: usize = if cfg!(any(loom, shuttle)) { 1 } else { UNIT };
 
 type Pad = CachePadded<[Shard; SHARDS_PER_PAD]>;
 
@@ -177,7 +177,7 @@ impl Table {
     }
 
     /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
-    #[cfg_attr(loom, expect(clippy::modulo_one, reason = "one shard per pad"))]
+    #[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "one shard per pad"))]
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         &self.pads[index / SHARDS_PER_PAD][index % SHARDS_PER_PAD]

@@ -31,6 +31,7 @@ where
         governor::keyed("governor", keys, expect).into(),
         governor::keyed("governor (control)", keys, expect).into(),
         Entrant { decides: false, ..floor::keyed(keys).into() },
+        Entrant { decides: false, ..floor::laden(keys).into() },
         // Of few keys it loses some: a line and the one beside it are full.
         Entrant { decides: false, ..prototype::own_clock(keys).into() },
         tollgate::own_clock(keys, expect).into(),

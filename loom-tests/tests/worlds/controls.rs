@@ -44,7 +44,6 @@ pub(crate) const CONTROLS: &[Control] = &[
     control(Fault::ForgetByOwnClock, Gcra, EXCESS),
     control(Fault::EvictLive, Gcra, EXCESS),
     control(Fault::FloorLeftOutOfBase, Gcra, EXCESS),
-    control(Fault::OneFloorLeftOut, Gcra, EXCESS),
     control(Fault::LateTestedAtFloor, Gcra, EXCESS),
     control(Fault::HeaderOnlyBeforeWords, Windows, EXCESS),
     control(Fault::DecodeAgainstNow, Gcra, EXCESS),

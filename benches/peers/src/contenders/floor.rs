@@ -49,6 +49,20 @@ pub(crate) fn keyed<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
+/// The floor and 128 instructions more, which need nothing of the line: about as many as a decision takes that compares
+/// keys and computes. A core looks ahead for so many instructions, and asks for so many lines at a time.
+pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
+    let cells = Cells::new(keys);
+    let clock = quanta::Clock::new();
+    single("floor, and 128 instructions", move |key: &K| {
+        let cell = cells.fetch(key);
+        let now = clock.raw();
+        let turn = |lanes: [u64; 4], step: u64| lanes.map(|lane| lane.rotate_left(5) ^ step);
+        let lanes = (0..16).fold([now, now + 1, now + 2, now + 3], turn);
+        exchange(cell, now + (lanes.into_iter().fold(0, |all, lane| all ^ lane) >> 62))
+    })
+}
+
 /// The floor of a decision at a time of the caller's: it reads no counter.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let cells = Cells::new(keys);
