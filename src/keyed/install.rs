@@ -122,12 +122,20 @@ impl Table {
         // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
         let forgotten =
             if fresh.ask.charge { None } else { self.forgotten_in(identity, second, &fresh.ask) };
+        let mut readings = [None; 2 * UNIT];
+        for (index, reading) in shards_of(first, second).zip(&mut readings) {
+            *reading = self.read_all(index);
+            if reading.is_none() {
+                return Round::Lost;
+            }
+        }
         let choose_as_if = |as_if: AsIf| {
             let mut offers = [Offer::NONE; 2 * UNIT];
             let mut count = 0;
-            for (index, offer) in shards_of(first, second).zip(&mut offers) {
+            let read = shards_of(first, second).zip(readings.iter().flatten());
+            for ((index, reading), offer) in read.zip(&mut offers) {
                 let as_if = if forgotten == Some(index) { AsIf::Followed } else { as_if };
-                *offer = self.survey(index, tag, &fresh.ask, as_if)?;
+                *offer = self.survey(reading, tag, &fresh.ask, as_if)?;
                 count += 1;
             }
             Some(choose(&offers[..count]))

@@ -8,7 +8,7 @@ use crate::sync::{Fault, planted};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::{CELLS, cells};
+use super::shard::{CELLS, Header, cells};
 use super::table::{Ask, Table};
 use super::unit::{UNIT, shards_of, unit};
 
@@ -37,6 +37,14 @@ impl Seen {
     pub(super) fn position(&self) -> (usize, usize) {
         (self.shard, self.cell)
     }
+}
+
+/// A shard as it was read: its words stood there under this header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    shard: usize,
+    header: Header,
+    words: [u64; CELLS],
 }
 
 /// What one shard offers a new key.
@@ -110,11 +118,30 @@ pub(super) enum Choice {
 }
 
 impl Table {
-    /// What a shard offers a new key, or `None` if it was changed meanwhile.
-    pub(super) fn survey(&self, index: usize, tag: u64, ask: &Ask, as_if: AsIf) -> Option<Offer> {
-        let follows = as_if == AsIf::Followed;
+    /// The words of a shard, or `None` if it was changed meanwhile.
+    pub(super) fn read_all(&self, index: usize) -> Option<Reading> {
         let shard = self.shard(index);
         let header = shard.header();
+        let mut words = [0; CELLS];
+        for cell in cells() {
+            words[cell] = shard.load(cell);
+        }
+        // After the words, and equal: so each word is judged by the floor it is dated by.
+        let stale = shard.header().floor() != header.floor();
+        let reading = Reading { shard: index, header, words };
+        (!stale || planted(Fault::SurveyWithStaleHeader)).then_some(reading)
+    }
+
+    /// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.
+    pub(super) fn survey(
+        &self,
+        reading: &Reading,
+        tag: u64,
+        ask: &Ask,
+        as_if: AsIf,
+    ) -> Option<Offer> {
+        let Reading { shard: index, header, words } = *reading;
+        let follows = as_if == AsIf::Followed;
         let swept = if follows { self.last_swept(header, ask.now_ns) } else { None };
         let goal = floor_at(ask.now_ns).max(header.floor());
         let floor = swept.map_or(header.floor(), |last| goal.min(last + self.layout.epoch));
@@ -126,7 +153,7 @@ impl Table {
             ..Offer::NONE
         };
         for cell in cells() {
-            let word = shard.load(cell);
+            let word = words[cell];
             let seen = Seen { shard: index, cell, word };
             match Layout::kind(word) {
                 Kind::Vacant => {
@@ -167,9 +194,7 @@ impl Table {
             }
             offer.held += 1;
         }
-        // After the words, and equal: so each word was judged by the floor it is dated by.
-        let stale = shard.header().floor() != header.floor();
-        (!stale || planted(Fault::SurveyWithStaleHeader)).then_some(offer)
+        Some(offer)
     }
 
     /// What a live word, read by the first of these floors, means for a newcomer: by the second, and by the third,
@@ -311,6 +336,11 @@ mod tests {
         assert!(matches!(choose(&[full[0], behind]), Some(Choice::Follow(1))));
     }
 
+    fn offer_of(table: &Table, ask: &Ask) -> Offer {
+        let reading = table.read_all(0).expect("no other thread is there");
+        table.survey(&reading, 1, ask, AsIf::Plain).expect("it has no word there")
+    }
+
     #[test]
     fn a_shard_whose_floor_is_an_epoch_behind_has_to_advance_first() {
         let policy = "gcra 1/s burst 1".parse().expect("a policy");
@@ -326,7 +356,7 @@ mod tests {
                 verb: Verb::Check,
                 tier: 0,
             };
-            let offer = table.survey(0, 1, &ask, AsIf::Plain).expect("nobody disturbs");
+            let offer = offer_of(&table, &ask);
             assert_eq!(offer.behind, behind, "at granule {granule}");
             let follows = matches!(offer.vacant(), Some(Choice::Follow(0)));
             assert_eq!(follows, behind, "at granule {granule}");
@@ -341,7 +371,7 @@ mod tests {
         let ask =
             Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         for cell in 0..3 {
-            let offer = table.survey(0, 1, &ask, AsIf::Plain).expect("nobody disturbs");
+            let offer = offer_of(&table, &ask);
             assert_eq!(offer.taken, cell);
             assert!(table.shard(0).replace(cell, 0, layout.claim(7 << layout.state_bits(), 1)));
         }
