@@ -20,7 +20,7 @@ use crate::stream::{self, Key};
 const M: u64 = 1_000_000;
 const POLICY: &str = "gcra 100/s burst 20";
 /// So many percent of a table's cells hold keys when it holds its capacity.
-const DESIGN_LOAD: u64 = 65;
+const DESIGN_LOAD: u64 = 70;
 
 /// One line of a plot: nanoseconds per decision of each thread.
 struct Series {

@@ -1,6 +1,6 @@
 //! What a limit's table takes, before it is built: rules that would take too much are refused without it.
 //!
-//! A table has a seventh of a shard for each 0.65 keys of its capacity, and a shard is a line of memory. Beside
+//! A table has a seventh of a shard for each 0.7 keys of its capacity, and a shard is a line of memory. Beside
 //! it a table has a spill, where the core has one for its policy: an eighth of the table, 1 KiB at least, and a mark
 //! for each 64 shards. How many lines are padded to one unit is the machine's, and whether there is a spill is the
 //! core's to say: the smallest table tells both.
@@ -9,8 +9,8 @@ use tollgate::{BuildError, ManualClock, Policy, Stats};
 
 use crate::carry::{Kept, Shape};
 
-/// Keys and cells: 65 of 100 cells hold live keys when a table holds its capacity.
-const DESIGN_LOAD: (u64, u64) = (65, 100);
+/// Keys and cells: 70 of 100 cells hold live keys when a table holds its capacity.
+const DESIGN_LOAD: (u64, u64) = (70, 100);
 
 /// Bytes of a shard.
 const SHARD: u64 = 64;
