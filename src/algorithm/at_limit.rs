@@ -31,7 +31,7 @@
 //! Seen from the end on, a penalised word is an idle one. An idle word with denials in it is also as good
 //! as one never used: whatever fits at all is admitted next, and that forgets them.
 
-use super::{Decides, Held, Kernel, Moment, window_start_ns};
+use super::{Algorithm, Decides, Held, Kernel, Moment, window_start_ns};
 use crate::decision::{Mark, Verdict};
 use crate::sync::{Fault, planted};
 
@@ -42,6 +42,8 @@ pub(crate) struct Rules {
     pub(crate) any: bool,
     /// By how much the algorithm's limit is softened, in hundredths of a percent; 0 if it is not.
     pub(crate) soft_bp: u16,
+    /// Units by which it is softened: S - L.
+    pub(crate) beyond: u64,
     /// Where the charge of a denied request stops: as far ahead of now (GCRA, ticks), or at this count.
     pub(crate) denied_most: Option<u64>,
     pub(crate) penalty: Option<Penalty>,
@@ -83,8 +85,8 @@ impl Rules {
 
 /// An algorithm and the words of its policy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ruled<'a> {
-    pub(crate) kernel: &'a Kernel,
+pub(crate) struct Ruled<'a, A = Kernel> {
+    pub(crate) kernel: &'a A,
     pub(crate) rules: &'a Rules,
 }
 
@@ -96,7 +98,8 @@ enum Standing {
     Free(Held, u64),
 }
 
-impl Ruled<'_> {
+impl<A: Algorithm> Ruled<'_, A> {
+    #[inline(always)]
     fn standing(&self, held: Held, moment: Moment) -> Standing {
         let Some(penalty) = &self.rules.penalty else { return Standing::Free(held, 0) };
         let denials = held.counts & ((1 << penalty.denial_bits) - 1);
@@ -118,12 +121,14 @@ impl Ruled<'_> {
     }
 
     /// What the word holds after an admission: it ends the denials in a row.
+    #[inline(always)]
     pub(crate) fn admitted(&self, own: Held, denials: u64) -> Held {
         let kept = if planted(Fault::DenialsOutliveAdmission) { denials } else { 0 };
         self.join(own, kept)
     }
 
     /// The algorithm's part, and the denials beside it.
+    #[inline(always)]
     pub(crate) fn join(&self, own: Held, denials: u64) -> Held {
         match &self.rules.penalty {
             Some(penalty) => Held { counts: (own.counts << penalty.denial_bits) | denials, ..own },
@@ -132,16 +137,17 @@ impl Ruled<'_> {
     }
 
     /// A word that is refused from `at` until its penalty is over, and not before `drained` says.
+    #[cold]
     fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
         // Told by its last nanosecond, so that one that would end after the clock does has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
-        if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = self.kernel {
+        if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = self.kernel.kernel() {
             let ticks = (gcra.ticks(last_ns) + 1).saturating_sub(gcra.ticks(at_ns));
             // The layout has room for it.
             let ahead = u64::try_from(ticks).unwrap_or(u64::MAX).max(drained.ahead);
             return Held { ahead, behind: 0, counts: penalty.after };
         }
-        let last_ns = match self.kernel.idle_ns(drained, at_ns) {
+        let last_ns = match self.kernel.kernel().idle_ns(drained, at_ns) {
             u64::MAX => u64::MAX, // or later
             idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
         };
@@ -158,10 +164,11 @@ impl Ruled<'_> {
     }
 
     /// When the penalty of a penalised word is over.
+    #[cold]
     fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
         let Some(penalty) = &self.rules.penalty else { return at_ns };
-        if let Kernel::Gcra(_) | Kernel::RuledGcra(_) = self.kernel {
-            return self.kernel.idle_ns(held, at_ns);
+        if let Kernel::Gcra(_) | Kernel::RuledGcra(_) = self.kernel.kernel() {
+            return self.kernel.kernel().idle_ns(held, at_ns);
         }
         let into_ns = (held.counts >> penalty.denial_bits).saturating_mul(penalty.quantum_ns);
         window_start_ns(at_ns, penalty.unit_ns, held.ahead).saturating_add(into_ns)
@@ -171,7 +178,7 @@ impl Ruled<'_> {
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
         match self.standing(held, moment) {
             Standing::Penalised => false,
-            Standing::Free(own, _) => self.kernel.is_idle(own, moment),
+            Standing::Free(own, _) => self.kernel.kernel().is_idle(own, moment),
         }
     }
 
@@ -179,7 +186,7 @@ impl Ruled<'_> {
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         match self.standing(held, self.moment(at_ns)) {
             Standing::Penalised => self.end_ns(held, at_ns),
-            Standing::Free(own, _) => self.kernel.idle_ns(own, at_ns),
+            Standing::Free(own, _) => self.kernel.kernel().idle_ns(own, at_ns),
         }
     }
 
@@ -187,7 +194,7 @@ impl Ruled<'_> {
     fn denied(&self, own: Held, denials: u64, at_ns: u64, cost: u64) -> Held {
         let moment = self.moment(at_ns);
         let charged = match self.rules.denied_most {
-            Some(most) => self.kernel.charge_denied(own, moment, cost, most),
+            Some(most) => self.kernel.kernel().charge_denied(own, moment, cost, most),
             None => own,
         };
         let one = if planted(Fault::DenialNotCounted) {
@@ -206,9 +213,10 @@ impl Ruled<'_> {
     }
 }
 
-impl Decides for Ruled<'_> {
+impl<A: Algorithm> Decides for Ruled<'_, A> {
     const COUNTS: bool = true;
 
+    #[inline(always)]
     fn moment(&self, at_ns: u64) -> Moment {
         let moment = self.kernel.moment(at_ns);
         match &self.rules.penalty {
@@ -218,6 +226,7 @@ impl Decides for Ruled<'_> {
         }
     }
 
+    #[inline(always)]
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
         let Standing::Free(own, denials) = self.standing(held, moment) else { return None };
         let next = self.kernel.step(own, moment, late, cost)?;
@@ -226,7 +235,7 @@ impl Decides for Ruled<'_> {
 
     fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
         // So late that the distance was cut: what the word's time is cannot be written back.
-        if !self.rules.count_denials() || held.is_cut() || cost == 0 || cost > self.kernel.limit() {
+        if !self.rules.count_denials() || held.is_cut() || cost == 0 || cost > self.kernel.kernel().limit() {
             return None;
         }
         if planted(Fault::DenialNotWritten) {
@@ -243,6 +252,7 @@ impl Decides for Ruled<'_> {
         }
     }
 
+    #[inline(always)]
     fn tell(
         &self,
         verdict: Verdict,
@@ -254,11 +264,9 @@ impl Decides for Ruled<'_> {
         let Standing::Free(own, _) = self.standing(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
-        let is_over = || {
-            // With beyond = S - L: at most L are used iff S less what is used is at least S - L.
-            let beyond = self.kernel.limit() - unsoftened(self.kernel.limit(), self.rules.soft_bp);
-            self.kernel.remaining(own, moment, late) < beyond.saturating_add(unpaid)
-        };
+        // At most L are used iff S less what is used is at least S - L.
+        let beyond = self.rules.beyond.saturating_add(unpaid);
+        let is_over = || self.kernel.kernel().remaining(own, moment, late) < beyond;
         let soft = self.rules.soft_bp > 0 && verdict == Verdict::Allowed;
         (if soft && is_over() { Mark::Over } else { Mark::None }, own, at_ns)
     }

@@ -4,12 +4,41 @@
 //! The first number says which algorithm it is, in its lowest byte, and holds what is small; the others
 //! are its lengths and limits. What is read back decides exactly as what was written.
 
-use super::{FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow};
+use super::{Algorithm, FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow};
 use crate::divisor::Divisor;
 use crate::ticks::TickScale;
 
 /// How many numbers an algorithm is.
 pub(crate) const CODE_WORDS: usize = 5;
+
+/// Runs code for the algorithm that numbers are of, laid out for that alone: `A` is it.
+macro_rules! by_code {
+    ($code:expr, $A:ident => $run:expr) => {
+        match $code[0] & 0xff {
+            0 => {
+                type $A = $crate::algorithm::Gcra;
+                $run
+            }
+            1 => {
+                type $A = $crate::algorithm::FixedWindow;
+                $run
+            }
+            2 => {
+                type $A = $crate::algorithm::FromFirst;
+                $run
+            }
+            3 => {
+                type $A = $crate::algorithm::SlidingWindow;
+                $run
+            }
+            _ => {
+                type $A = $crate::algorithm::SegmentedWindow;
+                $run
+            }
+        }
+    };
+}
+pub(crate) use by_code;
 
 impl Kernel {
     /// The numbers of an algorithm that keeps its state in a word, else `None`.
@@ -48,33 +77,64 @@ impl Kernel {
             _ => return None, // has slots in place of a word
         })
     }
+}
 
-    /// The algorithm of numbers that [`Self::code`] gave.
-    pub(crate) fn of_code(code: [u64; CODE_WORDS]) -> Self {
-        let [small, length_ns, limit, fine, multiplier] = code;
-        let divisor = |number| Divisor::of_parts([number, multiplier]);
-        let [form, one, two, three, ..] = small.to_le_bytes();
-        match form {
-            0 => {
-                let scale = TickScale::of_parts((length_ns, one));
-                Self::Gcra(Gcra::of_parts((scale, limit, fine)))
-            }
-            1 => Self::FixedWindow(FixedWindow::of_parts(limit, divisor(length_ns))),
-            2 => Self::FromFirst(FromFirst::of_parts(limit, length_ns, divisor(fine))),
-            3 => {
-                let rounding = match one {
-                    0 => Rounding::Exact,
-                    1 => Rounding::Down,
-                    _ => Rounding::Strict,
-                };
-                let parts = (divisor(length_ns), rounding, two);
-                Self::SlidingWindow(SlidingWindow::of_parts(limit, parts))
-            }
-            _ => {
-                let parts = (divisor(length_ns), one, two, three != 0);
-                Self::SegmentedWindow(SegmentedWindow::of_parts(limit, parts))
-            }
-        }
+/// What is small of an algorithm's numbers.
+#[inline(always)]
+fn small(code: [u64; CODE_WORDS]) -> [u8; 3] {
+    let [_, one, two, three, ..] = code[0].to_le_bytes();
+    [one, two, three]
+}
+
+/// An algorithm whose numbers can be kept in atomic words.
+pub(crate) trait FromCode: Algorithm {
+    /// The one of these numbers, which are its own.
+    fn of_code(code: [u64; CODE_WORDS]) -> Self;
+}
+
+impl FromCode for Gcra {
+    #[inline(always)]
+    fn of_code(code: [u64; CODE_WORDS]) -> Self {
+        let ([shift, ..], [_, factor, burst_ticks, unit_ticks, _]) = (small(code), code);
+        Self::of_parts((TickScale::of_parts((factor, shift)), burst_ticks, unit_ticks))
+    }
+}
+
+impl FromCode for FixedWindow {
+    #[inline(always)]
+    fn of_code([_, window_ns, limit, _, multiplier]: [u64; CODE_WORDS]) -> Self {
+        Self::of_parts(limit, Divisor::of_parts([window_ns, multiplier]))
+    }
+}
+
+impl FromCode for FromFirst {
+    #[inline(always)]
+    fn of_code([_, window_ns, limit, quantum_ns, multiplier]: [u64; CODE_WORDS]) -> Self {
+        Self::of_parts(limit, window_ns, Divisor::of_parts([quantum_ns, multiplier]))
+    }
+}
+
+impl FromCode for SlidingWindow {
+    #[inline(always)]
+    fn of_code(code: [u64; CODE_WORDS]) -> Self {
+        let ([rounding, count_bits, _], [_, window_ns, limit, _, multiplier]) = (small(code), code);
+        let rounding = match rounding {
+            0 => Rounding::Exact,
+            1 => Rounding::Down,
+            _ => Rounding::Strict,
+        };
+        let window = Divisor::of_parts([window_ns, multiplier]);
+        Self::of_parts(limit, (window, rounding, count_bits))
+    }
+}
+
+impl FromCode for SegmentedWindow {
+    #[inline(always)]
+    fn of_code(code: [u64; CODE_WORDS]) -> Self {
+        let [segments, count_bits, ranked] = small(code);
+        let [_, segment_ns, limit, _, multiplier] = code;
+        let segment = Divisor::of_parts([segment_ns, multiplier]);
+        Self::of_parts(limit, (segment, segments, count_bits, ranked != 0))
     }
 }
 
@@ -83,6 +143,10 @@ mod tests {
     use super::*;
     use crate::algorithm::Answers;
     use crate::{Meter, Policy};
+
+    fn of_code(code: [u64; CODE_WORDS]) -> Kernel {
+        by_code!(code, A => A::of_code(code).kernel())
+    }
 
     #[test]
     fn what_is_written_in_numbers_is_read_back_for_every_algorithm() {
@@ -99,11 +163,11 @@ mod tests {
             "segmented-window 100/m x6",
         ] {
             let kernel = Meter::new(text.parse::<Policy>().expect("a policy")).kernel;
-            assert_eq!(kernel.code().map(Kernel::of_code), Some(kernel), "{text}");
+            assert_eq!(kernel.code().map(of_code), Some(kernel), "{text}");
         }
         let ring = |ranked| Kernel::SegmentedWindow(SegmentedWindow::new(5, 20, 3, 3, ranked));
         for kernel in [ring(false), ring(true)] {
-            assert_eq!(kernel.code().map(Kernel::of_code), Some(kernel));
+            assert_eq!(kernel.code().map(of_code), Some(kernel));
         }
     }
 

@@ -15,7 +15,7 @@
 //! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
 //! a reading may be rounded.
 
-use super::{Decides, Held, Moment};
+use super::{Algorithm, Decides, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::ticks::TickScale;
 
@@ -190,6 +190,18 @@ impl Gcra {
             return u128::MAX; // later than any clock tells
         }
         self.scale.ticks(at_ns) + u128::from(held.ahead)
+    }
+}
+
+impl Algorithm for Gcra {
+    #[inline(always)]
+    fn of(kernel: &Kernel) -> Option<&Self> {
+        if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = kernel { Some(gcra) } else { None }
+    }
+
+    #[inline(always)]
+    fn kernel(&self) -> Kernel {
+        Kernel::Gcra(*self)
     }
 }
 

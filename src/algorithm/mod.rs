@@ -28,7 +28,7 @@ mod sliding_window;
 pub(crate) use adds::{Adds, Load};
 pub(crate) use answers::Answers;
 pub(crate) use at_limit::{Penalty, Ruled, Rules, softened, unsoftened};
-pub(crate) use code::CODE_WORDS;
+pub(crate) use code::{CODE_WORDS, FromCode, by_code};
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
@@ -123,6 +123,22 @@ macro_rules! each {
     };
 }
 
+/// Runs code for an algorithm that keeps its state in a word, laid out for that algorithm alone; else what `_` says.
+macro_rules! laid_out {
+    ($kernel:expr, $algorithm:ident => $code:expr, _ => $other:expr) => {
+        match $kernel {
+            $crate::algorithm::Kernel::Gcra($algorithm)
+            | $crate::algorithm::Kernel::RuledGcra($algorithm) => $code,
+            $crate::algorithm::Kernel::FixedWindow($algorithm) => $code,
+            $crate::algorithm::Kernel::FromFirst($algorithm) => $code,
+            $crate::algorithm::Kernel::SlidingWindow($algorithm) => $code,
+            $crate::algorithm::Kernel::SegmentedWindow($algorithm) => $code,
+            $crate::algorithm::Kernel::Log(_) => $other,
+        }
+    };
+}
+pub(crate) use laid_out;
+
 /// What the path of a decision asks of an algorithm. Of [`Gcra`] itself where that is the policy, so that
 /// the compiler lays the path out for it alone; of the [`Kernel`] for all others.
 pub(crate) trait Decides {
@@ -159,9 +175,30 @@ pub(crate) trait Decides {
     }
 }
 
+/// An algorithm as one of all, for code that is laid out for it alone.
+pub(crate) trait Algorithm: Decides {
+    /// This one, if it is it.
+    fn of(kernel: &Kernel) -> Option<&Self>;
+
+    /// As one of all. What is asked of that is known when compiled, if the algorithm is.
+    fn kernel(&self) -> Kernel;
+}
+
 /// A window: it places a late request in the window of the word, however late it is.
 macro_rules! decides_by_counts {
-    ($window:ty) => {
+    ($window:ident) => {
+        impl Algorithm for $window {
+            #[inline(always)]
+            fn of(kernel: &Kernel) -> Option<&Self> {
+                if let Kernel::$window(window) = kernel { Some(window) } else { None }
+            }
+
+            #[inline(always)]
+            fn kernel(&self) -> Kernel {
+                Kernel::$window(*self)
+            }
+        }
+
         impl Decides for $window {
             const COUNTS: bool = true;
 
@@ -182,6 +219,18 @@ decides_by_counts!(FromFirst);
 decides_by_counts!(SlidingWindow);
 decides_by_counts!(SegmentedWindow);
 
+impl Algorithm for Kernel {
+    #[inline(always)]
+    fn of(kernel: &Kernel) -> Option<&Self> {
+        Some(kernel)
+    }
+
+    #[inline(always)]
+    fn kernel(&self) -> Kernel {
+        *self
+    }
+}
+
 impl Decides for Kernel {
     const COUNTS: bool = true;
 
@@ -190,14 +239,8 @@ impl Decides for Kernel {
     }
 
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
-        match self {
-            Self::Log(_) => None, // decided already: there is no word to step
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.step(held, moment, late, cost),
-            Self::FixedWindow(window) => Decides::step(window, held, moment, late, cost),
-            Self::FromFirst(window) => Decides::step(window, held, moment, late, cost),
-            Self::SlidingWindow(window) => Decides::step(window, held, moment, late, cost),
-            Self::SegmentedWindow(window) => Decides::step(window, held, moment, late, cost),
-        }
+        // A log has decided already: there is no word to step.
+        laid_out!(self, algorithm => Decides::step(algorithm, held, moment, late, cost), _ => None)
     }
 }
 
@@ -242,6 +285,7 @@ impl Kernel {
     }
 
     /// The largest cost that would be admitted now.
+    #[inline(always)]
     pub(crate) fn remaining(&self, held: Held, moment: Moment, late: u64) -> u64 {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.remaining(held, late),
@@ -256,6 +300,7 @@ impl Kernel {
     /// What a word holds after a denied cost, at most the limit, was charged all the same: as far as
     /// `most`, and no less than before. GCRA stops so many ticks ahead of now, the current count of a
     /// window at so many units.
+    #[inline]
     pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.charge_denied(held, cost, most),

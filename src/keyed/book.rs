@@ -166,6 +166,7 @@ impl Book {
         self.turned_to.len()
     }
 
+    #[inline(always)]
     pub(super) fn shared(&self) -> Shared {
         self.shared
     }
@@ -203,6 +204,17 @@ impl Book {
         }
     }
 
+    /// The numbers of a live word's quota and its index as it stands there, if the quota is in force and the word is
+    /// not gone: what [`page`](Self::page) says, for the path of nearly every decision.
+    #[inline(always)]
+    pub(super) fn coded_of(&self, word: u64) -> Option<(Coded, u64)> {
+        let index = self.index(word);
+        let (code, _) = self.read_coded(index)?;
+        // Acquire as in `page_of`.
+        let is_in_force = self.entries[index].retired.load(Ordering::Acquire) == 0;
+        is_in_force.then(|| (code, self.mark_of(index)))
+    }
+
     /// Whether a live word carries this index.
     pub(super) fn has_index(&self, word: u64, index: usize) -> bool {
         self.index(word) == index
@@ -221,6 +233,7 @@ impl Book {
     }
 
     /// Below the number of entries, which is a power of two, whatever the word.
+    #[inline(always)]
     fn index(&self, word: u64) -> usize {
         index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
@@ -244,6 +257,7 @@ impl Book {
     }
 
     /// An index as it stands in a word.
+    #[inline(always)]
     pub(super) fn mark_of(&self, index: usize) -> u64 {
         (index as u64) << self.shared.index_shift()
     }
@@ -259,13 +273,19 @@ impl Book {
     /// Acquire throughout: whoever loads one number of a newer version then also sees the version odd, or
     /// newer, at the end. And he sees what came before it: the word replaced, or the tier turned, that led
     /// him here. So he comes here once in vain for each change, and never waits for one.
-    fn read(&self, index: usize) -> Option<(Layout, usize)> {
+    #[inline(always)]
+    fn read_coded(&self, index: usize) -> Option<(Coded, usize)> {
         let entry = &self.entries[index];
         let before = entry.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| entry.numbers[n].load(Ordering::Acquire));
         let tier = index_of(entry.tier.load(Ordering::Acquire));
         let whole = before.is_multiple_of(2) && entry.version.load(Ordering::Acquire) == before;
-        (whole || planted(Fault::QuotaReadTorn)).then(|| (self.shared.of_code(code), tier))
+        (whole || planted(Fault::QuotaReadTorn)).then_some((code, tier))
+    }
+
+    fn read(&self, index: usize) -> Option<(Layout, usize)> {
+        let (code, tier) = self.read_coded(index)?;
+        Some((self.shared.of_code(code), tier))
     }
 
     /// Whether a charge was made since the quota of a word's index came into force: an equal one may have been

@@ -9,24 +9,65 @@
 
 use std::hint::select_unpredictable;
 
-use crate::algorithm::{Decides, Gcra, Held, Kernel};
-use crate::decision::Verdict;
+use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
+use crate::decision::{Decision, Verdict};
 use crate::sync::{Fault, planted};
 
-use super::book::{Book, Lane, Page};
 use super::hint::hint;
 use super::layout::Layout;
 use super::shard::Shard;
 use super::table::{Ask, Outcome, Table};
 
 /// What came of looking for a key in one shard.
-pub(super) enum Hit {
-    /// By this arithmetic.
-    Decided(Outcome, Kernel),
+pub(super) enum Hit<D> {
+    Decided(D),
     /// The shard seems not to hold the key. A hint: an install looks at every word.
     Absent,
     /// It does, but not so that it can be decided here.
     Afar,
+}
+
+/// What a caller wants to know of a decision.
+trait Told {
+    fn told(outcome: Outcome, kernel: &Kernel, ask: Ask, soft_bp: u16) -> Self;
+}
+
+impl Told for Decision {
+    #[inline(always)]
+    fn told(outcome: Outcome, kernel: &Kernel, ask: Ask, soft_bp: u16) -> Self {
+        Table::decision_by(*kernel, outcome, ask, soft_bp)
+    }
+}
+
+impl Told for (Outcome, Kernel) {
+    #[inline(always)]
+    fn told(outcome: Outcome, kernel: &Kernel, _: Ask, _: u16) -> Self {
+        (outcome, *kernel)
+    }
+}
+
+type Way<D> = fn(&Table, &Shard, u64, Ask) -> Hit<D>;
+
+/// The code that is laid out for a table's policy: chosen once, when the table is built.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ways {
+    decision: Way<Decision>,
+    outcome: Way<(Outcome, Kernel)>,
+}
+
+impl Ways {
+    pub(super) fn of(layout: &Layout) -> Self {
+        fn of<A: Algorithm>(_: &A, is_plain: bool) -> Ways {
+            if is_plain {
+                Ways { decision: plain::<A, _>, outcome: plain::<A, _> }
+            } else {
+                Ways { decision: ruled::<A, _>, outcome: ruled::<A, _> }
+            }
+        }
+        // A table of several quotas has no arithmetic of its own.
+        let priced = Self { decision: priced, outcome: priced };
+        laid_out!(&layout.kernel, one => of(one, layout.rules.are_none()), _ => priced)
+    }
 }
 
 /// What was read of a shard.
@@ -84,74 +125,16 @@ impl Table {
         }
     }
 
-    /// The same for every policy, out of line: the one place that asks which it is.
-    #[inline(never)]
-    pub(super) fn hit(&self, shard: &Shard, tag: u64, ask: Ask) -> Hit {
-        if let Some(book) = &self.book {
-            return self.hit_tier(book, shard, tag, ask);
-        }
-        if !self.layout.rules.are_none() {
-            return self.hit_one(&self.ruled(), shard, tag, ask);
-        }
-        match self.kernel() {
-            Kernel::Gcra(gcra) => self.hit_one(gcra, shard, tag, ask),
-            Kernel::FixedWindow(window) => self.hit_one(window, shard, tag, ask),
-            Kernel::FromFirst(window) => self.hit_one(window, shard, tag, ask),
-            Kernel::SlidingWindow(window) => self.hit_one(window, shard, tag, ask),
-            Kernel::SegmentedWindow(window) => self.hit_one(window, shard, tag, ask),
-            Kernel::RuledGcra(_) | Kernel::Log(_) => Hit::Afar,
-        }
+    /// The same for every policy, out of line: the one call by which it is told which that is.
+    #[inline(always)]
+    pub(super) fn hit(&self, shard: &Shard, tag: u64, ask: Ask) -> Hit<Decision> {
+        (self.ways.decision)(self, shard, tag, ask)
     }
 
+    /// The same for callers that need more of the outcome than its decision; and by which arithmetic.
     #[inline(always)]
-    fn hit_one(&self, algorithm: &impl Decides, shard: &Shard, tag: u64, ask: Ask) -> Hit {
-        loop {
-            let (cell, word) = match self.read(shard, tag, ask.now_ns) {
-                Read::Word(cell, word) => (cell, word),
-                Read::Changed => continue,
-                Read::Absent => return Hit::Absent,
-                Read::Afar => return Hit::Afar,
-            };
-            let (outcome, next) = step(&self.layout, algorithm, (tag, word), ask);
-            if next == word || shard.charge(cell, word, next) {
-                return Hit::Decided(outcome, *self.kernel());
-            }
-        }
-    }
-
-    /// By the quota of the word, in a table of several.
-    #[inline(always)]
-    fn hit_tier(&self, book: &Book, shard: &Shard, tag: u64, ask: Ask) -> Hit {
-        loop {
-            let (cell, word) = match self.read(shard, tag, ask.now_ns) {
-                Read::Word(cell, word) => (cell, word),
-                Read::Changed => continue,
-                Read::Absent => return Hit::Absent,
-                Read::Afar => return Hit::Afar,
-            };
-            // A word whose quota has been replaced is re-based first.
-            let Some(Page::InForce(Lane { layout, mark })) = book.page(word) else {
-                return Hit::Afar;
-            };
-            let words = (tag | mark, word);
-            let (outcome, next) = match &layout.kernel {
-                Kernel::Gcra(gcra) => step(&layout, gcra, words, ask),
-                Kernel::FixedWindow(window) => step(&layout, window, words, ask),
-                Kernel::FromFirst(window) => step(&layout, window, words, ask),
-                Kernel::SlidingWindow(window) => step(&layout, window, words, ask),
-                Kernel::SegmentedWindow(window) => step(&layout, window, words, ask),
-                Kernel::RuledGcra(_) | Kernel::Log(_) => return Hit::Afar,
-            };
-            // The numbers were read after the word. As long as it stands they are its own: see `price`.
-            let stands = if next == word {
-                shard.load(cell) == word || planted(Fault::QuotaReadTorn)
-            } else {
-                shard.charge(cell, word, next)
-            };
-            if stands {
-                return Hit::Decided(outcome, layout.kernel);
-            }
-        }
+    pub(super) fn hit_outcome(&self, shard: &Shard, tag: u64, ask: Ask) -> Hit<(Outcome, Kernel)> {
+        (self.ways.outcome)(self, shard, tag, ask)
     }
 
     /// The live word of `tag` in a shard, by a hint where it stands, if `now` is near.
@@ -166,6 +149,70 @@ impl Table {
         }
         let is_near = self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
         if self.layout.is_live(word, tag) && is_near { Read::Word(cell, word) } else { Read::Afar }
+    }
+}
+
+/// Decides by one algorithm.
+#[inline(always)]
+fn hit_by<D: Told>(
+    table: &Table,
+    algorithm: &impl Decides,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+) -> Hit<D> {
+    loop {
+        let (cell, word) = match table.read(shard, tag, ask.now_ns) {
+            Read::Word(cell, word) => (cell, word),
+            Read::Changed => continue,
+            Read::Absent => return Hit::Absent,
+            Read::Afar => return Hit::Afar,
+        };
+        let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
+        if next == word || shard.charge(cell, word, next) {
+            return Hit::Decided(D::told(outcome, table.kernel(), ask, table.layout.rules.soft_bp));
+        }
+    }
+}
+
+/// Of a policy that says nothing of its limit.
+fn plain<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
+    let Some(algorithm) = A::of(table.kernel()) else { return Hit::Afar };
+    hit_by(table, algorithm, shard, tag, ask)
+}
+
+/// Of a policy that does.
+fn ruled<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
+    let Some(kernel) = A::of(table.kernel()) else { return Hit::Afar };
+    hit_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
+}
+
+/// By the quota of the word, in a table of several.
+fn priced<D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
+    let Some(book) = &table.book else { return Hit::Afar };
+    loop {
+        let (cell, word) = match table.read(shard, tag, ask.now_ns) {
+            Read::Word(cell, word) => (cell, word),
+            Read::Changed => continue,
+            Read::Absent => return Hit::Absent,
+            Read::Afar => return Hit::Afar,
+        };
+        // A word whose quota has been replaced is re-based first.
+        let Some((code, mark)) = book.coded_of(word) else { return Hit::Afar };
+        by_code!(code, A => {
+            let layout = book.shared().of_code_as::<A>(code);
+            let Some(algorithm) = A::of(&layout.kernel) else { return Hit::Afar };
+            let (outcome, next) = step(&layout, algorithm, (tag | mark, word), ask);
+            // The numbers were read after the word. As long as it stands they are its own: see `price`.
+            let stands = if next == word {
+                shard.load(cell) == word || planted(Fault::QuotaReadTorn)
+            } else {
+                shard.charge(cell, word, next)
+            };
+            if stands {
+                return Hit::Decided(D::told(outcome, &layout.kernel, ask, 0));
+            }
+        });
     }
 }
 

@@ -11,7 +11,7 @@ use crate::verb::{Verb, Verbs, Wish};
 
 use super::book::Book;
 use super::hash::Identity;
-use super::hit::Hit;
+use super::hit::{Hit, Ways};
 use super::layout::{GRANULE_BITS, Layout};
 use super::prefetch::prefetch;
 use super::shard::{CELLS, Header, Shard, cells};
@@ -102,6 +102,7 @@ enum SlowHit {
 pub(super) struct Table {
     pads: Box<[Pad]>,
     pub(super) layout: Layout,
+    pub(super) ways: Ways,
     pub(super) tallies: Tallies,
     /// Where keys are decided that find no cell; `None` if they are denied.
     pub(super) spill: Option<Spill>,
@@ -118,8 +119,7 @@ impl Table {
         let mut pads = Vec::new();
         pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
-        let (pads, tallies) = (pads.into_boxed_slice(), Tallies::default());
-        Ok(Self { pads, layout, tallies, spill: None, book: None })
+        Ok(Self::of(pads, layout))
     }
 
     /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
@@ -143,8 +143,12 @@ impl Table {
             }
             pads.push(CachePadded::new(pad));
         }
-        let (pads, tallies) = (pads.into_boxed_slice(), Tallies::default());
-        Ok(Self { pads, layout, tallies, spill: None, book: None })
+        Ok(Self::of(pads, layout))
+    }
+
+    fn of(pads: Vec<Pad>, layout: Layout) -> Self {
+        let (ways, tallies) = (Ways::of(&layout), Tallies::default());
+        Self { pads: pads.into_boxed_slice(), layout, ways, tallies, spill: None, book: None }
     }
 
     /// The shards of a table for `capacity` keys.
@@ -214,8 +218,8 @@ impl Table {
                 }
             }
             (_, Verb::Check) => {
-                if let Hit::Decided(outcome, kernel) = self.hit(home, identity.tag, ask) {
-                    return Self::decision_by(kernel, outcome, ask, self.layout.rules.soft_bp);
+                if let Hit::Decided(decision) = self.hit(home, identity.tag, ask) {
+                    return decision;
                 }
             }
             _ => {}
@@ -262,7 +266,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn decision_by(kernel: Kernel, outcome: Outcome, ask: Ask, soft_bp: u16) -> Decision {
+    pub(super) fn decision_by(kernel: Kernel, outcome: Outcome, ask: Ask, soft_bp: u16) -> Decision {
         let Outcome { verdict, mark, held, at_ns, cost, .. } = outcome;
         let now_ns = ask.now_ns;
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
@@ -284,8 +288,8 @@ impl Table {
         let mut is_absent = fresh.ask.verb == Verb::Check && fresh.ask.charge;
         if fresh.ask.verb == Verb::Check {
             for index in shards_of(identity.first, second) {
-                match self.hit(self.shard(index), identity.tag, fresh.ask) {
-                    Hit::Decided(outcome, kernel) => {
+                match self.hit_outcome(self.shard(index), identity.tag, fresh.ask) {
+                    Hit::Decided((outcome, kernel)) => {
                         fresh.kernel = self.book.is_some().then_some(kernel);
                         return outcome;
                     }

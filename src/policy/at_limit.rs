@@ -375,6 +375,7 @@ impl Policy {
         Rules {
             any: self.at_limit != AtLimit::default(),
             soft_bp: self.at_limit.soft_bp,
+            beyond: self.ceiling() - self.named_limit(),
             // It fits, or there is no policy.
             denied_most: stop
                 .filter(|_| counts)

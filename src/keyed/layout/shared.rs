@@ -21,7 +21,7 @@ use super::{
     Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout, QUANTA, SLACK,
     TAG_BITS_ENOUGH, TAG_BITS_MIN,
 };
-use crate::algorithm::{Answers, CODE_WORDS, Decides, Kernel, Rules};
+use crate::algorithm::{Answers, CODE_WORDS, Decides, FromCode, Kernel, Rules, by_code};
 use crate::clock::LATEST_NS;
 use crate::error::BuildError;
 use crate::policy::{Fineness, POWERS_OF_TEN, Policy};
@@ -138,6 +138,7 @@ impl Shared {
     /// What is the same in every layout of the table: enough for who looks only for tags.
     ///
     /// Its arithmetic is none. That of a word is found by the word's index.
+    #[inline(always)]
     pub(in crate::keyed) fn bare(self) -> Layout {
         let nothing =
             Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
@@ -168,10 +169,16 @@ impl Shared {
 
     /// The layout of numbers that [`Self::code`] gave.
     pub(in crate::keyed) fn of_code(self, code: Coded) -> Layout {
+        by_code!(code, A => self.of_code_as::<A>(code))
+    }
+
+    /// The same of numbers that are known to be of this algorithm.
+    #[inline(always)]
+    pub(in crate::keyed) fn of_code_as<A: FromCode>(self, code: Coded) -> Layout {
         let [small, length, limit, fine, multiplier, bits, back, ahead, epoch_units] = code;
         let [count_bits, time_bits, ..] = bits.to_le_bytes();
         let time_mask = (1_u64 << (time_bits % 64)) - 1;
-        let kernel = Kernel::of_code([small, length, limit, fine, multiplier]);
+        let kernel = A::of_code([small, length, limit, fine, multiplier]).kernel();
         Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..self.bare() }
     }
 }
