@@ -77,6 +77,7 @@ impl Table {
         let shard = self.shard(index);
         let mut live = false;
         let book = self.book.as_deref();
+        let staleness = self.layout.staleness([header.floor_ns(); 2]);
         if planted(Fault::PublishWithoutSweep) {
             return Some(true);
         }
@@ -95,10 +96,7 @@ impl Table {
                     }
                     match book {
                         Some(book) => self.settle(book, index, cell, word)? == Settled::Stale,
-                        None => {
-                            let floor_ns = header.floor_ns();
-                            self.layout.is_stale(word, &self.ruled(), [floor_ns, floor_ns])
-                        }
+                        None => staleness.of(word),
                     }
                 }
             };

@@ -25,8 +25,8 @@ use super::book::Book;
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::{Header, cells};
-use super::survey::{AsIf, Choice, Offer, Seen, choose};
+use super::shard::{CELLS, Header, cells};
+use super::survey::{Choice, Offer, Reading, Seen, choose};
 use super::table::{Ask, Fresh, Outcome, Table};
 use super::unit::{UNIT, all_shards_of, shards_of};
 
@@ -122,29 +122,33 @@ impl Table {
         // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
         let forgotten =
             if fresh.ask.charge { None } else { self.forgotten_in(identity, second, &fresh.ask) };
-        let mut readings = [None; 2 * UNIT];
-        for (index, reading) in shards_of(first, second).zip(&mut readings) {
-            *reading = self.read_all(index);
-            if reading.is_none() {
+        let mut readings = [Reading::NONE; 2 * UNIT];
+        let mut count = 0;
+        for index in shards_of(first, second) {
+            if !self.read_all(index, &mut readings[count]) {
                 return Round::Lost;
             }
+            count += 1;
         }
-        let choose_as_if = |as_if: AsIf| {
-            let mut offers = [Offer::NONE; 2 * UNIT];
-            let mut count = 0;
-            let read = shards_of(first, second).zip(readings.iter().flatten());
-            for ((index, reading), offer) in read.zip(&mut offers) {
-                let as_if = if forgotten == Some(index) { AsIf::Followed } else { as_if };
-                *offer = self.survey(reading, tag, &fresh.ask, as_if)?;
-                count += 1;
-            }
-            Some(choose(&offers[..count]))
+        let readings = &readings[..count];
+        let vacancy = match forgotten {
+            None => self.vacancy(readings, tag, &fresh.ask),
+            Some(_) => None,
         };
-        let Some(mut choice) = choose_as_if(AsIf::NoneIsIdle) else { return Round::Lost };
-        if choice.is_none() {
-            let Some(idle) = choose_as_if(AsIf::Plain) else { return Round::Lost };
-            choice = idle;
-        }
+        let choice = match vacancy {
+            Some(choice) => Some(choice),
+            None => {
+                let mut offers = [Offer::NONE; 2 * UNIT];
+                for (reading, offer) in readings.iter().zip(&mut offers) {
+                    let follows = forgotten == Some(reading.shard);
+                    let Some(found) = self.survey(reading, tag, &fresh.ask, follows) else {
+                        return Round::Lost;
+                    };
+                    *offer = found;
+                }
+                choose(&offers[..count])
+            }
+        };
         match choice {
             None => Round::Decided(self.without_cell(identity, second, fresh)),
             Some(
@@ -189,9 +193,25 @@ impl Table {
         if planted(Fault::NoVerify) {
             return Round::Verified(mine);
         }
-        for index in shards_of(first, second) {
+        let mut words = [[0; CELLS]; 2 * UNIT];
+        let mut others = 0_u32;
+        for (index, words) in shards_of(first, second).zip(&mut words) {
+            let shard = self.shard(index);
             for cell in cells() {
-                let word = self.shard(index).load(cell);
+                words[cell] = shard.load(cell);
+                others += u32::from(self.layout.is_of(words[cell], tag));
+            }
+            if index == mine.shard && words[mine.cell] == claim {
+                others -= 1;
+            }
+        }
+        // Nearly always: nothing of the tag but this claim.
+        if others == 0 {
+            return Round::Verified(mine);
+        }
+        for (index, words) in shards_of(first, second).zip(words) {
+            for cell in cells() {
+                let word = words[cell];
                 let other = Seen { shard: index, cell, word };
                 let rival =
                     self.layout.is_claim_of(word, tag) && other.position() != mine.position();

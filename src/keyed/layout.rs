@@ -212,33 +212,36 @@ impl Layout {
         since.wrapping_add(self.epoch) <= 2 * self.epoch
     }
 
-    /// Whether a sweep under the second floor forgets a live word, which is read by the first: if it has been idle
-    /// for an epoch by then.
-    pub(super) fn is_stale(
-        &self,
-        word: u64,
-        algorithm: &Ruled<'_>,
-        [floor_ns, swept_ns]: [u64; 2],
-    ) -> bool {
-        let Some(at_ns) = swept_ns.checked_sub(self.epoch_ns()) else { return false };
-        let [is_idle, _] = self.are_idle(word, algorithm, [floor_ns, at_ns, at_ns]);
-        is_idle
+    /// Whether a floor lies so far below an instant that nothing may be written then before it advances.
+    pub(super) fn is_behind(&self, header: Header, instant_ns: u64) -> bool {
+        instant_ns >> GRANULE_BITS > header.floor().saturating_add(self.epoch)
     }
 
-    /// Whether a live word, read by the first of these floors, is idle at each of the other instants.
-    pub(super) fn are_idle(
+    /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
+    /// epoch by then.
+    pub(super) fn staleness(&self, [floor_ns, swept_ns]: [u64; 2]) -> Staleness<'_> {
+        Staleness(swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])))
+    }
+
+    /// Which live words, read by this floor, are idle at these instants: computed once for all words of a shard.
+    pub(super) fn idleness<const N: usize>(
         &self,
-        word: u64,
-        algorithm: &Ruled<'_>,
-        [floor_ns, instants_ns @ ..]: [u64; 3],
-    ) -> [bool; 2] {
-        let kernel = algorithm.kernel;
-        let held = self.unpack(word, algorithm, algorithm.moment(floor_ns));
-        instants_ns.map(|at_ns| {
-            let held = held.seen_later(kernel.passed(floor_ns, at_ns));
-            let held = held.seen_earlier(kernel.passed(at_ns, floor_ns));
-            algorithm.is_idle(held, algorithm.moment(at_ns))
-        })
+        floor_ns: u64,
+        instants_ns: [u64; N],
+    ) -> Idleness<'_, N> {
+        let times = match &self.kernel {
+            Kernel::Gcra(gcra) if self.rules.are_none() => {
+                let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
+                let bounds = instants_ns.map(|at_ns| {
+                    let later = gcra.passed(floor_ns, at_ns);
+                    let bound = self.back.saturating_add(later).saturating_add(1);
+                    bound.saturating_sub(gcra.passed(at_ns, floor_ns))
+                });
+                Some((earliest, bounds))
+            }
+            _ => None,
+        };
+        Idleness { layout: self, floor_ns, instants_ns, times }
     }
 
     fn epoch_ns(&self) -> u64 {
@@ -261,6 +264,13 @@ impl Layout {
     #[inline]
     pub(super) fn is_claim_of(&self, word: u64, tag: u64) -> bool {
         word & CLAIM != 0 && self.is_live(word & !CLAIM, tag)
+    }
+
+    /// Whether `word` is live or a claim, and carries `tag`.
+    #[inline(always)]
+    pub(super) fn is_of(&self, word: u64, tag: u64) -> bool {
+        // Above the state they differ in no bit but the topmost, which says which of both it is.
+        (word ^ tag) << 1 < self.words_per_tag << 1
     }
 
     /// What kind of word this is, of whatever key.
@@ -316,6 +326,46 @@ impl Layout {
     #[inline(always)]
     fn count_bits<A: Decides>(&self, _: &A) -> u8 {
         if A::COUNTS { self.count_bits } else { 0 }
+    }
+}
+
+/// See [`Layout::idleness`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Idleness<'a, const N: usize> {
+    layout: &'a Layout,
+    floor_ns: u64,
+    instants_ns: [u64; N],
+    /// Of plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
+    /// word's lies that is not idle yet.
+    times: Option<(u64, [u64; N])>,
+}
+
+impl<const N: usize> Idleness<'_, N> {
+    #[inline]
+    pub(super) fn of(&self, word: u64) -> [bool; N] {
+        let Self { layout, floor_ns, instants_ns, times } = self;
+        if let Some((earliest, bounds)) = times {
+            let since = word.wrapping_sub(*earliest) & layout.time_mask;
+            return bounds.map(|bound| since < bound);
+        }
+        let ruled = layout.ruled();
+        let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
+        instants_ns.map(|at_ns| {
+            let held = held.seen_later(layout.kernel.passed(*floor_ns, at_ns));
+            let held = held.seen_earlier(layout.kernel.passed(at_ns, *floor_ns));
+            ruled.is_idle(held, ruled.moment(at_ns))
+        })
+    }
+}
+
+/// See [`Layout::staleness`]. None is stale before there has been an epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Staleness<'a>(Option<Idleness<'a, 1>>);
+
+impl Staleness<'_> {
+    #[inline]
+    pub(super) fn of(&self, word: u64) -> bool {
+        self.0.is_some_and(|idle| idle.of(word)[0])
     }
 }
 

@@ -267,7 +267,7 @@ impl Table {
         let priced = Self::price(book, word, floor_ns)?;
         let layout = priced.lane.layout;
         Some(match priced.replaced_ns {
-            None => layout.is_stale(word, &layout.ruled(), [floor_ns, swept_ns]),
+            None => layout.staleness([floor_ns, swept_ns]).of(word),
             // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
             Some(_) => layout.kernel.is_idle(priced.held, layout.kernel.moment(floor_ns)),
         })
@@ -302,7 +302,7 @@ impl Table {
         let is_idle = layout.kernel.is_idle(held, moment);
         // What is counted in a quota that has been replaced is not kept while it is idle.
         let is_kept =
-            replaced_ns.is_none() && !layout.is_stale(word, &layout.ruled(), [floor_ns; 2]);
+            replaced_ns.is_none() && !layout.staleness([floor_ns; 2]).of(word);
         if is_idle && !is_kept {
             return Some(Settled::Stale);
         }

@@ -154,7 +154,7 @@ impl Header {
     const COUNTER_BITS: u32 = 12;
     const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
 
-    pub(super) fn first(floor: u64) -> Self {
+    pub(super) const fn first(floor: u64) -> Self {
         Self(floor & Self::FLOOR_MASK)
     }
 

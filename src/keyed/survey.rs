@@ -7,7 +7,7 @@ use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
 
 use super::floor::{first_instant_of_floor, floor_at};
-use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::layout::{GRANULE_BITS, Idleness, Kind, Layout};
 use super::shard::{CELLS, Header, cells};
 use super::table::{Ask, Table};
 use super::unit::{UNIT, shards_of, unit};
@@ -42,7 +42,7 @@ impl Seen {
 /// A shard as it was read: its words stood there under this header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    shard: usize,
+    pub(super) shard: usize,
     header: Header,
     words: [u64; CELLS],
 }
@@ -95,16 +95,21 @@ impl Offer {
     }
 }
 
-/// How a shard is surveyed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AsIf {
-    /// As it is.
-    Plain,
-    /// As if no key were idle: nothing is asked of those that are there, which is enough while there are vacant cells.
-    NoneIsIdle,
-    /// As if its floor had followed now already: as a charge of the key has it do that finds its own word there, and
-    /// forgets it by that.
-    Followed,
+/// The vacant cells of a shard, a bit each.
+#[derive(Clone, Copy, Default)]
+struct Vacancy {
+    shard: usize,
+    behind: bool,
+    vacant: u32,
+}
+
+impl Vacancy {
+    fn choice(&self) -> Option<Choice> {
+        let Self { shard, behind, vacant } = *self;
+        let seen = Seen { shard, cell: vacant.trailing_zeros() as usize, word: 0 };
+        let choice = if behind { Choice::Follow(shard) } else { Choice::Claim(seen) };
+        (vacant != 0).then_some(choice)
+    }
 }
 
 /// What to do for a cell.
@@ -117,35 +122,63 @@ pub(super) enum Choice {
     Advance(usize),
 }
 
+impl Reading {
+    /// Of no shard.
+    pub(super) const NONE: Self = Self { shard: 0, header: Header::first(0), words: [0; CELLS] };
+}
+
 impl Table {
-    /// The words of a shard, or `None` if it was changed meanwhile.
-    pub(super) fn read_all(&self, index: usize) -> Option<Reading> {
+    /// Reads the words of a shard; `false` if it was changed meanwhile.
+    #[inline(always)]
+    pub(super) fn read_all(&self, index: usize, reading: &mut Reading) -> bool {
         let shard = self.shard(index);
-        let header = shard.header();
-        let mut words = [0; CELLS];
+        (reading.shard, reading.header) = (index, shard.header());
         for cell in cells() {
-            words[cell] = shard.load(cell);
+            reading.words[cell] = shard.load(cell);
         }
         // After the words, and equal: so each word is judged by the floor it is dated by.
-        let stale = shard.header().floor() != header.floor();
-        let reading = Reading { shard: index, header, words };
-        (!stale || planted(Fault::SurveyWithStaleHeader)).then_some(reading)
+        let stale = shard.header().floor() != reading.header.floor();
+        !stale || planted(Fault::SurveyWithStaleHeader)
+    }
+
+    /// Where a new key should go as long as there are vacant cells, for which no key that is there is asked anything:
+    /// `None` if there is none, or if something of its own tag is there.
+    pub(super) fn vacancy(&self, readings: &[Reading], tag: u64, ask: &Ask) -> Option<Choice> {
+        let mut offers = [Vacancy::default(); 2 * UNIT];
+        for (Reading { shard, header, words }, offer) in readings.iter().zip(&mut offers) {
+            // A comparison is shifted in for each cell: bit n for cell n.
+            let (mut vacant, mut own) = (0_u32, 0_u32);
+            for cell in cells().rev() {
+                vacant = vacant + vacant + u32::from(words[cell] == 0);
+                own += u32::from(self.layout.is_of(words[cell], tag));
+            }
+            if own > 0 {
+                return None;
+            }
+            let behind = self.layout.is_behind(*header, ask.now_ns);
+            *offer = Vacancy { shard: *shard, behind, vacant };
+        }
+        let held = |offer: &Vacancy| cells().len() - offer.vacant.count_ones() as usize;
+        first_of(&offers[..readings.len()], held, Vacancy::choice)
     }
 
     /// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.
+    ///
+    /// `follows`: as if its floor had followed now already, as a charge of the key has it do that finds its own word
+    /// there, and forgets it by that.
     pub(super) fn survey(
         &self,
         reading: &Reading,
         tag: u64,
         ask: &Ask,
-        as_if: AsIf,
+        follows: bool,
     ) -> Option<Offer> {
         let Reading { shard: index, header, words } = *reading;
-        let follows = as_if == AsIf::Followed;
         let swept = if follows { self.last_swept(header, ask.now_ns) } else { None };
         let goal = floor_at(ask.now_ns).max(header.floor());
         let floor = swept.map_or(header.floor(), |last| goal.min(last + self.layout.epoch));
         let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
+        let idleness = self.layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]);
         let is_swept = |word: u64| swept.is_some_and(|last| self.is_swept(header, word, last));
         let mut offer = Offer {
             shard: index,
@@ -180,8 +213,7 @@ impl Table {
                 {
                     return None;
                 }
-                Kind::Live if as_if == AsIf::NoneIsIdle => offer.taken += 1,
-                Kind::Live => match self.outlook(word, floors_ns)? {
+                Kind::Live => match self.outlook(word, floors_ns, &idleness)? {
                     Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
                     Outlook::IdleSoon => {
                         offer.idle_soon = true;
@@ -199,13 +231,18 @@ impl Table {
 
     /// What a live word, read by the first of these floors, means for a newcomer: by the second, and by the third,
     /// to which the floor may advance. `None` if it is gone.
-    fn outlook(&self, word: u64, floors_ns: [u64; 3]) -> Option<Outlook> {
+    fn outlook(
+        &self,
+        word: u64,
+        floors_ns: [u64; 3],
+        idleness: &Idleness<'_, 2>,
+    ) -> Option<Outlook> {
         if planted(Fault::EvictLive) {
             return Some(Outlook::Idle);
         }
         let [is_idle, is_idle_soon] = match &self.book {
             Some(book) => self.priced_idle(book, word, floors_ns)?,
-            None => self.layout.are_idle(word, &self.ruled(), floors_ns),
+            None => idleness.of(word),
         };
         Some(match (is_idle, is_idle_soon) {
             (true, _) => Outlook::Idle,
@@ -250,13 +287,13 @@ pub(super) fn choose(offers: &[Offer]) -> Option<Choice> {
 }
 
 /// The first choice that one of the shards gives, in an order that follows from how `full` they are.
-fn first_of(
-    offers: &[Offer],
-    full: impl Fn(&Offer) -> usize,
-    choice: impl Fn(&Offer) -> Option<Choice>,
+fn first_of<T>(
+    offers: &[T],
+    full: impl Fn(&T) -> usize,
+    choice: impl Fn(&T) -> Option<Choice>,
 ) -> Option<Choice> {
     let (home, second) = offers.split_at(unit().min(offers.len()));
-    let sum = |unit: &[Offer]| unit.iter().map(&full).sum::<usize>();
+    let sum = |unit: &[T]| unit.iter().map(&full).sum::<usize>();
     let at_home = || home.iter().find_map(&choice);
     let abroad = || {
         let is_swapped = second.len() == 2 && full(&second[1]) < full(&second[0]);
@@ -337,8 +374,9 @@ mod tests {
     }
 
     fn offer_of(table: &Table, ask: &Ask) -> Offer {
-        let reading = table.read_all(0).expect("no other thread is there");
-        table.survey(&reading, 1, ask, AsIf::Plain).expect("it has no word there")
+        let mut reading = Reading::NONE;
+        assert!(table.read_all(0, &mut reading), "no other thread is there");
+        table.survey(&reading, 1, ask, false).expect("it has no word there")
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::verb::{Verb, Verbs, Wish};
 
 use super::book::Book;
 use super::hash::Identity;
+use super::hint::hint;
 use super::hit::{Hit, Ways};
 use super::layout::{GRANULE_BITS, Layout};
 use super::prefetch::prefetch;
@@ -288,7 +289,17 @@ impl Table {
         let mut is_absent = fresh.ask.verb == Verb::Check && fresh.ask.charge;
         if fresh.ask.verb == Verb::Check {
             for index in shards_of(identity.first, second) {
-                match self.hit_outcome(self.shard(index), identity.tag, fresh.ask) {
+                let shard = self.shard(index);
+                if hint(shard, identity.tag, &self.layout).is_none() {
+                    continue;
+                }
+                let mut hit = self.hit_outcome(shard, identity.tag, fresh.ask);
+                // The first decision of a shard after an epoch has its floor follow, and is a hit then.
+                if matches!(hit, Hit::Afar) && self.has_to_follow(shard, fresh.ask) {
+                    self.follow(index, fresh.ask.now_ns);
+                    hit = self.hit_outcome(shard, identity.tag, fresh.ask);
+                }
+                match hit {
                     Hit::Decided((outcome, kernel)) => {
                         fresh.kernel = self.book.is_some().then_some(kernel);
                         return outcome;
@@ -300,6 +311,13 @@ impl Table {
         }
         let found = if is_absent { None } else { self.look(identity, second, fresh) };
         found.unwrap_or_else(|| self.install(identity, second, fresh))
+    }
+
+    /// Whether a charge of this shard has its floor follow first. Where there are several quotas their words are looked
+    /// at before: see `price`.
+    fn has_to_follow(&self, shard: &Shard, ask: Ask) -> bool {
+        let is_behind = self.layout.is_behind(shard.header(), ask.now_ns);
+        is_behind && ask.charge && self.book.is_none() && !self.wish(ask).is_never(self.kernel())
     }
 
     /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
@@ -398,7 +416,7 @@ impl Table {
         match &self.book {
             // Should the word be gone meanwhile, the caller looks again.
             Some(book) => self.is_stale_by(book, word, floors_ns).unwrap_or(false),
-            None => self.layout.is_stale(word, &self.ruled(), floors_ns),
+            None => self.layout.staleness(floors_ns).of(word),
         }
     }
 
