@@ -38,7 +38,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, Denial, Permit};
-use crate::keyed::{KeyTrace, KeyedLimiter, Place};
+use crate::keyed::{KeyTrace, KeyedLimiter, Place, Plan};
 use crate::limiter::Limiter;
 use crate::sync::{Fault, planted};
 use crate::word::Word;
@@ -65,7 +65,11 @@ pub struct Toll<'a> {
     limit: Limit<'a>,
     cost: u64,
     now: Timestamp,
+    /// What it was told when it was last charged.
+    decision: Option<Decision>,
     trace: Option<Trace>,
+    /// How it is to be charged, as far as that was found out when it was asked.
+    plan: Option<Plan>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +78,10 @@ enum Limit<'a> {
     Key(Place<'a>),
 }
 
-/// What a charge found and left.
+/// What a charge found and left, as far as its decision does not say so.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
-    One { found: Word, left: Word, permit: Permit },
+    One { found: Word, left: Word },
     Key(KeyTrace),
 }
 
@@ -106,7 +110,7 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn toll(&self, cost: u64) -> Toll<'_> {
-        Toll { limit: Limit::One(self), cost, now: Timestamp::default(), trace: None }
+        Toll::of(Limit::One(self), cost)
     }
 }
 
@@ -128,8 +132,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 }
 
 impl<'a> Toll<'a> {
+    fn of(limit: Limit<'a>, cost: u64) -> Self {
+        Self { limit, cost, now: Timestamp::default(), decision: None, trace: None, plan: None }
+    }
+
+    #[inline]
     pub(crate) fn of_place(place: Place<'a>, cost: u64) -> Self {
-        Self { limit: Limit::Key(place), cost, now: Timestamp::default(), trace: None }
+        Self::of(Limit::Key(place), cost)
     }
 }
 
@@ -159,10 +168,8 @@ impl Toll<'_> {
     /// ```
     #[must_use]
     pub fn permit(&self) -> Option<Permit> {
-        match self.trace? {
-            Trace::One { permit, .. } => Some(permit),
-            Trace::Key(trace) => Some(trace.permit),
-        }
+        self.trace?;
+        self.decision?.into_result().ok()
     }
 
     fn clock(&self) -> &Clock {
@@ -188,33 +195,35 @@ impl Toll<'_> {
         counted.unwrap_or(asked)
     }
 
-    fn charge(&mut self) -> Decision {
-        match self.limit {
-            Limit::One(limiter) => self.charge_one(limiter),
+    /// Whether a request would be admitted.
+    fn admits(&mut self) -> bool {
+        match &self.limit {
+            Limit::One(limiter) => limiter.peek_at(self.cost, self.now).is_allowed(),
             Limit::Key(place) => {
-                let (decision, trace) = place.check(self.cost, self.now);
-                self.trace = trace.map(Trace::Key);
-                decision
+                let (admits, plan) = place.admits(self.cost, self.now);
+                self.plan = plan;
+                admits
             }
         }
     }
 
-    /// As every charge of a cell, but what was found is remembered.
-    fn charge_one(&mut self, limiter: &Limiter) -> Decision {
-        let meter = &limiter.meter;
-        loop {
-            let found = limiter.cell.load();
-            let (decision, left) = meter.check(found, self.now, self.cost);
-            if left == found {
-                return decision; // denied and not counted, or a cost of 0: nothing to write
+    fn charge(&mut self) -> &Decision {
+        let decision = match self.limit {
+            Limit::One(limiter) => {
+                let (decision, [found, left]) =
+                    limiter.cell.check_traced(&limiter.meter, self.now, self.cost);
+                // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
+                let is_charged = decision.is_allowed() && left != found;
+                self.trace = is_charged.then_some(Trace::One { found, left });
+                decision
             }
-            if limiter.cell.replace(found, left) {
-                if let Decision::Allowed(permit) = decision {
-                    self.trace = Some(Trace::One { found, left, permit });
-                }
-                return decision;
+            Limit::Key(place) => {
+                let (decision, trace) = place.check(self.cost, self.now, self.plan.take());
+                self.trace = trace.map(Trace::Key);
+                decision
             }
-        }
+        };
+        self.decision.insert(decision)
     }
 
     /// Undoes the charge, if there is one, as far as that can be done.
@@ -222,13 +231,13 @@ impl Toll<'_> {
         if planted(Fault::UndoLeftOut) {
             return;
         }
+        let Some(Decision::Allowed(permit)) = self.decision else { return };
+        let undo = Undo { permit, own_clock };
         match (self.limit, self.trace) {
-            (Limit::One(limiter), Some(Trace::One { found, left, permit })) => {
-                undo_one(limiter, [found, left], Undo { permit, own_clock });
+            (Limit::One(limiter), Some(Trace::One { found, left })) => {
+                undo_one(limiter, [found, left], undo);
             }
-            (Limit::Key(place), Some(Trace::Key(trace))) => {
-                place.undo(trace, Undo { permit: trace.permit, own_clock });
-            }
+            (Limit::Key(place), Some(Trace::Key(trace))) => place.undo(trace, undo),
             _ => {}
         }
     }
@@ -341,14 +350,13 @@ impl JointDecision {
         }
     }
 
-    /// The later of two denials, or the scarcer of two permits.
+    /// The later of two denials.
     fn or(self, index: usize, decision: Decision) -> Self {
         let weightier = match (self.answer, decision) {
-            (None, _) => true,
             (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
                 wait(&denial) > wait(&longest)
             }
-            (Some((_, scarcest)), _) => decision.remaining() < scarcest.remaining(),
+            _ => true,
         };
         if weightier { Self { answer: Some((index, decision)) } } else { self }
     }
@@ -419,10 +427,10 @@ fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     for toll in tolls.iter_mut() {
         toll.now = now.unwrap_or_else(|| toll.clock().now());
-        toll.trace = None;
+        (toll.decision, toll.trace, toll.plan) = (None, None, None);
     }
     // The first is not asked before it is charged: if it denies then, there is nothing to undo.
-    if tolls.iter().skip(1).any(|toll| !toll.peek().is_allowed()) {
+    if tolls.iter_mut().skip(1).any(|toll| !toll.admits()) {
         // Which are counted, and the longest wait, is a matter of all.
         let denied = tolls.iter().enumerate().filter_map(|(index, toll)| {
             let asked = toll.peek();
@@ -434,17 +442,22 @@ fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
             return denied;
         }
     }
-    let mut admitted = NONE;
+    let mut scarcest: Option<(usize, u64)> = None;
     for index in 0..tolls.len() {
         let decision = tolls[index].charge();
         if !decision.is_allowed() {
+            let decision = *decision;
             // The last one first: a limit that is named twice goes back the way it came.
             tolls[..index].iter().rev().for_each(|charged| charged.undo(now.is_none()));
             return NONE.or(index, decision);
         }
-        admitted = admitted.or(index, decision);
+        let left = decision.remaining();
+        if scarcest.is_none_or(|(_, fewest)| left < fewest) {
+            scarcest = Some((index, left));
+        }
     }
-    admitted
+    let answer = scarcest.and_then(|(index, _)| Some((index, tolls[index].decision?)));
+    JointDecision { answer }
 }
 
 #[cfg(test)]

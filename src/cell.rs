@@ -51,18 +51,33 @@ impl Cell {
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         // Each arm makes its own decision of its step: joined before, both would go through memory.
         match &meter.kernel {
-            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost).decision(meter.kernel, 0),
+            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost).0.decision(meter.kernel, 0),
             _ => {
-                let step = self.charge_slowly(meter, now, cost);
+                let (step, _) = self.charge_slowly(meter, now, cost);
                 step.decision(meter.kernel, meter.rules.soft_bp)
             }
         }
     }
 
+    /// The same; and the words that were found and left, which are the same where nothing was written.
+    #[inline]
+    pub(crate) fn check_traced(
+        &self,
+        meter: &Meter,
+        now: Timestamp,
+        cost: u64,
+    ) -> (Decision, [Word; 2]) {
+        let (step, found) = match &meter.kernel {
+            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost),
+            _ => self.charge_slowly(meter, now, cost),
+        };
+        (step.decision(meter.kernel, meter.rules.soft_bp), [found, step.word])
+    }
+
     /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and the
     /// compare-and-swap there is only what that needs.
     #[inline(always)]
-    fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> Step {
+    fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> (Step, Word) {
         let now_ns = if now.as_nanos() > LATEST_NS { latest_ns() } else { now.as_nanos() };
         let unit = gcra.moment(now_ns).unit;
         let mut word = self.load().to_bits();
@@ -74,7 +89,8 @@ impl Cell {
                     counts: 0,
                 };
                 let held = [held(word), held(after)];
-                Step::plain(verdict, held, Word::from_bits(after), (now_ns, cost))
+                let after = Word::from_bits(after);
+                (Step::plain(verdict, held, after, (now_ns, cost)), Word::from_bits(word))
             };
             // Neither is there for a cost above the burst. Both sums are below 2^64: see `Quota`.
             let Some((ticks, _)) = gcra.room_for(cost).filter(|(_, room)| word <= unit + room)
@@ -96,7 +112,7 @@ impl Cell {
     /// For windows, and for policies that say what happens at their limit. One call for both: two would cost
     /// the plain path a register.
     #[inline(never)]
-    fn charge_slowly(&self, meter: &Meter, now: Timestamp, cost: u64) -> Step {
+    fn charge_slowly(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
         if meter.rules.are_none() {
             self.charge(&meter.kernel, meter.fields, now, cost)
         } else {
@@ -105,18 +121,25 @@ impl Cell {
     }
 
     #[inline(never)]
-    fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> Step {
+    fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
         let ruled = meter.ruled();
-        self.charge(&ruled, meter.fields, now, cost).told(&ruled, 0)
+        let (step, found) = self.charge(&ruled, meter.fields, now, cost);
+        (step.told(&ruled, 0), found)
     }
 
     #[inline(always)]
-    fn charge(&self, algorithm: &impl Decides, fields: Fields, now: Timestamp, cost: u64) -> Step {
+    fn charge(
+        &self,
+        algorithm: &impl Decides,
+        fields: Fields,
+        now: Timestamp,
+        cost: u64,
+    ) -> (Step, Word) {
         let mut word = self.load();
         loop {
             let step = Step::of(algorithm, fields, word, now, cost);
             if step.word == word {
-                return step; // denied, or a cost of 0: nothing to write, unless denials are counted
+                return (step, word); // denied, or a cost of 0: nothing to write, unless denials are counted
             }
             // Relaxed on both sides: see the header. A failure means that another thread's charge came
             // first (or a spurious failure of the weak form): look again. Lock-free: another thread charged.
@@ -126,7 +149,7 @@ impl Cell {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return step,
+                Ok(_) => return (step, word),
                 Err(found) => word = Word::from_bits(found),
             }
         }

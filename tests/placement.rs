@@ -78,10 +78,10 @@ fn a_million_strings_find_their_cells() {
 }
 
 #[test]
-fn a_key_costs_at_most_14_and_a_half_bytes() {
+fn a_key_costs_at_most_13_and_a_half_bytes() {
     let stats = table().stats();
-    assert!(stats.bytes as f64 / KEYS as f64 <= 14.5, "{} bytes", stats.bytes);
-    assert!(stats.bytes as f64 / KEYS as f64 >= 14.0, "{} bytes", stats.bytes);
+    assert!(stats.bytes as f64 / KEYS as f64 <= 13.5, "{} bytes", stats.bytes);
+    assert!(stats.bytes as f64 / KEYS as f64 >= 13.0, "{} bytes", stats.bytes);
 }
 
 #[test]

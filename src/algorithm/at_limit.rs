@@ -235,7 +235,11 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
 
     fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
         // So late that the distance was cut: what the word's time is cannot be written back.
-        if !self.rules.count_denials() || held.is_cut() || cost == 0 || cost > self.kernel.kernel().limit() {
+        if !self.rules.count_denials()
+            || held.is_cut()
+            || cost == 0
+            || cost > self.kernel.kernel().limit()
+        {
             return None;
         }
         if planted(Fault::DenialNotWritten) {

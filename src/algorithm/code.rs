@@ -4,7 +4,9 @@
 //! The first number says which algorithm it is, in its lowest byte, and holds what is small; the others
 //! are its lengths and limits. What is read back decides exactly as what was written.
 
-use super::{Algorithm, FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow};
+use super::{
+    Algorithm, FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow,
+};
 use crate::divisor::Divisor;
 use crate::ticks::TickScale;
 

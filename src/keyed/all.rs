@@ -18,20 +18,21 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-use crate::algorithm::{Decides, Held};
+use crate::algorithm::{Decides, Held, Kernel};
 use crate::all::{SKEW_NS, Undo};
 use crate::clock::{Clock, Timestamp};
-use crate::decision::{Decision, Permit};
+use crate::decision::{Decision, Verdict};
 use crate::refund::Found;
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
 use super::amend::Amendment;
-use super::hash::Identity;
-use super::shard::Header;
-use super::table::{Ask, Fresh, Table};
-use super::unit::shards_of;
+use super::hash::{Identity, Mix};
+use super::hit::Plan;
+use super::shard::{Header, Shard};
+use super::table::{Ask, Fresh, Outcome, Table};
+use super::unit::{shards_of, unit};
 
 /// A key in a table: where it may live. Its first line is on its way.
 ///
@@ -41,29 +42,27 @@ pub(crate) struct Place<'a> {
     table: &'a Table,
     clock: &'a Clock,
     identity: Identity,
-    second: usize,
+    mix: Mix,
     tier: u8,
 }
 
-/// What a charge found and left.
+/// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is what
+/// the permit remembers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyTrace {
-    /// What the word held before, seen from `at_ns`.
     before: Held,
-    at_ns: u64,
-    left: u64,
-    pub(crate) permit: Permit,
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    #[inline]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
         self.place_in(key, 0)
     }
 
+    #[inline]
     pub(super) fn place_in(&self, key: &K, tier: u8) -> Place<'_> {
-        let identity = self.find_in(key, tier);
-        let second = self.second(identity);
-        Place { table: &self.table, clock: &self.clock, identity, second, tier }
+        let (identity, mix) = (self.find_in(key, tier), self.hashers.mix());
+        Place { table: &self.table, clock: &self.clock, identity, mix, tier }
     }
 }
 
@@ -79,56 +78,83 @@ impl Place<'_> {
         self.clock
     }
 
+    fn second(&self) -> usize {
+        self.mix.second(self.identity, self.table.shards(), unit())
+    }
+
+    fn ask(&self, cost: u64, now: Timestamp, charge: bool) -> Ask {
+        Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier: self.tier }
+    }
+
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Ask {
-            now_ns: now.as_nanos(),
-            cost,
-            charge: false,
-            verb: Verb::Check,
-            tier: self.tier,
-        })
-        .0
+        self.decide(self.ask(cost, now, false)).0
+    }
+
+    /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
+    #[inline]
+    pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<Plan>) {
+        match self.plan(self.ask(cost, now, cost > 0)) {
+            Some(plan) => (plan.outcome.verdict == Verdict::Allowed, Some(plan)),
+            None => (self.peek(cost, now).is_allowed(), None),
+        }
     }
 
     /// Counts a denial that was only asked for: see [`Table::refuse`].
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
-        let (now_ns, tier) = (now.as_nanos(), self.tier);
-        let ask = Ask { now_ns, cost, charge: true, verb: Verb::Refuse, tier };
-        self.table.refuse(self.identity, self.second, ask)
+        let ask = Ask { verb: Verb::Refuse, ..self.ask(cost, now, true) };
+        self.table.refuse(self.identity, self.second(), ask)
     }
 
-    /// Decides and charges; says what an undo needs to know, if anything was charged.
-    pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
-        self.decide(Ask {
-            now_ns: now.as_nanos(),
-            cost,
-            charge: cost > 0,
-            verb: Verb::Check,
-            tier: self.tier,
-        })
+    /// Decides and charges, by the plan if its word still stands; says what an undo needs to know, if anything was
+    /// charged.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        cost: u64,
+        now: Timestamp,
+        plan: Option<Plan>,
+    ) -> (Decision, Option<KeyTrace>) {
+        let ask = self.ask(cost, now, cost > 0);
+        let mut plan = plan.or_else(|| self.plan(ask));
+        while let Some(Plan { outcome, .. }) = plan {
+            if plan.is_some_and(|plan| plan.is_done_in(self.home())) {
+                // Each way makes its own decision, as in `Table::decide`.
+                return self.traced(self.table.decision(outcome, ask, 0), &outcome, ask);
+            }
+            plan = self.plan(ask);
+        }
+        self.decide(ask)
     }
 
+    fn home(&self) -> &Shard {
+        self.table.shard(self.identity.first)
+    }
+
+    /// At home, under plain GCRA.
+    #[inline(always)]
+    fn plan(&self, ask: Ask) -> Option<Plan> {
+        let Kernel::Gcra(gcra) = self.table.kernel() else { return None };
+        self.table.plan_plain(gcra, self.home(), self.identity.tag, ask)
+    }
+
+    #[inline(never)]
     fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
-        let outcome = self.table.outcome(self.identity, self.second, &mut fresh);
-        let decision = self.table.answer(outcome, &fresh);
-        let trace = match decision {
-            // Undone by what the permit remembers: see `undo`.
-            // Of what the spill was charged nothing can be undone.
-            Decision::Allowed(permit) if permit.is_spilled() => None,
-            Decision::Allowed(permit) if ask.charge && self.table.book.is_some() => {
-                Some(KeyTrace { before: outcome.before, at_ns: outcome.at_ns, left: 0, permit })
-            }
-            Decision::Allowed(permit) if ask.charge => {
-                let (ruled, at_ns) = (self.table.ruled(), outcome.at_ns);
-                let (held, moment) = (ruled.join(outcome.held, 0), ruled.moment(at_ns));
-                let left = self.table.layout.live(self.identity.tag, held, &ruled, moment);
-                Some(KeyTrace { before: outcome.before, at_ns, left, permit })
-            }
-            _ => None,
-        };
-        (decision, trace)
+        let outcome = self.table.decide_slowly(self.identity, self.second(), &mut fresh);
+        self.traced(self.table.answer(outcome, &fresh), &outcome, ask)
+    }
+
+    #[inline(always)]
+    fn traced(
+        &self,
+        decision: Decision,
+        outcome: &Outcome,
+        ask: Ask,
+    ) -> (Decision, Option<KeyTrace>) {
+        // Of what the spill was charged nothing can be undone.
+        let is_charged = ask.charge && decision.is_allowed() && !decision.is_spilled();
+        (decision, is_charged.then_some(KeyTrace { before: outcome.before }))
     }
 
     /// Undoes a charge, as far as that can be done.
@@ -137,13 +163,16 @@ impl Place<'_> {
         if table.book.is_some() {
             // Whether or not the quota has changed: if no other request has built on the charge it is taken back,
             // and else it stays until it has drained.
-            if let Some(charge) = trace.permit.charge() {
+            if let Some(charge) = undo.permit.charge() {
                 let now = || undo.fresh(self.clock).unwrap_or(Timestamp::from_nanos(charge.now_ns));
-                table.amend(self.identity, self.second, &now, Amendment::Undo(charge));
+                table.amend(self.identity, self.second(), &now, Amendment::Undo(charge));
             }
             return;
         }
-        for index in shards_of(self.identity.first, self.second) {
+        let Some(charge) = undo.permit.charge() else { return };
+        let (ruled, at_ns) = (table.ruled(), charge.at_ns);
+        let left = table.layout.live(tag, ruled.join(charge.held, 0), &ruled, ruled.moment(at_ns));
+        for index in shards_of(self.identity.first, self.second()) {
             let shard = table.shard(index);
             loop {
                 let before = shard.header();
@@ -153,8 +182,8 @@ impl Place<'_> {
                 if header.floor() != before.floor() {
                     continue;
                 }
-                let next = if word == trace.left || planted(Fault::UndoOverAnother) {
-                    self.restored(trace, word, header, undo)
+                let next = if word == left || planted(Fault::UndoOverAnother) {
+                    self.restored((trace.before, at_ns), word, header, undo)
                 } else {
                     // Only now: the thread that charged this word read its clock before.
                     self.less_undrained(word, header, undo)
@@ -168,14 +197,13 @@ impl Place<'_> {
 
     /// The word that was found before the charge, or a higher one if some of the charge has drained; if that
     /// is idle at the floor by now, an idle one of the floor's own time.
-    fn restored(&self, trace: KeyTrace, word: u64, header: Header, undo: Undo) -> u64 {
+    fn restored(&self, (before, at_ns): (Held, u64), word: u64, header: Header, undo: Undo) -> u64 {
         let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
         let ruled = self.table.ruled();
         let at_floor = ruled.moment(floor_ns);
-        let before = trace
-            .before
-            .seen_later(kernel.passed(trace.at_ns, floor_ns))
-            .seen_earlier(kernel.passed(floor_ns, trace.at_ns));
+        let before = before
+            .seen_later(kernel.passed(at_ns, floor_ns))
+            .seen_earlier(kernel.passed(floor_ns, at_ns));
         let charge = undo.permit.charge().filter(|_| !planted(Fault::UndoOverAnother));
         let held = charge.map_or(before, |charge| {
             // Only now: every thread that has charged this word read its clock before.
@@ -243,7 +271,7 @@ mod tests {
         // Idle for nearly two epochs, and there only because no newcomer has needed its cell.
         let place = limiter.place(&7);
         let taken = at(1_000 + 2 * epoch);
-        let (decision, trace) = place.check(1, taken);
+        let (decision, trace) = place.check(1, taken, None);
         assert!(decision.is_allowed());
         advance(&limiter, 1_000 + 2 * epoch);
         place.undo(
@@ -259,7 +287,7 @@ mod tests {
         let limiter = limiter(&ManualClock::new());
         assert!(limiter.check_at(&7, 5, at(1_000)).is_allowed());
         let place = limiter.place(&7);
-        let (decision, trace) = place.check(5, at(1_000));
+        let (decision, trace) = place.check(5, at(1_000), None);
         let later = at(1_000) + Duration::from_secs(3);
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
@@ -274,7 +302,7 @@ mod tests {
         clock.set(at(1_000));
         let limiter = limiter(&clock);
         let place = limiter.place(&7);
-        let (decision, trace) = place.check(5, at(1_000));
+        let (decision, trace) = place.check(5, at(1_000), None);
         // Others are eight seconds ahead, as the floor is then.
         let later = at(1_000) + Duration::from_secs(8);
         assert!(limiter.check_at(&7, 1, later).is_allowed());

@@ -27,13 +27,17 @@ impl Identity {
 pub(super) struct Hashers<S> {
     place: S,
     tag: S,
-    mix: u64,
+    mix: Mix,
 }
+
+/// The number that makes a key's second unit from its tag.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mix(u64);
 
 impl<S: BuildHasher> Hashers<S> {
     pub(super) fn new(place: S, tag: S) -> Self {
         // Odd, so that the multiplication in `second` is a bijection; from the tag's secret seed.
-        let mix = tag.hash_one("second shard") | 1;
+        let mix = Mix(tag.hash_one("second shard") | 1);
         Self { place, tag, mix }
     }
 
@@ -70,6 +74,12 @@ impl<S: BuildHasher> Hashers<S> {
         tag.max(words_per_tag)
     }
 
+    pub(super) fn mix(&self) -> Mix {
+        self.mix
+    }
+}
+
+impl Mix {
     /// A shard of the key's other unit, where units have so many shards: of unit `g(tag) - u` modulo their number,
     /// which maps the second unit back to the first, u. Keys with equal tags that share one of their units therefore
     /// share both, and are one key to the table. May be the same unit; then the key has one.
@@ -79,7 +89,7 @@ impl<S: BuildHasher> Hashers<S> {
         if planted(Fault::OverlappingShardPairs) {
             return (first + 1) % units * unit + side;
         }
-        let pair = scale(identity.tag.wrapping_mul(self.mix), units);
+        let pair = scale(identity.tag.wrapping_mul(self.0), units);
         let (second, borrowed) = pair.overflowing_sub(first);
         (if borrowed { second.wrapping_add(units) } else { second }) * unit + side
     }
@@ -123,10 +133,10 @@ mod tests {
             let shards = units * unit;
             for key in 0_u64..1000 {
                 let one = identity(&hashers, key, shards, 1 << 33);
-                let other = Identity { first: hashers.second(one, shards, unit), ..one };
+                let other = Identity { first: hashers.mix().second(one, shards, unit), ..one };
                 assert!(one.first < shards && other.first < shards);
                 assert_eq!(one.first % unit, other.first % unit);
-                assert_eq!(hashers.second(other, shards, unit), one.first);
+                assert_eq!(hashers.mix().second(other, shards, unit), one.first);
             }
         }
     }
@@ -170,12 +180,13 @@ mod tests {
                 is_even(identities().map(|identity| high(identity.tag))),
                 "{name}: high tag bits"
             );
-            let second = |identity| hashers.second(identity, 1024, 1);
+            let second = |identity| hashers.mix().second(identity, 1024, 1);
             assert!(is_even(identities().map(second)), "{name}: second shards");
             // Neither shard tells the tag, nor the other shard.
             let mixed = |identity: Identity| (identity.first ^ low(identity.tag)) % 1024;
             assert!(is_even(identities().map(mixed)), "{name}: shard against tag");
-            let pairs = |identity: Identity| identity.first ^ hashers.second(identity, 1024, 1);
+            let pairs =
+                |identity: Identity| identity.first ^ hashers.mix().second(identity, 1024, 1);
             assert!(is_even(identities().map(pairs)), "{name}: shard against second shard");
         }
     }

@@ -80,6 +80,23 @@ enum Read {
     Afar,
 }
 
+/// A decision on a word as it was read, and the word that is to replace it: the same, if nothing is to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    cell: usize,
+    word: u64,
+    next: u64,
+    pub(super) outcome: Outcome,
+}
+
+impl Plan {
+    /// Carries it out, however late: it is right for as long as the word stands. `false` if it does not.
+    #[inline(always)]
+    pub(super) fn is_done_in(&self, shard: &Shard) -> bool {
+        self.next == self.word || shard.charge(self.cell, self.word, self.next)
+    }
+}
+
 impl Table {
     /// Decides in the key's cell, if this shard holds it and `now` is near. Lock-free: each turn of the loop that does
     /// not end it means that another thread has charged, installed or advanced something.
@@ -91,38 +108,53 @@ impl Table {
         tag: u64,
         ask: Ask,
     ) -> Option<Outcome> {
+        loop {
+            let plan = self.plan_plain(gcra, shard, tag, ask)?;
+            if plan.is_done_in(shard) {
+                return Some(plan.outcome);
+            }
+        }
+    }
+
+    /// What [`hit_plain`](Self::hit_plain) is to do.
+    #[inline(always)]
+    pub(super) fn plan_plain(
+        &self,
+        gcra: &Gcra,
+        shard: &Shard,
+        tag: u64,
+        ask: Ask,
+    ) -> Option<Plan> {
         let Ask { now_ns, cost, charge, .. } = ask;
         let (cost_ticks, room) = gcra.room_for(cost)?;
         let (back, mask) = (self.layout.back, self.layout.time_mask);
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
-        loop {
-            let (cell, word) = match self.read(shard, tag, now_ns) {
-                Read::Word(cell, word) => (cell, word),
-                Read::Changed => continue,
+        let (cell, word) = loop {
+            match self.read(shard, tag, now_ns) {
+                Read::Word(cell, word) => break (cell, word),
+                Read::Changed => {}
                 Read::Absent | Read::Afar => return None,
+            }
+        };
+        // The word's time, counted from the earliest that it may be: `back` is now.
+        let since = word.wrapping_sub(earliest) & mask;
+        let plan = |verdict, after: u64, next, cost| {
+            let held = |since: u64| Held {
+                ahead: since.saturating_sub(back),
+                behind: back.saturating_sub(since),
+                counts: 0,
             };
-            // The word's time, counted from the earliest that it may be: `back` is now.
-            let since = word.wrapping_sub(earliest) & mask;
-            let outcome = |verdict, after: u64, cost| {
-                let held = |since: u64| Held {
-                    ahead: since.saturating_sub(back),
-                    behind: back.saturating_sub(since),
-                    counts: 0,
-                };
-                Some(Outcome::plain(verdict, [held(since), held(after)], now_ns, cost))
-            };
-            if since > back + room {
-                return outcome(Verdict::Denied, since, cost);
-            }
-            if !charge {
-                return outcome(Verdict::Allowed, since, 0);
-            }
-            let after = select_unpredictable(since < back, back, since) + cost_ticks;
-            let next = tag | (earliest.wrapping_add(after) & mask);
-            if shard.charge(cell, word, next) {
-                return outcome(Verdict::Allowed, after, cost);
-            }
+            let outcome = Outcome::plain(verdict, [held(since), held(after)], now_ns, cost);
+            Some(Plan { cell, word, next, outcome })
+        };
+        if since > back + room {
+            return plan(Verdict::Denied, since, word, cost);
         }
+        if !charge {
+            return plan(Verdict::Allowed, since, word, 0);
+        }
+        let after = select_unpredictable(since < back, back, since) + cost_ticks;
+        plan(Verdict::Allowed, after, tag | (earliest.wrapping_add(after) & mask), cost)
     }
 
     /// The same for every policy, out of line: the one call by which it is told which that is.

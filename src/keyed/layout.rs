@@ -220,7 +220,9 @@ impl Layout {
     /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
     /// epoch by then.
     pub(super) fn staleness(&self, [floor_ns, swept_ns]: [u64; 2]) -> Staleness<'_> {
-        Staleness(swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])))
+        Staleness(
+            swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])),
+        )
     }
 
     /// Which live words, read by this floor, are idle at these instants: computed once for all words of a shard.

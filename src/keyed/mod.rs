@@ -58,6 +58,7 @@ use unit::unit;
 
 pub(crate) use all::{KeyTrace, Place};
 pub use full::Full;
+pub(crate) use hit::Plan;
 pub use live::LiveLimiter;
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
@@ -321,7 +322,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// The home of a key in its second unit.
     #[inline]
     fn second(&self, identity: Identity) -> usize {
-        self.hashers.second(identity, self.table.shards(), unit())
+        self.hashers.mix().second(identity, self.table.shards(), unit())
     }
 
     /// The caller's time, or that of the limiter's clock and the clock itself.

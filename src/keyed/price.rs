@@ -301,8 +301,7 @@ impl Table {
         let moment = layout.kernel.moment(floor_ns);
         let is_idle = layout.kernel.is_idle(held, moment);
         // What is counted in a quota that has been replaced is not kept while it is idle.
-        let is_kept =
-            replaced_ns.is_none() && !layout.staleness([floor_ns; 2]).of(word);
+        let is_kept = replaced_ns.is_none() && !layout.staleness([floor_ns; 2]).of(word);
         if is_idle && !is_kept {
             return Some(Settled::Stale);
         }

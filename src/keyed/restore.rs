@@ -205,7 +205,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             table.spill = Some(spill);
         }
         reader.close()?;
-        table.is_a_snapshots(|identity| hashers.second(identity, table.shards(), unit()), 0)?;
+        table
+            .is_a_snapshots(|identity| hashers.mix().second(identity, table.shards(), unit()), 0)?;
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
     }

@@ -230,21 +230,6 @@ impl Table {
         self.answer(outcome, &fresh)
     }
 
-    /// The same for callers that need more of the outcome than its decision.
-    #[inline]
-    pub(super) fn outcome(
-        &self,
-        identity: Identity,
-        second: usize,
-        fresh: &mut Fresh<'_>,
-    ) -> Outcome {
-        let Kernel::Gcra(gcra) = self.kernel() else {
-            return self.decide_slowly(identity, second, fresh);
-        };
-        let hit = self.hit_plain(gcra, self.shard(identity.first), identity.tag, fresh.ask);
-        hit.unwrap_or_else(|| self.decide_slowly(identity, second, fresh))
-    }
-
     /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
     #[inline(always)]
     pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
@@ -267,7 +252,12 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn decision_by(kernel: Kernel, outcome: Outcome, ask: Ask, soft_bp: u16) -> Decision {
+    pub(super) fn decision_by(
+        kernel: Kernel,
+        outcome: Outcome,
+        ask: Ask,
+        soft_bp: u16,
+    ) -> Decision {
         let Outcome { verdict, mark, held, at_ns, cost, .. } = outcome;
         let now_ns = ask.now_ns;
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })

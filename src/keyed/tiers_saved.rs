@@ -239,8 +239,10 @@ impl Tiers {
             table.spill = Some(spill);
         }
         reader.close()?;
-        table
-            .is_a_snapshots(|identity| hashers.second(identity, table.shards(), unit()), before)?;
+        table.is_a_snapshots(
+            |identity| hashers.mix().second(identity, table.shards(), unit()),
+            before,
+        )?;
         if let Some((place, found)) = foreign {
             let words =
                 before.saturating_add(words_of(table.shards())).saturating_add(place as u64);

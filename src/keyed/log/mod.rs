@@ -227,7 +227,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
 
     fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
         let identity = self.identity(key);
-        let second = self.hashers.second(identity, self.table.store.shards(), 1);
+        let second = self.hashers.mix().second(identity, self.table.store.shards(), 1);
         let clock = if now.is_none() { Some(&self.clock) } else { None };
         let now = now.unwrap_or_else(|| self.clock.now());
         self.table.decide(identity, second, Ask::new(now.as_nanos(), cost, charge), clock)
@@ -247,7 +247,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
         let identity = self.identity(key);
-        [identity.first, self.hashers.second(identity, self.table.store.shards(), 1)]
+        [identity.first, self.hashers.mix().second(identity, self.table.store.shards(), 1)]
     }
 }
 
