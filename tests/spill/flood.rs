@@ -109,7 +109,7 @@ fn the_spill_takes_an_eighth_of_the_tables_memory() {
         assert_eq!(spill, (8 * (shards / 2 * 2)).max(1_024) + 8 * shards.div_ceil(64));
         if capacity == 1_000_000 {
             let bytes = spilling.bytes as f64 / 1e6;
-            assert!((15.8..16.0).contains(&bytes), "{bytes} bytes a key");
+            assert!((14.6..14.8).contains(&bytes), "{bytes} bytes a key");
         }
     }
 }
@@ -126,11 +126,11 @@ fn wrongly_refused(burst: u64, tenths: u64) -> u64 {
 #[test]
 fn newcomers_are_refused_as_rarely_as_is_said() {
     for (burst, told) in [
-        (1, [9_504, 10_000, 10_000, 10_000]),
-        (5, [1_798, 9_932, 10_000, 10_000]),
-        (10, [1, 7_302, 10_000, 10_000]),
-        (20, [0, 23, 10_000, 10_000]),
-        (50, [0, 0, 70, 9_791]),
+        (1, [9_853, 10_000, 10_000, 10_000]),
+        (5, [4_373, 9_986, 10_000, 10_000]),
+        (10, [36, 8_882, 10_000, 10_000]),
+        (20, [0, 217, 10_000, 10_000]),
+        (50, [0, 0, 557, 9_984]),
         (100, [0, 0, 0, 0]),
     ] {
         for (tenths, told) in [20, 30, 60, 90].into_iter().zip(told) {

@@ -79,7 +79,7 @@ fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() 
             // With what it was charged above.
             let admitted =
                 1 + (0..110).filter(|_| tier.check_at(&key, 1, START).is_allowed()).count();
-            assert!((50..=100).contains(&admitted), "{admitted}");
+            assert!((40..=100).contains(&admitted), "{admitted}");
         }
     }
     let after = table.stats_at(START);
