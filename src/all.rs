@@ -2,8 +2,9 @@
 //!
 //! Each limit is a word of its own, and no instruction changes two: so the words are charged one after
 //! the other, and if one denies, what was charged before is undone. First all but the first are only asked, so that a
-//! request that will be denied charges no limit as a rule. What is left is the race: another thread
-//! charges between the question and the charge.
+//! request that will be denied charges no limit as a rule. What was found there is kept: the charge is then one
+//! compare-and-swap on the word that was read, and only if that has changed is the key looked for again. What is left
+//! is the race: another thread charges between the question and the charge.
 //!
 //! # Undo
 //! * If a word is still the one that the charge left, the word that was found before is put back: as if

@@ -115,13 +115,14 @@ pub fn spilling_table(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
 
 fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> Table {
     control::use_cells(cells);
-    let capacity = match shards {
-        1 => 1,
-        2 => 2,
-        _ => 4,
-    };
+    let capacity = capacity_of(shards);
     let hashers = Fixed::pair(shards);
     Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table")
+}
+
+/// Of a table of so many shards, each of three cells: for one key that is live there are 10 / 7 cells, and one more.
+fn capacity_of(shards: u32) -> usize {
+    usize::try_from(2 * shards - 1).expect("few")
 }
 
 /// [`table`] of several quotas, or of one that may change. The last policy is headroom.
@@ -148,7 +149,7 @@ fn tiers_when_full(full: Full, policies: &[&str], shards: u32, cells: usize) -> 
     let (first, others) = tiers.split_first().expect("a tier");
     let tiers = others.iter().fold(Tiers::of(read(first)), |tiers, text| tiers.and(read(text)));
     let tiers = tiers.headroom(read(headroom)).when_full(full);
-    let capacity = usize::try_from(shards).expect("few");
+    let capacity = capacity_of(shards);
     let hashers = Fixed::pair(shards);
     Arc::new(tiers.build_with_hashers(capacity, ManualClock::new(), hashers).expect("a table"))
 }

@@ -59,17 +59,32 @@ pub(super) fn term(sum: u64, place: u8) -> u64 {
 }
 
 /// The greatest sum of the first `place` counts, up to `limit`, whose term is not above `number`; and that term.
+#[inline]
 pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
+    let before = u64::from(place) - 1;
+    match BINOMIALS.get(usize::from(place)) {
+        // All of them are looked up: no step asks whether it is.
+        Some(column) if limit < LOOKED_UP as u64 - before => search(number, limit, |sum| {
+            #[expect(clippy::cast_possible_truncation, reason = "the rest is below a usize")]
+            let top = (sum + before) as usize % LOOKED_UP;
+            column[top]
+        }),
+        _ => search(number, limit, |sum| term(sum, place)),
+    }
+}
+
+#[inline(always)]
+fn search(number: u64, limit: u64, term: impl Fn(u64) -> u64) -> (u64, u64) {
     // The answer is `least`, or one of the `more` numbers above it. As many steps for each number, and none of them a
     // branch that could be foreseen.
     let (mut least, mut more) = (0, limit);
     while more > 0 {
         let half = more.div_ceil(2);
-        let is_higher = term(least + half, place) <= number;
+        let is_higher = term(least + half) <= number;
         least = select_unpredictable(is_higher, least + half, least);
         more -= half;
     }
-    (least, term(least, place))
+    (least, term(least))
 }
 
 /// The number of a ring, given oldest first.

@@ -39,9 +39,9 @@ pub enum Full {
     /// at the same moment ask for no more than a burst in all, or have times no further apart than a burst
     /// takes to come back.
     ///
-    /// For what a flood leaves to newcomers: about `0.11 * burst` times the capacity in keys that come once, all
-    /// at one moment, are taken beyond the one and a half times that the cells hold. With a burst of 100 none
-    /// of them is refused at nine times the capacity; with a burst of 20 next to none at three times and all
+    /// For what a flood leaves to newcomers: about `0.1 * burst` times the capacity in keys that come once, all
+    /// at one moment, are taken beyond the 1.4 times that the cells hold. With a burst of 100 none
+    /// of them is refused at nine times the capacity; with a burst of 20 1 in 50 at three times and all
     /// at six times, until what was admitted has drained.
     /// Of several [`Tiers`](crate::Tiers) each has an equal part of it.
     ///

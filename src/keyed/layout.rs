@@ -21,6 +21,7 @@
 //! That is at most 5E + before + ahead wide, which fits in the field; so the low bits name one instant. A request that
 //! is late by less than an epoch, as those of threads that read the clock in another order are, is decided like any other.
 
+mod idleness;
 mod shared;
 
 use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled, Rules};
@@ -69,6 +70,7 @@ const SLACK: u64 = 8;
 
 const CLAIM: u64 = 1 << 63;
 
+pub(super) use idleness::Idleness;
 pub(super) use shared::{Coded, Shared};
 
 /// The division of a keyed word, and the arithmetic that it holds.
@@ -217,35 +219,6 @@ impl Layout {
         instant_ns >> GRANULE_BITS > header.floor().saturating_add(self.epoch)
     }
 
-    /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
-    /// epoch by then.
-    pub(super) fn staleness(&self, [floor_ns, swept_ns]: [u64; 2]) -> Staleness<'_> {
-        Staleness(
-            swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])),
-        )
-    }
-
-    /// Which live words, read by this floor, are idle at these instants: computed once for all words of a shard.
-    pub(super) fn idleness<const N: usize>(
-        &self,
-        floor_ns: u64,
-        instants_ns: [u64; N],
-    ) -> Idleness<'_, N> {
-        let times = match &self.kernel {
-            Kernel::Gcra(gcra) if self.rules.are_none() => {
-                let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
-                let bounds = instants_ns.map(|at_ns| {
-                    let later = gcra.passed(floor_ns, at_ns);
-                    let bound = self.back.saturating_add(later).saturating_add(1);
-                    bound.saturating_sub(gcra.passed(at_ns, floor_ns))
-                });
-                Some((earliest, bounds))
-            }
-            _ => None,
-        };
-        Idleness { layout: self, floor_ns, instants_ns, times }
-    }
-
     fn epoch_ns(&self) -> u64 {
         self.epoch << GRANULE_BITS
     }
@@ -328,46 +301,6 @@ impl Layout {
     #[inline(always)]
     fn count_bits<A: Decides>(&self, _: &A) -> u8 {
         if A::COUNTS { self.count_bits } else { 0 }
-    }
-}
-
-/// See [`Layout::idleness`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Idleness<'a, const N: usize> {
-    layout: &'a Layout,
-    floor_ns: u64,
-    instants_ns: [u64; N],
-    /// Of plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
-    /// word's lies that is not idle yet.
-    times: Option<(u64, [u64; N])>,
-}
-
-impl<const N: usize> Idleness<'_, N> {
-    #[inline]
-    pub(super) fn of(&self, word: u64) -> [bool; N] {
-        let Self { layout, floor_ns, instants_ns, times } = self;
-        if let Some((earliest, bounds)) = times {
-            let since = word.wrapping_sub(*earliest) & layout.time_mask;
-            return bounds.map(|bound| since < bound);
-        }
-        let ruled = layout.ruled();
-        let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
-        instants_ns.map(|at_ns| {
-            let held = held.seen_later(layout.kernel.passed(*floor_ns, at_ns));
-            let held = held.seen_earlier(layout.kernel.passed(at_ns, *floor_ns));
-            ruled.is_idle(held, ruled.moment(at_ns))
-        })
-    }
-}
-
-/// See [`Layout::staleness`]. None is stale before there has been an epoch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Staleness<'a>(Option<Idleness<'a, 1>>);
-
-impl Staleness<'_> {
-    #[inline]
-    pub(super) fn of(&self, word: u64) -> bool {
-        self.0.is_some_and(|idle| idle.of(word)[0])
     }
 }
 

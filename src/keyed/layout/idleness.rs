@@ -1,0 +1,106 @@
+//! When words of a shard are idle: for instants that are the same for all of them, so that what these need is computed
+//! once.
+
+use super::Layout;
+use crate::algorithm::{Decides, Kernel};
+
+impl Layout {
+    /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
+    /// epoch by then.
+    pub(in crate::keyed) fn staleness(&self, [floor_ns, swept_ns]: [u64; 2]) -> Staleness<'_> {
+        Staleness(
+            swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])),
+        )
+    }
+
+    /// Which live words, read by this floor, are idle at these instants: computed once for all words of a shard.
+    pub(in crate::keyed) fn idleness<const N: usize>(
+        &self,
+        floor_ns: u64,
+        instants_ns: [u64; N],
+    ) -> Idleness<'_, N> {
+        let times = match &self.kernel {
+            Kernel::Gcra(gcra) if self.rules.are_none() => {
+                let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
+                let bounds = instants_ns.map(|at_ns| {
+                    let later = gcra.passed(floor_ns, at_ns);
+                    let bound = self.back.saturating_add(later).saturating_add(1);
+                    bound.saturating_sub(gcra.passed(at_ns, floor_ns))
+                });
+                Some((earliest, bounds))
+            }
+            _ => None,
+        };
+        Idleness { layout: self, floor_ns, instants_ns, times }
+    }
+}
+
+/// See [`Layout::idleness`].
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct Idleness<'a, const N: usize> {
+    layout: &'a Layout,
+    floor_ns: u64,
+    instants_ns: [u64; N],
+    /// Of plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
+    /// word's lies that is not idle yet.
+    times: Option<(u64, [u64; N])>,
+}
+
+impl<const N: usize> Idleness<'_, N> {
+    #[inline]
+    pub(in crate::keyed) fn of(&self, word: u64) -> [bool; N] {
+        let Self { layout, floor_ns, instants_ns, times } = self;
+        if let Some((earliest, bounds)) = times {
+            let since = word.wrapping_sub(*earliest) & layout.time_mask;
+            return bounds.map(|bound| since < bound);
+        }
+        let ruled = layout.ruled();
+        let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
+        instants_ns.map(|at_ns| {
+            let held = held.seen_later(layout.kernel.passed(*floor_ns, at_ns));
+            let held = held.seen_earlier(layout.kernel.passed(at_ns, *floor_ns));
+            ruled.is_idle(held, ruled.moment(at_ns))
+        })
+    }
+}
+
+/// See [`Layout::staleness`]. None is stale before there has been an epoch.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct Staleness<'a>(Option<Idleness<'a, 1>>);
+
+impl Staleness<'_> {
+    #[inline]
+    pub(in crate::keyed) fn of(&self, word: u64) -> bool {
+        self.0.is_some_and(|idle| idle.of(word)[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound that plain GCRA is compared with says what reading the word and carrying it to the instant does.
+    #[test]
+    fn a_time_is_judged_by_its_bound_as_by_what_it_holds() {
+        for policy in ["gcra 10/s burst 3", "gcra 1000000/s burst 1000", "gcra 1/h burst 9"] {
+            let layout = Layout::plan(&policy.parse().expect("a policy")).expect("a layout");
+            let gcra = layout.kernel;
+            let floor_ns = 1 << 60;
+            let epoch_ns = layout.epoch_ns();
+            let spans_ns = [0, 1, epoch_ns / 2, epoch_ns, 2 * epoch_ns, 1 << 59];
+            let instants_ns =
+                spans_ns.into_iter().flat_map(|span| [floor_ns - span, floor_ns + span]);
+            for at_ns in instants_ns.chain([0, u64::MAX]) {
+                let bounded = layout.idleness(floor_ns, [at_ns]);
+                let read = Idleness { times: None, ..bounded };
+                let unit = gcra.moment(at_ns).unit;
+                let words = [unit, gcra.moment(floor_ns).unit]
+                    .into_iter()
+                    .flat_map(|unit| (0..7).map(move |off| unit.wrapping_add(off).wrapping_sub(3)));
+                for word in words.map(|time| time & layout.time_mask) {
+                    assert_eq!(bounded.of(word), read.of(word), "{policy}: {word:x} at {at_ns}");
+                }
+            }
+        }
+    }
+}
