@@ -94,7 +94,8 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<Plan>) {
         match self.plan(self.ask(cost, now, cost > 0)) {
-            Some(plan) => (plan.outcome.verdict == Verdict::Allowed, Some(plan)),
+            Some(Plan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
+            Some(charge) => (true, Some(charge)),
             None => (self.peek(cost, now).is_allowed(), None),
         }
     }
@@ -116,8 +117,8 @@ impl Place<'_> {
     ) -> (Decision, Option<KeyTrace>) {
         let ask = self.ask(cost, now, cost > 0);
         let mut plan = plan.or_else(|| self.plan(ask));
-        while let Some(Plan { outcome, .. }) = plan {
-            if plan.is_some_and(|plan| plan.is_done_in(self.home())) {
+        while let Some(found) = plan {
+            if let Some(outcome) = found.carried_out(self.home()) {
                 // Each way makes its own decision, as in `Table::decide`.
                 return self.traced(self.table.decision(outcome, ask, 0), &outcome, ask);
             }

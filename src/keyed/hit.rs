@@ -80,20 +80,25 @@ enum Read {
     Afar,
 }
 
-/// A decision on a word as it was read, and the word that is to replace it: the same, if nothing is to be written.
+/// A decision on a word as it was read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    cell: usize,
-    word: u64,
-    next: u64,
-    pub(super) outcome: Outcome,
+pub(crate) enum Plan {
+    /// Nothing is to be written.
+    Told(Outcome),
+    /// The word in this cell is to be replaced by the next.
+    Charge { cell: usize, word: u64, next: u64, outcome: Outcome },
 }
 
 impl Plan {
-    /// Carries it out, however late: it is right for as long as the word stands. `false` if it does not.
+    /// Carries it out, however late: it is right for as long as the word stands. `None` if it does not.
     #[inline(always)]
-    pub(super) fn is_done_in(&self, shard: &Shard) -> bool {
-        self.next == self.word || shard.charge(self.cell, self.word, self.next)
+    pub(super) fn carried_out(self, shard: &Shard) -> Option<Outcome> {
+        match self {
+            Self::Told(outcome) => Some(outcome),
+            Self::Charge { cell, word, next, outcome } => {
+                shard.charge(cell, word, next).then_some(outcome)
+            }
+        }
     }
 }
 
@@ -109,9 +114,8 @@ impl Table {
         ask: Ask,
     ) -> Option<Outcome> {
         loop {
-            let plan = self.plan_plain(gcra, shard, tag, ask)?;
-            if plan.is_done_in(shard) {
-                return Some(plan.outcome);
+            if let Some(outcome) = self.plan_plain(gcra, shard, tag, ask)?.carried_out(shard) {
+                return Some(outcome);
             }
         }
     }
@@ -138,23 +142,23 @@ impl Table {
         };
         // The word's time, counted from the earliest that it may be: `back` is now.
         let since = word.wrapping_sub(earliest) & mask;
-        let plan = |verdict, after: u64, next, cost| {
+        let outcome = |verdict, after: u64, cost| {
             let held = |since: u64| Held {
                 ahead: since.saturating_sub(back),
                 behind: back.saturating_sub(since),
                 counts: 0,
             };
-            let outcome = Outcome::plain(verdict, [held(since), held(after)], now_ns, cost);
-            Some(Plan { cell, word, next, outcome })
+            Outcome::plain(verdict, [held(since), held(after)], now_ns, cost)
         };
         if since > back + room {
-            return plan(Verdict::Denied, since, word, cost);
+            return Some(Plan::Told(outcome(Verdict::Denied, since, cost)));
         }
         if !charge {
-            return plan(Verdict::Allowed, since, word, 0);
+            return Some(Plan::Told(outcome(Verdict::Allowed, since, 0)));
         }
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
-        plan(Verdict::Allowed, after, tag | (earliest.wrapping_add(after) & mask), cost)
+        let next = tag | (earliest.wrapping_add(after) & mask);
+        Some(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
     }
 
     /// The same for every policy, out of line: the one call by which it is told which that is.

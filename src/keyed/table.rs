@@ -1,7 +1,5 @@
 //! [`Table`]: the shards, and the path of a decision whose key is there.
 
-use crossbeam_utils::CachePadded;
-
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::clock::Clock;
 use crate::decision::{Decision, Mark, Verdict, View};
@@ -18,12 +16,7 @@ use super::prefetch::prefetch;
 use super::shard::{CELLS, Header, Shard, cells};
 use super::spill::Spill;
 use super::tally::Tallies;
-use super::unit::{UNIT, all_shards_of, shards_of, unit};
-
-/// Shards that are padded together: a unit, but in models, whose units may be of one.
-const SHARDS_PER_PAD: usize = if cfg!(any(loom, shuttle)) { 1 } else { UNIT };
-
-type Pad = CachePadded<[Shard; SHARDS_PER_PAD]>;
+use super::unit::{all_shards_of, shards_of, unit};
 
 /// The share of cells that hold live keys when the table holds its capacity. Simulated with 4 million keys in units of
 /// two lines of seven cells: at 65 % none is homeless, at 70 % one, at 72 % five, at 75 % thirty.
@@ -60,7 +53,7 @@ impl<'a> Fresh<'a> {
 
 /// How a request went: what its word holds, seen from `at_ns`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     pub(super) verdict: Verdict,
     /// What it held before: for who may have to undo the charge.
     pub(super) before: Held,
@@ -89,6 +82,12 @@ impl Outcome {
     }
 }
 
+/// Room for so many more, and no more than that.
+fn reserve(shards: &mut Vec<Shard>, more: usize) -> Result<(), BuildError> {
+    let bytes = (shards.len() + more) * size_of::<Shard>();
+    shards.try_reserve_exact(more).map_err(|_| BuildError::OutOfMemory { bytes })
+}
+
 /// What came of looking for a key in one shard the slow way.
 enum SlowHit {
     Decided(Outcome),
@@ -101,7 +100,10 @@ enum SlowHit {
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
 pub(super) struct Table {
-    pads: Box<[Pad]>,
+    /// And one before or after them, so that a unit begins where two lines do that the hardware fetches together.
+    memory: Box<[Shard]>,
+    /// Where the first unit begins.
+    start: usize,
     pub(super) layout: Layout,
     pub(super) ways: Ways,
     pub(super) tallies: Tallies,
@@ -115,12 +117,11 @@ pub(super) struct Table {
 impl Table {
     /// A vacant table for `capacity` keys, whose floors stand at `floor`.
     pub(super) fn new(layout: Layout, capacity: usize, floor: u64) -> Result<Self, BuildError> {
-        let count = Self::pads_for(capacity)?;
-        let bytes = count * size_of::<Pad>();
-        let mut pads = Vec::new();
-        pads.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
-        pads.resize_with(count, || CachePadded::new(std::array::from_fn(|_| Shard::new(floor))));
-        Ok(Self::of(pads, layout))
+        let count = Self::shards_for(capacity)?;
+        let mut shards = Vec::new();
+        reserve(&mut shards, count + 1)?;
+        shards.resize_with(count + 1, || Shard::new(floor));
+        Ok(Self::of(shards, layout))
     }
 
     /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
@@ -130,47 +131,46 @@ impl Table {
         capacity: usize,
         mut next: impl FnMut() -> Result<Shard, E>,
     ) -> Result<Self, E> {
-        let count = Self::pads_for(capacity)?;
-        let mut pads = Vec::new();
-        while pads.len() < count {
-            if pads.len() == pads.capacity() {
-                let more = pads.len().clamp(1, count - pads.len());
-                let bytes = (pads.len() + more) * size_of::<Pad>();
-                pads.try_reserve_exact(more).map_err(|_| BuildError::OutOfMemory { bytes })?;
+        let count = Self::shards_for(capacity)?;
+        let mut shards = Vec::new();
+        while shards.len() < count {
+            if shards.len() == shards.capacity() {
+                let more = shards.len().clamp(1, count - shards.len());
+                reserve(&mut shards, more)?;
             }
-            let mut pad = std::array::from_fn(|_| Shard::new(0));
-            for shard in &mut pad {
-                *shard = next()?;
-            }
-            pads.push(CachePadded::new(pad));
+            shards.push(next()?);
         }
-        Ok(Self::of(pads, layout))
+        reserve(&mut shards, 1)?;
+        shards.push(Shard::new(0));
+        Ok(Self::of(shards, layout))
     }
 
-    fn of(pads: Vec<Pad>, layout: Layout) -> Self {
+    /// The table of these shards but the last, which is there to be before them.
+    fn of(shards: Vec<Shard>, layout: Layout) -> Self {
+        let mut memory = shards.into_boxed_slice();
+        let is_model = cfg!(any(loom, shuttle));
+        let start =
+            if is_model { 0 } else { memory.as_ptr().addr() / size_of::<Shard>() % unit() };
+        memory.rotate_right(start);
         let (ways, tallies) = (Ways::of(&layout), Tallies::default());
-        Self { pads: pads.into_boxed_slice(), layout, ways, tallies, spill: None, book: None }
+        Self { memory, start, layout, ways, tallies, spill: None, book: None }
     }
 
-    /// The shards of a table for `capacity` keys.
+    /// The shards of a table for `capacity` keys, whose bytes can be addressed.
     pub(super) fn shards_for(capacity: usize) -> Result<usize, BuildError> {
-        Ok(Self::pads_for(capacity)? * SHARDS_PER_PAD)
-    }
-
-    /// Its padded units, whose bytes can be addressed.
-    fn pads_for(capacity: usize) -> Result<usize, BuildError> {
         if capacity == 0 {
             return Err(BuildError::ZeroCapacity);
         }
         let too_large = || BuildError::CapacityTooLarge { capacity };
         let cells = capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
-        let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit() / SHARDS_PER_PAD;
-        count.checked_mul(size_of::<Pad>()).map(|_| count).ok_or_else(too_large)
+        let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit();
+        let bytes = count.checked_add(1).and_then(|count| count.checked_mul(size_of::<Shard>()));
+        bytes.map(|_| count).ok_or_else(too_large)
     }
 
     #[inline]
     pub(super) fn shards(&self) -> usize {
-        self.pads.len() * SHARDS_PER_PAD
+        self.memory.len() - 1
     }
 
     pub(super) fn cells(&self) -> usize {
@@ -178,14 +178,13 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val::<[Pad]>(&self.pads) + self.spill.as_ref().map_or(0, Spill::bytes)
+        size_of_val::<[Shard]>(&self.memory) + self.spill.as_ref().map_or(0, Spill::bytes)
     }
 
     /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
-    #[cfg_attr(any(loom, shuttle), expect(clippy::modulo_one, reason = "one shard per pad"))]
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
-        &self.pads[index / SHARDS_PER_PAD][index % SHARDS_PER_PAD]
+        &self.memory[self.start + index]
     }
 
     #[inline]
