@@ -50,18 +50,24 @@ impl BuildHasher for Fixed {
     }
 }
 
+impl Halves {
+    /// Of a key of a tier.
+    fn tag(&self) -> u64 {
+        (self.halves ^ u64::from(self.tier) << 16) & u64::from(u32::MAX)
+    }
+}
+
 impl Hasher for Halves {
     fn finish(&self) -> u64 {
         match self.places_in {
-            // The smallest hash of the shard: the table takes the high half of hash * shards.
+            // Nearly the smallest hash of the shard: the table takes the high half of hash * shards. Its lowest bits are
+            // the tag, 49 at most.
             Some(shards) => {
-                (self.halves >> 32).wrapping_mul((1 << 32) / u64::from(shards) + 1) << 32
+                let place = (self.halves >> 32).wrapping_mul((1 << 10) / u64::from(shards) + 1);
+                place << 54 | self.tag()
             }
-            // Odd, so a bijection: unequal tags stay unequal in the high bits, which make the tag.
-            None => {
-                let tag = self.halves & u64::from(u32::MAX) | u64::from(self.tier) << 32;
-                tag.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            }
+            // Odd, so a bijection: unequal tags stay unequal in the high bits.
+            None => self.tag().wrapping_mul(0x9E37_79B9_7F4A_7C15),
         }
     }
 

@@ -1,7 +1,9 @@
 //! From a key to where it may live and how it is recognised.
 //!
-//! Two hashes, seeded apart: one places, the other makes the tag. Were one hash both, a client that can make
-//! keys collide in it would have both at once (aHash has had such keys: aHash#163, aHash#292).
+//! One pass over the key: its hash's topmost bits place it, its lowest make its tag, and no bit does both unless a tag is
+//! so wide, or a table so large, that 64 do not suffice. A second hash for the tag, with seeds of its own, costs a
+//! quarter of a decision, and what it saves from is rare: keys that an attacker finds for one aHash without its seeds
+//! (aHash#163 and aHash#292 had such) collide whatever the seeds are, so in both.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -22,7 +24,7 @@ impl Identity {
     pub(super) const NONE: Self = Self { first: 0, tag: 0 };
 }
 
-/// The two hashes, and the number that makes the second unit from the tag.
+/// The hash of keys, one more for what needs it, and the number that makes the second unit from the tag.
 #[derive(Clone, Debug)]
 pub(super) struct Hashers<S> {
     place: S,
@@ -66,7 +68,13 @@ impl<S: BuildHasher> Hashers<S> {
         scale(hash_of(&self.place, key), shards)
     }
 
-    /// What a key is recognised by.
+    /// What of a key says both.
+    #[inline(always)]
+    pub(super) fn hash<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+        hash_of(&self.place, key)
+    }
+
+    /// What a key is recognised by, of a hash of its own: where a tag needs nearly all bits.
     #[inline(always)]
     pub(super) fn tag<K: Hash + ?Sized>(&self, key: &K, words_per_tag: u64) -> u64 {
         // The hash's top bits, one to the right: the topmost of a live word is 0.
@@ -95,6 +103,13 @@ impl Mix {
     }
 }
 
+/// A key's tag, by its hash, where so many live words have one tag: a power of two.
+#[inline(always)]
+pub(super) fn tag_of(hash: u64, words_per_tag: u64) -> u64 {
+    // The topmost bit of a live word is 0.
+    (hash.wrapping_mul(words_per_tag) & (u64::MAX >> 1)).max(words_per_tag)
+}
+
 /// What [`BuildHasher::hash_one`] gives, in line: a call would cost as much as the hash of a short key.
 #[inline(always)]
 #[expect(clippy::manual_hash_one, reason = "which is not always inlined")]
@@ -121,7 +136,8 @@ mod tests {
         shards: usize,
         words_per_tag: u64,
     ) -> Identity {
-        Identity { first: hashers.first(&key, shards), tag: hashers.tag(&key, words_per_tag) }
+        let hash = hashers.hash(&key);
+        Identity { first: scale(hash, shards), tag: tag_of(hash, words_per_tag) }
     }
 
     #[test]

@@ -48,7 +48,7 @@ use crate::policy::Policy;
 use crate::verb::Verb;
 
 pub(crate) use hash::scale;
-use hash::{Hashers, Identity};
+use hash::{Hashers, Identity, tag_of};
 use layout::Layout;
 use prefetch::prefetch;
 use seeds::Seeds;
@@ -157,8 +157,8 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// [`new`](KeyedLimiter::new) with a clock and two hashes of your choice, seeded independently: the
-    /// first places keys, the second tells them apart. For keys chosen by an attacker who can see many
-    /// answers, give SipHash for both.
+    /// first places keys and tells them apart, by bits from both of its ends; of the second only numbers are taken that
+    /// nobody is to know. For keys chosen by an attacker who can see many answers, give SipHash for both.
     ///
     /// # Errors
     /// As [`new`](KeyedLimiter::new).
@@ -304,17 +304,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     fn find_in(&self, key: &K, tier: u8) -> Identity {
         let (shards, words_per_tag) = (self.table.shards(), self.table.layout.words_per_tag);
         let hashers = &self.hashers;
-        let first = if tier == 0 {
-            hashers.first(key, shards)
-        } else {
-            hashers.first(&(tier, key), shards)
-        };
+        let hash = if tier == 0 { hashers.hash(key) } else { hashers.hash(&(tier, key)) };
+        let first = scale(hash, shards);
         prefetch(self.table.shard(first));
-        let tag = if tier == 0 {
-            hashers.tag(key, words_per_tag)
-        } else {
-            hashers.tag(&(tier, key), words_per_tag)
-        };
+        let tag = tag_of(hash, words_per_tag);
         Identity { first, tag }
     }
 

@@ -95,10 +95,14 @@ impl Table {
     }
 
     /// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability
-    /// 2^-tag_bits, and then shares both units if its home is in either of the new key's two.
+    /// 2^-tag_bits, and then shares both units if its home is in either of the new key's two. Bits of the hash that
+    /// both name the unit and are in the tag count once.
     #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
     fn collision_probability(&self, keys: usize) -> f64 {
-        let sharing = (2.0 * keys as f64 / (self.shards() / unit()) as f64).min(keys as f64);
-        (sharing * (-f64::from(self.layout.tag_bits)).exp2()).min(1.0)
+        let units = (self.shards() / unit()) as f64;
+        let sharing = (2.0 * keys as f64 / units).min(keys as f64);
+        let tag_bits = f64::from(self.layout.tag_bits);
+        let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
+        (sharing * (twice - tag_bits).exp2()).min(1.0)
     }
 }

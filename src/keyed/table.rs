@@ -149,8 +149,7 @@ impl Table {
     fn of(shards: Vec<Shard>, layout: Layout) -> Self {
         let mut memory = shards.into_boxed_slice();
         let is_model = cfg!(any(loom, shuttle));
-        let start =
-            if is_model { 0 } else { memory.as_ptr().addr() / size_of::<Shard>() % unit() };
+        let start = if is_model { 0 } else { memory.as_ptr().addr() / size_of::<Shard>() % unit() };
         memory.rotate_right(start);
         let (ways, tallies) = (Ways::of(&layout), Tallies::default());
         Self { memory, start, layout, ways, tallies, spill: None, book: None }

@@ -1,7 +1,7 @@
 //! Units: two shards side by side, in two cache lines that the hardware fetches together.
 //!
 //! A key has two units. In each of them it is looked for in one shard first and then in the other: in its *home*, which
-//! the placement hash names, in its home's *sibling*, and then in the same two of its *second unit*, which follows from
+//! its hash names, in its home's *sibling*, and then in the same two of its *second unit*, which follows from
 //! the tag. Keys with equal tags share both units or neither, though perhaps not their homes: so every install of such
 //! keys looks at the same cells.
 

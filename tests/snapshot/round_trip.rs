@@ -141,7 +141,8 @@ fn a_table_of_many_shards_comes_back_whole() {
     let mut file = Vec::new();
     let saved = original.snapshot(&mut file).unwrap();
     assert_eq!(saved.keys, 10_000);
-    assert_eq!(file.len(), 384 + original.stats().bytes);
+    // All but the line that aligns the others.
+    assert_eq!(file.len(), 384 + original.stats().bytes - 64);
     let restored = KeyedLimiter::<u64>::restore(policy, clock.clone(), &file[..]).unwrap();
     for key in 0..10_000_u64 {
         assert_eq!(restored.peek(&key, 1).remaining(), 4 - key % 5);

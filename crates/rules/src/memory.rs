@@ -35,7 +35,7 @@ pub(crate) fn table_bytes(policy: Policy, shape: Shape) -> Result<u64, BuildErro
 /// The bytes of a table for so many clients that is otherwise as the smallest one.
 fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
     let unit_cells = smallest.cells as u64;
-    let unit_bytes = (smallest.bytes - smallest.spill_bytes) as u64;
+    let unit_bytes = (smallest.bytes - smallest.spill_bytes) as u64 - SHARD;
     let cells = (capacity as u64).saturating_mul(DESIGN_LOAD.1) / DESIGN_LOAD.0 + 1;
     let table = cells.div_ceil(unit_cells).saturating_mul(unit_bytes);
     let spill = match smallest.spill_bytes {
@@ -45,7 +45,8 @@ fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
             (table / SPILL_PART).max(SPILL_MIN).saturating_add(marks)
         }
     };
-    table.saturating_add(spill)
+    // A shard more, so that units can begin where the machine's pairs of lines do.
+    table.saturating_add(SHARD).saturating_add(spill)
 }
 
 #[cfg(test)]
