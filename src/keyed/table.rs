@@ -270,19 +270,24 @@ impl Table {
         second: usize,
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
-        // One key in thirty lives in its second unit, and a new one looks at all of its shards.
-        for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
-            prefetch(self.shard(index));
+        let is_here = |shard: &Shard| hint(shard, identity.tag, &self.layout).is_some();
+        let (is_check, home) = (fresh.ask.verb == Verb::Check, self.shard(identity.first));
+        // One key in twenty lives in its second unit, and a new one looks at all of its shards. The first decision of a
+        // shard after an epoch does not.
+        if !(is_check && is_here(home) && self.has_to_follow(home, fresh.ask)) {
+            for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
+                prefetch(self.shard(index));
+            }
         }
-        let mut is_absent = fresh.ask.verb == Verb::Check && fresh.ask.charge;
-        if fresh.ask.verb == Verb::Check {
+        let mut is_absent = is_check && fresh.ask.charge;
+        if is_check {
             for index in shards_of(identity.first, second) {
                 let shard = self.shard(index);
-                if hint(shard, identity.tag, &self.layout).is_none() {
+                if !is_here(shard) {
                     continue;
                 }
                 let mut hit = self.hit_outcome(shard, identity.tag, fresh.ask);
-                // The first decision of a shard after an epoch has its floor follow, and is a hit then.
+                // Its floor follows, and then it is a hit.
                 if matches!(hit, Hit::Afar) && self.has_to_follow(shard, fresh.ask) {
                     self.follow(index, fresh.ask.now_ns);
                     hit = self.hit_outcome(shard, identity.tag, fresh.ask);

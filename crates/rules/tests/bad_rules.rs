@@ -160,7 +160,7 @@ fn what_is_ours_is_checked_as_strictly() {
         (with("{key: [k]}"), "3:11: key is a list; it must be a single value"),
         (
             with("{key: k, capacity: 9000000000, rate_limit: {unit: day, requests_per_unit: 1}}"),
-            "3:48: with this rule the tables need 142664835312 bytes and 1073741824 are allowed",
+            "3:48: with this rule the tables need 132474489872 bytes and 1073741824 are allowed",
         ),
     ];
     assert_all_refused(&cases);
