@@ -18,8 +18,8 @@
 //! taken, and more if it is not a minute then.
 
 use super::{
-    Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout, QUANTA, SLACK,
-    TAG_BITS_ENOUGH, TAG_BITS_MIN,
+    Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout,
+    QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN,
 };
 use crate::algorithm::{Answers, CODE_WORDS, Decides, FromCode, Kernel, Rules, by_code};
 use crate::clock::LATEST_NS;
@@ -155,7 +155,8 @@ impl Shared {
             back: 0,
             ahead: 0,
             epoch_units: 0,
-            epoch: self.epoch,
+            // No longer than all times, so that twice as much can be counted, too.
+            epoch: self.epoch.min(EPOCH_GRANULES_MAX),
         }
     }
 
@@ -279,6 +280,18 @@ mod tests {
             assert!(!fits(text), "{text}");
             let both = policies(&["gcra 60/m", text]);
             assert!(Shared::plan(&both, 2).is_ok(), "{text} as headroom");
+        }
+    }
+
+    #[test]
+    fn under_quotas_of_centuries_all_times_are_near_all_floors() {
+        let period = std::time::Duration::from_nanos(9_860_082_135_837_087_714);
+        let policy = Policy::from(crate::Quota::per(18, period).burst(100_638_787));
+        let shared = Shared::plan(&[policy; 2], 2).expect("a plan");
+        assert!(shared.epoch > EPOCH_GRANULES_MAX, "or this shows nothing");
+        for floor in [0, EPOCH_GRANULES_MAX] {
+            let header = super::super::Header::first(floor);
+            assert!([0, u64::MAX].iter().all(|&at_ns| shared.bare().is_near(header, at_ns)));
         }
     }
 
