@@ -64,3 +64,24 @@ fn a_unit_of_one_per_day_comes_at_most_a_tick_early() {
     // 86,400 / 4096 is 21.1 s.
     assert_eq!(earliest, Some(86_400 - 21));
 }
+
+#[test]
+fn unsafe_stands_where_it_is_told_to_and_nowhere_else() {
+    fn sources(folder: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if std::fs::read_to_string(&path).unwrap().contains("unsafe {") {
+                found.push(path);
+            }
+        }
+    }
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    sources(&root.join("src"), &mut found);
+    found.sort();
+    let told = ["src/keyed/hint.rs", "src/keyed/prefetch.rs"];
+    assert_eq!(found, told.map(|path| root.join(path)));
+    assert!(told.iter().all(|path| include_str!("../SECURITY.md").contains(path)));
+}

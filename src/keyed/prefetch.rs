@@ -1,4 +1,4 @@
-//! The prefetch instruction: the only `unsafe` in the crate.
+//! The prefetch instruction. Beside it there is one more `unsafe` in the crate: the loads of `hint`.
 //!
 //! Reading the time stamp counter waits for earlier loads on common x86-64 CPUs. Asking for the shard's
 //! line first and reading the clock second lets the two overlap, which halves the cost of a decision

@@ -5,7 +5,7 @@
 //! the look is repeated. If that happens again and again, only what is sure to be left is told.
 //!
 //! In mode `async` the store has not heard of what was admitted here and not reported. Of a report that is under way
-//! nobody knows whether it has: the look is repeated in the same way.
+//! the node cannot tell whether it has: the look is repeated in the same way.
 
 use tokio::time::{Instant, timeout_at};
 

@@ -5,7 +5,7 @@
 //!
 //! Times: an epoch is 102 s here, a word's time wraps at 512 s, and it is read from 307 s back on. Floors begin at 200 s,
 //! so that a sweep could forget. So a check at 450 s moves the floor, more than once, and a word of 450 s dated by the
-//! first floor reads as long expired; a word of 210 s that nobody swept reads as busy at 600 s.
+//! first floor reads as long expired; a word of 210 s that no thread swept reads as busy at 600 s.
 //!
 //! Enough, because a reader can meet an advance at four places only: before its first header, between
 //! header and words, between words and second header, and after; two threads reach them all. A second
