@@ -70,14 +70,21 @@ impl Ways {
     }
 }
 
-/// What was read of a shard.
-enum Read {
-    /// The live word of the key, and its cell.
-    Word(usize, u64),
-    /// Another thread has changed the shard meanwhile.
-    Changed,
+/// Why a shard has no word of a key that can be decided on.
+#[derive(Clone, Copy)]
+enum Missed {
     Absent,
     Afar,
+}
+
+impl<D> From<Missed> for Hit<D> {
+    #[inline(always)]
+    fn from(missed: Missed) -> Self {
+        match missed {
+            Missed::Absent => Self::Absent,
+            Missed::Afar => Self::Afar,
+        }
+    }
 }
 
 /// A decision on a word as it was read.
@@ -133,13 +140,7 @@ impl Table {
         let (cost_ticks, room) = gcra.room_for(cost)?;
         let (back, mask) = (self.layout.back, self.layout.time_mask);
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
-        let (cell, word) = loop {
-            match self.read(shard, tag, now_ns) {
-                Read::Word(cell, word) => break (cell, word),
-                Read::Changed => {}
-                Read::Absent | Read::Afar => return None,
-            }
-        };
+        let (cell, word) = self.read(shard, tag, now_ns).ok()?;
         // The word's time, counted from the earliest that it may be: `back` is now.
         let since = word.wrapping_sub(earliest) & mask;
         let outcome = |verdict, after: u64, cost| {
@@ -173,18 +174,23 @@ impl Table {
         (self.ways.outcome)(self, shard, tag, ask)
     }
 
-    /// The live word of `tag` in a shard, by a hint where it stands, if `now` is near.
+    /// The live word of `tag` in a shard and its cell, by a hint where it stands, if `now` is near. Lock-free: each turn
+    /// means that another thread has installed or advanced something.
     #[inline(always)]
-    fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Read {
-        let Some(cell) = hint(shard, tag, &self.layout) else { return Read::Absent };
-        let before = shard.header();
-        let word = shard.load(cell);
-        let header = if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
-        if header != before {
-            return Read::Changed;
+    fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
+        loop {
+            let cell = hint(shard, tag, &self.layout).ok_or(Missed::Absent)?;
+            let before = shard.header();
+            let word = shard.load(cell);
+            let header =
+                if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            if header == before {
+                let is_near =
+                    self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
+                let is_found = self.layout.is_live(word, tag) && is_near;
+                return if is_found { Ok((cell, word)) } else { Err(Missed::Afar) };
+            }
         }
-        let is_near = self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
-        if self.layout.is_live(word, tag) && is_near { Read::Word(cell, word) } else { Read::Afar }
     }
 }
 
@@ -199,10 +205,8 @@ fn hit_by<D: Told>(
 ) -> Hit<D> {
     loop {
         let (cell, word) = match table.read(shard, tag, ask.now_ns) {
-            Read::Word(cell, word) => (cell, word),
-            Read::Changed => continue,
-            Read::Absent => return Hit::Absent,
-            Read::Afar => return Hit::Afar,
+            Ok(found) => found,
+            Err(missed) => return missed.into(),
         };
         let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
         if next == word || shard.charge(cell, word, next) {
@@ -228,10 +232,8 @@ fn priced<D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
     let Some(book) = &table.book else { return Hit::Afar };
     loop {
         let (cell, word) = match table.read(shard, tag, ask.now_ns) {
-            Read::Word(cell, word) => (cell, word),
-            Read::Changed => continue,
-            Read::Absent => return Hit::Absent,
-            Read::Afar => return Hit::Afar,
+            Ok(found) => found,
+            Err(missed) => return missed.into(),
         };
         // A word whose quota has been replaced is re-based first.
         let Some((code, mark)) = book.coded_of(word) else { return Hit::Afar };
