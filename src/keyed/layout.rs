@@ -54,8 +54,12 @@ const TAG_BITS_MIN: u32 = 24;
 /// Tag bits that are worth a coarser tick.
 const TAG_BITS_ENOUGH: u32 = 32;
 
-/// Ticks per unit of cost are 2^8 at the coarsest and 2^12 at the finest in a keyed word.
+/// Ticks per unit of cost are 2^12 at the finest and 2^8 at the coarsest in a keyed word.
 const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
+
+/// Nor need a tick be finer than it takes to read a clock: then they are 2^4 at the coarsest.
+const UNIT_BITS_SHORT: std::ops::Range<u8> = 4..8;
+const TICK_NS_SHORT: std::ops::Range<u64> = 1..16;
 
 /// A from-first start is rounded up to one of so many quanta in a window, or more: the window may stay
 /// shut that much too long. The coarser is for limits whose count leaves little room.
@@ -324,7 +328,10 @@ impl Demand {
         let side_by_side = policy.count_bits();
         match (policy.algorithm(), choice) {
             (Algorithm::Gcra, _) => {
-                UNIT_BITS.rev().nth(choice).map(|unit_bits| Self::of_gcra(policy, unit_bits))
+                let unit_ns = policy.quota().period_ns() / policy.quota().count();
+                let is_short = |bits: &u8| TICK_NS_SHORT.contains(&(unit_ns >> bits));
+                let mut choices = UNIT_BITS.rev().chain(UNIT_BITS_SHORT.rev().filter(is_short));
+                choices.nth(choice).map(|unit_bits| Self::of_gcra(policy, unit_bits))
             }
             (Algorithm::FixedWindowFromFirst, _) => QUANTA
                 .get(choice)
@@ -424,7 +431,7 @@ mod tests {
     fn the_layouts_of_these_policies_are_known() {
         let known = [
             ("gcra 10/m burst 10", 19, 44, 123_592),
-            ("gcra 1000000/s burst 1000", 31, 32, 1_598),
+            ("gcra 1000000/s burst 1000", 31, 32, 6_398),
             ("gcra 100/s burst 1000000", 31, 32, 12_185_301),
             ("gcra 1/30d burst 100000", 31, 32, 17_592_186_044_415),
             ("fixed-window 100/m", 7, 49, 1_316_069),

@@ -48,3 +48,21 @@ fn a_unit_comes_no_more_than_a_tick_early_and_in_the_spill_than_a_nanosecond() {
     // What drains in a nanosecond: seven ninths of a unit; the ticks of the spill are halves.
     assert!((9..=7 * 256).contains(&spilled), "in the spill: {spilled}");
 }
+
+/// 64 ticks a microsecond: an epoch of four seconds is worth a tick of 15.6 ns.
+#[test]
+fn a_unit_of_a_fast_limit_comes_less_than_16_ns_early() {
+    let mut earliest = 0;
+    for base_ns in (0..125).chain([1 << 60]) {
+        for due in [1_000, 7_000, 999_000] {
+            let table = table("gcra 1000000/s burst 1000", 10);
+            let is_allowed = |cost, ns| {
+                table.check_at(&KEY, cost, Timestamp::from_nanos(base_ns + ns)).is_allowed()
+            };
+            assert!(is_allowed(BURST, 0));
+            let came = (due - 20..=due).find(|&ns| is_allowed(due / 1_000, ns)).expect("when it is due");
+            earliest = earliest.max(due - came);
+        }
+    }
+    assert_eq!(earliest, 15);
+}
