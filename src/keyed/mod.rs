@@ -9,11 +9,14 @@ mod full;
 mod hash;
 mod hint;
 mod hit;
+#[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
+mod huge_pages;
 mod install;
 mod layout;
 mod live;
 mod log;
 mod many;
+mod memory;
 mod move_key;
 pub(crate) mod prefetch;
 mod price;

@@ -35,6 +35,10 @@ const _: () = assert!(size_of::<Shard>() == 64);
 /// Aligned, and its words in this order: see [`hint`](super::hint).
 #[derive(Debug)]
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
+#[cfg_attr(
+    all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))),
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout)
+)]
 pub(super) struct Shard {
     header: AtomicU64,
     cells: [AtomicU64; CELLS],
@@ -51,6 +55,11 @@ impl Shard {
     /// A shard that holds these words.
     pub(super) fn holding(header: Header, words: [u64; CELLS]) -> Self {
         Self { header: AtomicU64::new(header.0), cells: words.map(AtomicU64::new) }
+    }
+
+    /// What it holds now. For a shard that no other thread has a reference to.
+    pub(super) fn copy(&self) -> Self {
+        Self::holding(self.header(), std::array::from_fn(|cell| self.load(cell)))
     }
 
     #[inline]

@@ -12,6 +12,7 @@ use super::hash::Identity;
 use super::hint::hint;
 use super::hit::{Hit, Ways};
 use super::layout::{GRANULE_BITS, Layout};
+use super::memory::Memory;
 use super::prefetch::prefetch;
 use super::shard::{CELLS, Header, Shard, cells};
 use super::spill::Spill;
@@ -82,12 +83,6 @@ impl Outcome {
     }
 }
 
-/// Room for so many more, and no more than that.
-fn reserve(shards: &mut Vec<Shard>, more: usize) -> Result<(), BuildError> {
-    let bytes = (shards.len() + more) * size_of::<Shard>();
-    shards.try_reserve_exact(more).map_err(|_| BuildError::OutOfMemory { bytes })
-}
-
 /// What came of looking for a key in one shard the slow way.
 enum SlowHit {
     Decided(Outcome),
@@ -100,10 +95,7 @@ enum SlowHit {
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// And one before or after them, so that a unit begins where two lines do that the hardware fetches together.
-    memory: Box<[Shard]>,
-    /// Where the first unit begins.
-    start: usize,
+    memory: Memory,
     pub(super) layout: Layout,
     pub(super) ways: Ways,
     pub(super) tallies: Tallies,
@@ -117,42 +109,22 @@ pub(super) struct Table {
 impl Table {
     /// A vacant table for `capacity` keys, whose floors stand at `floor`.
     pub(super) fn new(layout: Layout, capacity: usize, floor: u64) -> Result<Self, BuildError> {
-        let count = Self::shards_for(capacity)?;
-        let mut shards = Vec::new();
-        reserve(&mut shards, count + 1)?;
-        shards.resize_with(count + 1, || Shard::new(floor));
-        Ok(Self::of(shards, layout))
+        let memory = Memory::new(Self::shards_for(capacity)?, || Shard::new(floor))?;
+        Ok(Self::of(memory, layout))
     }
 
-    /// A table for `capacity` keys whose shards are told one by one. It grows as they come: who promises
-    /// many and brings few has taken no more than twice the memory of what he has brought.
+    /// A table for `capacity` keys whose shards are told one by one.
     pub(super) fn told<E: From<BuildError>>(
         layout: Layout,
         capacity: usize,
-        mut next: impl FnMut() -> Result<Shard, E>,
+        next: impl FnMut() -> Result<Shard, E>,
     ) -> Result<Self, E> {
-        let count = Self::shards_for(capacity)?;
-        let mut shards = Vec::new();
-        while shards.len() < count {
-            if shards.len() == shards.capacity() {
-                let more = shards.len().clamp(1, count - shards.len());
-                reserve(&mut shards, more)?;
-            }
-            shards.push(next()?);
-        }
-        reserve(&mut shards, 1)?;
-        shards.push(Shard::new(0));
-        Ok(Self::of(shards, layout))
+        Ok(Self::of(Memory::told(Self::shards_for(capacity)?, next)?, layout))
     }
 
-    /// The table of these shards but the last, which is there to be before them.
-    fn of(shards: Vec<Shard>, layout: Layout) -> Self {
-        let mut memory = shards.into_boxed_slice();
-        let is_model = cfg!(any(loom, shuttle));
-        let start = if is_model { 0 } else { memory.as_ptr().addr() / size_of::<Shard>() % unit() };
-        memory.rotate_right(start);
+    fn of(memory: Memory, layout: Layout) -> Self {
         let (ways, tallies) = (Ways::of(&layout), Tallies::default());
-        Self { memory, start, layout, ways, tallies, spill: None, book: None }
+        Self { memory, layout, ways, tallies, spill: None, book: None }
     }
 
     /// The shards of a table for `capacity` keys, whose bytes can be addressed.
@@ -169,7 +141,7 @@ impl Table {
 
     #[inline]
     pub(super) fn shards(&self) -> usize {
-        self.memory.len() - 1
+        self.memory.len()
     }
 
     pub(super) fn cells(&self) -> usize {
@@ -177,13 +149,13 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val::<[Shard]>(&self.memory) + self.spill.as_ref().map_or(0, Spill::bytes)
+        self.memory.bytes() + self.spill.as_ref().map_or(0, Spill::bytes)
     }
 
     /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
-        &self.memory[self.start + index]
+        self.memory.shard(index)
     }
 
     #[inline]

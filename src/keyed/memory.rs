@@ -1,0 +1,137 @@
+//! The memory of a table: its shards, side by side, allocated once.
+//!
+//! One shard more is allocated than there are, before or after them, so that a unit begins where two lines do that the
+//! hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
+
+use crate::error::BuildError;
+
+use super::shard::Shard;
+use super::unit::unit;
+
+#[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
+use super::huge_pages::{Pages, keep, map};
+
+#[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
+type Pages = Box<[Shard]>;
+
+/// Without the feature all memory is the allocator's.
+#[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
+fn map(_count: usize, _shard: impl FnMut() -> Shard) -> Option<Pages> {
+    None
+}
+
+#[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
+fn keep(shards: Box<[Shard]>) -> Pages {
+    shards
+}
+
+/// All shards of a table.
+#[derive(Debug)]
+pub(super) struct Memory {
+    shards: Pages,
+    /// Where the first unit begins.
+    start: usize,
+}
+
+impl Memory {
+    /// So many shards, all alike.
+    pub(super) fn new(count: usize, shard: impl Fn() -> Shard) -> Result<Self, BuildError> {
+        if let Some(shards) = map(count + 1, &shard) {
+            return Ok(Self { shards, start: 0 });
+        }
+        let mut shards = Vec::new();
+        reserve(&mut shards, count + 1)?;
+        shards.resize_with(count + 1, shard);
+        Ok(Self::allocated(shards))
+    }
+
+    /// So many shards that are told one by one. It grows as they come: a file that promises many and brings few has taken
+    /// no more than twice the memory of what it has brought.
+    pub(super) fn told<E: From<BuildError>>(
+        count: usize,
+        mut next: impl FnMut() -> Result<Shard, E>,
+    ) -> Result<Self, E> {
+        let mut shards = Vec::new();
+        while shards.len() < count {
+            if shards.len() == shards.capacity() {
+                let more = shards.len().clamp(1, count - shards.len());
+                reserve(&mut shards, more)?;
+            }
+            shards.push(next()?);
+        }
+        // Huge pages cannot grow as they come: for a moment there are two copies.
+        let mut told = shards.iter().map(Shard::copy);
+        let mapped = map(count + 1, || told.next().unwrap_or_else(|| Shard::new(0)));
+        if let Some(shards) = mapped {
+            return Ok(Self { shards, start: 0 });
+        }
+        reserve(&mut shards, 1)?;
+        shards.push(Shard::new(0));
+        Ok(Self::allocated(shards))
+    }
+
+    /// Of these shards the last is there to be before them.
+    fn allocated(shards: Vec<Shard>) -> Self {
+        let mut shards = shards.into_boxed_slice();
+        let is_model = cfg!(any(loom, shuttle));
+        let start = if is_model { 0 } else { shards.as_ptr().addr() / size_of::<Shard>() % unit() };
+        shards.rotate_right(start);
+        Self { shards: keep(shards), start }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.shards.len() - 1
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val::<[Shard]>(&self.shards)
+    }
+
+    /// A shard by its number, which is below [`len`](Self::len): so `hash` makes them.
+    #[inline]
+    pub(super) fn shard(&self, index: usize) -> &Shard {
+        &self.shards[self.start + index]
+    }
+}
+
+/// Room for so many more, and no more than that.
+fn reserve(shards: &mut Vec<Shard>, more: usize) -> Result<(), BuildError> {
+    let bytes = (shards.len() + more) * size_of::<Shard>();
+    shards.try_reserve_exact(more).map_err(|_| BuildError::OutOfMemory { bytes })
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// So many that they fill a huge page, and one unit more.
+    const COUNT: usize = (2 << 20) / size_of::<Shard>() + 2;
+
+    fn units_begin_where_two_lines_do(memory: &Memory) -> bool {
+        std::ptr::from_ref(memory.shard(0)).addr() % (unit() * size_of::<Shard>()) == 0
+    }
+
+    #[test]
+    fn shards_stand_in_the_order_in_which_they_are_told() {
+        for count in [unit(), COUNT] {
+            let mut floors = 0..;
+            let next = || Ok::<_, BuildError>(Shard::new(floors.next().expect("a floor")));
+            let memory = Memory::told(count, next).expect("memory");
+            assert_eq!((memory.len(), memory.bytes()), (count, (count + 1) * 64));
+            assert!(units_begin_where_two_lines_do(&memory));
+            for index in 0..count {
+                assert_eq!(memory.shard(index).header().floor(), index as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn units_begin_where_two_lines_do_whatever_the_allocator_gives() {
+        // Small ones lie wherever there was room.
+        for count in (1..40).map(|units| units * unit()).chain([COUNT]) {
+            let memory = Memory::new(count, || Shard::new(3)).expect("memory");
+            assert!(units_begin_where_two_lines_do(&memory) && memory.len() == count);
+        }
+    }
+}
