@@ -9,8 +9,8 @@ use crate::contenders::policies::{self, Way};
 use crate::contenders::{
     Boxed, direct_peers, floor, governor, keyed_peers, naive, prototype, tollgate,
 };
-use crate::drive::{Entrant, Expect, interleave, median};
-use crate::report::{Report, Row};
+use crate::drive::{Entrant, Expect, interleave};
+use crate::report::{Measured, Report};
 use crate::stream::{self, Key};
 
 /// A workload of keyed checks.
@@ -130,17 +130,19 @@ fn add<K: Sync>(
     options: &Options,
     report: &mut Report,
 ) {
+    let counts = || entrants.iter().map(|entrant| entrant.contender.counts()).collect::<Vec<_>>();
+    // Around all rounds: read between two of them a table would be in the caches for the second.
+    let before = counts();
     let times = interleave(entrants, streams, options.rounds, expect);
-    for (entrant, own) in entrants.iter().zip(&times) {
-        let ratios = own.iter().zip(&times[0]).map(|(own, governor)| governor / own);
-        report.add(Row {
-            workload: name.to_owned(),
-            contender: entrant.contender.name().to_owned(),
-            threads: streams.len(),
-            median_ns: median(own.clone()),
-            ratio_to_governor: median(ratios.collect()),
-        });
-    }
+    let between = before.into_iter().zip(counts());
+    let measured = entrants.iter().zip(times).zip(between);
+    let measured = measured.map(|((entrant, figures), (before, after))| {
+        let asked: usize = streams.iter().map(|stream| stream.len() / entrant.one_in).sum();
+        let decisions = (asked * options.rounds) as u64;
+        let shares = before.zip(after).map(|(before, after)| after.since(before, decisions));
+        Measured { contender: entrant.contender.name(), figures, shares }
+    });
+    report.compare(name, streams.len(), &measured.collect::<Vec<_>>());
 }
 
 /// Every policy, beside governor and plain GCRA, which the next are compared with.
