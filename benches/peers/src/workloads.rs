@@ -191,10 +191,9 @@ fn by_way(keys: u64) -> Keyed<u64> {
     for way in [Way::Inlined, Way::Called, Way::CallersNow, Way::Late(30)] {
         entrants.push(policies::keyed(way.name(), text, keys, way).into());
     }
-    for load in [65, 90] {
-        // A table is built for 65 in 100 cells to be taken.
-        let name = format!("own clock, {load} % of all cells taken");
-        entrants.push(policies::keyed(&name, text, keys * 65 / load, Way::OwnClock).into());
+    for percent in [65, 90] {
+        entrants.push(policies::filling(text, keys, percent).into());
+        entrants.push(policies::taking(text, keys, percent).into());
     }
     Keyed { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
 }

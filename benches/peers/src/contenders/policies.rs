@@ -11,6 +11,9 @@ use crate::shares::{Counted, Counts};
 
 const STEP: Duration = Duration::from_nanos(20);
 
+/// So many percent of a table's cells hold keys when it holds its capacity.
+pub(crate) const DESIGN_LOAD: u64 = 70;
+
 /// How a limiter is asked.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
@@ -53,6 +56,21 @@ fn policy(text: &str) -> Policy {
 pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: Way) -> Boxed<u64> {
     let limiter = Keyed::new(policy(text), capacity as usize).expect("a table");
     ask(name, limiter, way)
+}
+
+/// A table of whose capacity these keys are so many percent.
+pub(crate) fn filling(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
+    let name = format!("own clock, keys are {percent} % of capacity");
+    keyed(&name, text, keys * 100 / percent, Way::OwnClock)
+}
+
+/// A table in which these keys take so many percent of all cells.
+pub(crate) fn taking(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
+    let capacity = keys * DESIGN_LOAD / percent;
+    let limiter = Keyed::new(policy(text), capacity as usize).expect("a table");
+    let cells = limiter.stats().cells as u64;
+    assert!((keys * 100).abs_diff(cells * percent) < cells / 10, "{keys} keys in {cells} cells");
+    ask(&format!("own clock, {percent} % of all cells taken"), limiter, Way::OwnClock)
 }
 
 fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
