@@ -23,6 +23,10 @@ pub(crate) trait Contender<K>: Sync {
     /// Decides a request of cost 1 for each key, in order, and says how many were admitted.
     fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64;
 
+    /// What is to be done before each round. Nothing of it is timed, and all contenders are prepared before the first
+    /// of them is timed: so none finds in the caches what it prepared.
+    fn prepare(&self) {}
+
     /// What has happened to its table, if it has one that tells. Asked while nothing is timed.
     fn counts(&self) -> Option<Counts> {
         None

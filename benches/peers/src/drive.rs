@@ -55,6 +55,9 @@ pub(crate) fn interleave<K: Sync>(
 ) -> Times {
     let mut times = vec![Vec::with_capacity(rounds); entrants.len()];
     for _ in 0..rounds {
+        for entrant in entrants {
+            entrant.contender.prepare();
+        }
         for (entrant, times) in entrants.iter().zip(&mut times) {
             times.push(run(entrant, streams, expect));
         }

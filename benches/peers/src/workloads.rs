@@ -7,7 +7,7 @@ use crate::Options;
 use crate::contender::Pace;
 use crate::contenders::policies::{self, Way};
 use crate::contenders::{
-    Boxed, direct_peers, floor, governor, keyed_peers, naive, prototype, tollgate,
+    Boxed, direct_peers, floor, governor, keyed_peers, late, naive, prototype, tollgate,
 };
 use crate::drive::{Entrant, Expect, interleave};
 use crate::report::{Measured, Report};
@@ -188,9 +188,11 @@ fn by_policy(way: Way, keys: u64) -> Keyed<u64> {
 fn by_way(keys: u64) -> Keyed<u64> {
     let (expect, text) = (Expect::All, "gcra 100/s burst 20");
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
-    for way in [Way::Inlined, Way::Called, Way::CallersNow, Way::Late(30)] {
+    for way in [Way::Inlined, Way::Called, Way::CallersNow] {
         entrants.push(policies::keyed(way.name(), text, keys, way).into());
     }
+    entrants.push(late::below_the_floor(text, keys).into());
+    entrants.push(late::out_of_order(text, keys).into());
     for percent in [65, 90] {
         entrants.push(policies::filling(text, keys, percent).into());
         entrants.push(policies::taking(text, keys, percent).into());

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, Policy, Tiers, Timestamp, check_all};
+use tollgate::{Decision, KeyedLimiter, Limiter, Policy, Tiers, check_all};
 
 use super::Boxed;
 use crate::contender::{counted, counted_many};
@@ -19,8 +19,6 @@ pub(crate) const DESIGN_LOAD: u64 = 70;
 pub(crate) enum Way {
     OwnClock,
     CallersNow,
-    /// Times that lie behind those of other requests by so many milliseconds.
-    Late(u64),
     ManyOf(usize),
     /// Through a function that is not inlined, and asked what is left.
     Called,
@@ -33,7 +31,6 @@ impl Way {
         match self {
             Self::OwnClock => "own clock",
             Self::CallersNow => "caller's now",
-            Self::Late(_) => "late",
             Self::ManyOf(_) => "check_many",
             Self::Called => "called, with what is left",
             Self::Inlined => "in line, with what is left",
@@ -88,8 +85,15 @@ fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
             black_box(decision.remaining());
             decision.is_allowed()
         }),
-        Way::CallersNow => at(name, limiter, 0),
-        Way::Late(behind_ms) => at(name, limiter, behind_ms),
+        Way::CallersNow => counted_many(name, limiter, |limiter, keys: &[u64]| {
+            let mut now = limiter.now();
+            let mut admitted = 0;
+            for key in keys {
+                now = now + STEP;
+                admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
+            }
+            admitted
+        }),
         Way::ManyOf(size) => counted_many(name, limiter, move |limiter, keys: &[u64]| {
             let mut admitted = 0;
             for batch in keys.chunks(size) {
@@ -98,19 +102,6 @@ fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
             admitted
         }),
     }
-}
-
-fn at(name: &str, limiter: Keyed, behind_ms: u64) -> Boxed<u64> {
-    counted_many(name, limiter, move |limiter, keys: &[u64]| {
-        let behind_ns = behind_ms * 1_000_000;
-        let mut now = Timestamp::from_nanos(limiter.now().as_nanos().saturating_sub(behind_ns));
-        let mut admitted = 0;
-        for key in keys {
-            now = now + STEP;
-            admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
-        }
-        admitted
-    })
 }
 
 /// A table of several tiers, of which the last is asked.
