@@ -66,7 +66,7 @@ pub(crate) fn interleave<K: Sync>(
 }
 
 /// One round of one entrant, a thread for each stream.
-fn run<K: Sync>(entrant: &Entrant<K>, streams: &[Vec<K>], expect: Expect) -> f64 {
+pub(crate) fn run<K: Sync>(entrant: &Entrant<K>, streams: &[Vec<K>], expect: Expect) -> f64 {
     let barrier = Barrier::new(streams.len());
     let times = std::thread::scope(|scope| {
         let threads: Vec<_> = streams

@@ -18,6 +18,7 @@ mod latency;
 #[path = "../../common/machine.rs"]
 mod machine;
 mod memory;
+mod newkeys;
 mod pace;
 mod report;
 mod shares;
@@ -68,6 +69,7 @@ fn main() {
     }
     let mut report = report::Report::default();
     workloads::run(&options, &mut report);
+    newkeys::throughput(&options, &mut report);
     latency::checks(&options, &mut report);
     latency::inserts(&options, &mut report);
     memory::run(&options, &mut report);
