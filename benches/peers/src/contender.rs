@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::machine::fence;
 use crate::pace::Stopwatch;
+use crate::shares::{Counted, Counts};
 
 /// How the decisions of one run follow each other.
 pub(crate) enum Pace<'a> {
@@ -21,6 +22,15 @@ pub(crate) trait Contender<K>: Sync {
 
     /// Decides a request of cost 1 for each key, in order, and says how many were admitted.
     fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64;
+
+    /// What is to be done before each round. Nothing of it is timed, and all contenders are prepared before the first
+    /// of them is timed: so none finds in the caches what it prepared.
+    fn prepare(&self) {}
+
+    /// What has happened to its table, if it has one that tells. Asked while nothing is timed.
+    fn counts(&self) -> Option<Counts> {
+        None
+    }
 }
 
 /// A contender made of one function that decides one request.
@@ -28,15 +38,27 @@ pub(crate) fn single<K>(
     name: &str,
     check: impl Fn(&K) -> bool + Sync + 'static,
 ) -> Box<dyn Contender<K> + Sync> {
-    Box::new(Single { name: name.to_owned(), check })
+    counted(name, (), move |(), key| check(key))
 }
 
-struct Single<F> {
+/// The same, of a limiter that may tell what has happened to its table.
+pub(crate) fn counted<K, L: Counted + Sync + 'static>(
+    name: &str,
+    limiter: L,
+    check: impl Fn(&L, &K) -> bool + Sync + 'static,
+) -> Box<dyn Contender<K> + Sync> {
+    Box::new(Single { name: name.to_owned(), limiter, check })
+}
+
+/// The limiter lies beside the function that asks it, no load further away than if the function had captured it. That
+/// captures nothing itself: another address for it would be an instruction more in the loops.
+struct Single<L, F> {
     name: String,
+    limiter: L,
     check: F,
 }
 
-impl<K, F: Fn(&K) -> bool + Sync> Contender<K> for Single<F> {
+impl<K, L: Counted + Sync, F: Fn(&L, &K) -> bool + Sync> Contender<K> for Single<L, F> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -46,12 +68,12 @@ impl<K, F: Fn(&K) -> bool + Sync> Contender<K> for Single<F> {
         match pace {
             Pace::BackToBack => {
                 for key in keys {
-                    admitted += u64::from((self.check)(key));
+                    admitted += u64::from((self.check)(&self.limiter, key));
                 }
             }
             Pace::Isolated => {
                 for key in keys {
-                    admitted += u64::from((self.check)(key));
+                    admitted += u64::from((self.check)(&self.limiter, key));
                     fence();
                 }
             }
@@ -59,12 +81,16 @@ impl<K, F: Fn(&K) -> bool + Sync> Contender<K> for Single<F> {
                 let stopwatch = Stopwatch::new();
                 for key in keys {
                     let start = stopwatch.start();
-                    admitted += u64::from((self.check)(key));
+                    admitted += u64::from((self.check)(&self.limiter, key));
                     times.saturating_record(stopwatch.stop_ns(start));
                 }
             }
         }
         admitted
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        self.limiter.counts()
     }
 }
 
@@ -73,21 +99,35 @@ pub(crate) fn many<K>(
     name: &str,
     check: impl Fn(&[K]) -> u64 + Sync + 'static,
 ) -> Box<dyn Contender<K> + Sync> {
-    Box::new(Many { name: name.to_owned(), check })
+    counted_many(name, (), move |(), keys| check(keys))
 }
 
-struct Many<F> {
+/// The same, of a limiter that may tell what has happened to its table.
+pub(crate) fn counted_many<K, L: Counted + Sync + 'static>(
+    name: &str,
+    limiter: L,
+    check: impl Fn(&L, &[K]) -> u64 + Sync + 'static,
+) -> Box<dyn Contender<K> + Sync> {
+    Box::new(Many { name: name.to_owned(), limiter, check })
+}
+
+struct Many<L, F> {
     name: String,
+    limiter: L,
     check: F,
 }
 
-impl<K, F: Fn(&[K]) -> u64 + Sync> Contender<K> for Many<F> {
+impl<K, L: Counted + Sync, F: Fn(&L, &[K]) -> u64 + Sync> Contender<K> for Many<L, F> {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64 {
         assert!(matches!(pace, Pace::BackToBack), "{} decides a slice at once", self.name);
-        (self.check)(keys)
+        (self.check)(&self.limiter, keys)
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        self.limiter.counts()
     }
 }

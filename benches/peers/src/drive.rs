@@ -55,6 +55,9 @@ pub(crate) fn interleave<K: Sync>(
 ) -> Times {
     let mut times = vec![Vec::with_capacity(rounds); entrants.len()];
     for _ in 0..rounds {
+        for entrant in entrants {
+            entrant.contender.prepare();
+        }
         for (entrant, times) in entrants.iter().zip(&mut times) {
             times.push(run(entrant, streams, expect));
         }
@@ -63,7 +66,7 @@ pub(crate) fn interleave<K: Sync>(
 }
 
 /// One round of one entrant, a thread for each stream.
-fn run<K: Sync>(entrant: &Entrant<K>, streams: &[Vec<K>], expect: Expect) -> f64 {
+pub(crate) fn run<K: Sync>(entrant: &Entrant<K>, streams: &[Vec<K>], expect: Expect) -> f64 {
     let barrier = Barrier::new(streams.len());
     let times = std::thread::scope(|scope| {
         let threads: Vec<_> = streams

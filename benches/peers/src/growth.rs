@@ -12,15 +12,13 @@ use rand_distr::Zipf;
 
 use crate::Options;
 use crate::contender::Pace;
-use crate::contenders::policies::{self, Way};
+use crate::contenders::policies::{self, DESIGN_LOAD, Way};
 use crate::contenders::{floor, prototype, tollgate};
 use crate::drive::{Entrant, Expect, interleave, median};
 use crate::stream::{self, Key};
 
 const M: u64 = 1_000_000;
 const POLICY: &str = "gcra 100/s burst 20";
-/// So many percent of a table's cells hold keys when it holds its capacity.
-const DESIGN_LOAD: u64 = 70;
 
 /// One line of a plot: nanoseconds per decision of each thread.
 struct Series {

@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 
 use crate::Options;
 use crate::contender::{Contender, Pace};
-use crate::drive::median;
-use crate::report::{Report, Row};
+use crate::report::{Measured, Report};
+use crate::shares::{Counts, Shares};
 use crate::stream;
 use crate::workloads::{FEW, few};
 
@@ -51,56 +51,73 @@ pub(crate) fn checks(options: &Options, report: &mut Report) {
     }
     let streams = stream::uniform(M, options.decisions(), 2);
     let mut times: Vec<Vec<Histogram<u64>>> = contenders.iter().map(|_| Vec::new()).collect();
+    let counts = || contenders.iter().map(|contender| contender.counts()).collect::<Vec<_>>();
+    let before = counts();
     for _ in 0..options.rounds {
         for (contender, times) in contenders.iter().zip(&mut times) {
             times.push(timed(&**contender, &streams));
         }
     }
-    for (label, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)] {
-        let at = |times: &Histogram<u64>| times.value_at_quantile(quantile) as f64;
-        add(&format!("{name}, {label}"), 2, &times, at, report);
-    }
-    add(&format!("{name}, worst"), 2, &times, |times| times.max() as f64, report);
+    let decisions = (2 * options.decisions() * options.rounds) as u64;
+    let between = before.into_iter().zip(counts());
+    let shares = between.map(|(before, after)| Some(after?.since(before?, decisions)));
+    let timed: Vec<_> = times.into_iter().zip(shares).collect();
+    let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+    add(name, 2, &quantiles, &timed, report);
 }
 
 /// Fresh keys, one after the other, into limiters as they are built by default.
 pub(crate) fn inserts(options: &Options, report: &mut Report) {
-    let keys = if options.full { 10 * M } else { 4 * M };
+    let many = if options.full { 10 * M } else { 4 * M };
+    // What is usual, and what happens when a map of many keys grows.
+    inserts_of(M, options.rounds, &[("p50", 0.5), ("p99", 0.99)], options, report);
+    inserts_of(many, options.rounds.min(3), &[("p50", 0.5), ("p99.99", 0.9999)], options, report);
+}
+
+fn inserts_of(
+    keys: u64,
+    rounds: usize,
+    quantiles: &[(&str, f64)],
+    options: &Options,
+    report: &mut Report,
+) {
     let name = format!("latency of a new key, {} M of them", keys / M);
     if !options.wants(&name) {
         return;
     }
     let stream = vec![stream::all::<u64>(keys)];
-    let mut times: Vec<Vec<Histogram<u64>>> = FEW.iter().map(|_| Vec::new()).collect();
-    for _ in 0..options.rounds.min(3) {
-        for (name, times) in FEW.iter().zip(&mut times) {
+    let mut all: Vec<Timed> = FEW.iter().map(|_| (Vec::new(), None)).collect();
+    for _ in 0..rounds {
+        for (name, (times, shares)) in FEW.iter().zip(&mut all) {
             let contender = few::<u64>(name, keys).expect("one of the few");
             times.push(timed(&*contender, &stream));
+            // Of one round: every one is of a limiter of its own, to which all keys are new.
+            *shares = contender.counts().map(|counts| counts.since(Counts::NONE, keys));
         }
     }
-    let at = |times: &Histogram<u64>| times.value_at_quantile(0.9999) as f64;
-    add(&format!("{name}, p99.99"), 1, &times, at, report);
-    add(&format!("{name}, worst"), 1, &times, |times| times.max() as f64, report);
+    add(&name, 1, quantiles, &all, report);
 }
 
-/// A row for each of the [`FEW`], whose times these are.
+/// The times of one of the [`FEW`] in each round, and what became of its decisions.
+type Timed = (Vec<Histogram<u64>>, Option<Shares>);
+
+/// Rows of these quantiles, and of the worst, for each of the [`FEW`].
 fn add(
     workload: &str,
     threads: usize,
-    times: &[Vec<Histogram<u64>>],
-    figure: impl Fn(&Histogram<u64>) -> f64,
+    quantiles: &[(&str, f64)],
+    timed: &[Timed],
     report: &mut Report,
 ) {
-    let governor: Vec<f64> = times[0].iter().map(&figure).collect();
-    for (contender, times) in FEW.iter().zip(times) {
-        let own: Vec<f64> = times.iter().map(&figure).collect();
-        let ratios = governor.iter().zip(&own).map(|(governor, own)| governor / own);
-        report.add(Row {
-            workload: workload.to_owned(),
-            contender: (*contender).to_owned(),
-            threads,
-            ratio_to_governor: median(ratios.collect()),
-            median_ns: median(own),
+    let worst = ("worst", 1.0);
+    for &(label, quantile) in quantiles.iter().chain([&worst]) {
+        let at = |times: &Histogram<u64>| times.value_at_quantile(quantile) as f64;
+        let measured = FEW.iter().zip(timed).map(|(contender, (times, shares))| Measured {
+            contender,
+            figures: times.iter().map(at).collect(),
+            shares: *shares,
         });
+        let rows = measured.collect::<Vec<_>>();
+        report.compare(&format!("{workload}, {label}"), threads, &rows);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The table tells nanoseconds per decision of each thread, and how many times that of governor it is:
 //! the median over rounds of the ratio within a round. Compare within a workload and a number of threads
-//! only; rows of the same code differ by what is noise.
+//! only; rows of the same code differ by what is noise. Of Tollgate's tables it also tells what became of the
+//! decisions.
 //!
 //! It panics where a contender decides otherwise than the workload demands: a time for a wrong answer is
 //! worth nothing, and half a table would be taken for a whole one.
@@ -17,8 +18,10 @@ mod latency;
 #[path = "../../common/machine.rs"]
 mod machine;
 mod memory;
+mod newkeys;
 mod pace;
 mod report;
+mod shares;
 mod stream;
 mod workloads;
 
@@ -66,6 +69,7 @@ fn main() {
     }
     let mut report = report::Report::default();
     workloads::run(&options, &mut report);
+    newkeys::throughput(&options, &mut report);
     latency::checks(&options, &mut report);
     latency::inserts(&options, &mut report);
     memory::run(&options, &mut report);

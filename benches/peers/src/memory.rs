@@ -75,6 +75,7 @@ fn compare(name: &str, bytes: impl Fn(&str) -> f64, options: &Options, report: &
             threads: 1,
             median_ns: own,
             ratio_to_governor: governor / own,
+            shares: None,
         });
     }
 }

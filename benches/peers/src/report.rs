@@ -5,6 +5,9 @@ use std::{fs, io};
 
 use serde::Serialize;
 
+use crate::drive::median;
+use crate::shares::Shares;
+
 /// One contender in one workload.
 #[derive(Serialize)]
 pub(crate) struct Row {
@@ -15,6 +18,16 @@ pub(crate) struct Row {
     pub(crate) median_ns: f64,
     /// How many times as fast, or as little, as governor.
     pub(crate) ratio_to_governor: f64,
+    /// What became of its decisions, if that can be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shares: Option<Shares>,
+}
+
+/// One contender, and its figure in each round.
+pub(crate) struct Measured<'a> {
+    pub(crate) contender: &'a str,
+    pub(crate) figures: Vec<f64>,
+    pub(crate) shares: Option<Shares>,
 }
 
 /// All rows, printed as they come.
@@ -30,11 +43,28 @@ impl Report {
             println!("\n{:<44} threads   median     x governor", row.workload);
             self.last = Some(row.workload.clone());
         }
+        let shares = row.shares.map_or_else(String::new, |shares| format!("  {shares}"));
         println!(
-            "  {:<42} {:>7} {:>10.1} {:>10.2}x",
+            "  {:<42} {:>7} {:>10.1} {:>10.2}x{shares}",
             row.contender, row.threads, row.median_ns, row.ratio_to_governor
         );
         self.rows.push(row);
+    }
+
+    /// Adds a row for each contender of a workload. The first of them is governor.
+    pub(crate) fn compare(&mut self, workload: &str, threads: usize, all: &[Measured<'_>]) {
+        let Some(governor) = all.first() else { return };
+        for Measured { contender, figures, shares } in all {
+            let ratios = governor.figures.iter().zip(figures).map(|(governor, own)| governor / own);
+            self.add(Row {
+                workload: workload.to_owned(),
+                contender: (*contender).to_owned(),
+                threads,
+                median_ns: median(figures.clone()),
+                ratio_to_governor: median(ratios.collect()),
+                shares: *shares,
+            });
+        }
     }
 
     /// `target/peers.json` of the workspace.

@@ -7,10 +7,10 @@ use crate::Options;
 use crate::contender::Pace;
 use crate::contenders::policies::{self, Way};
 use crate::contenders::{
-    Boxed, direct_peers, floor, governor, keyed_peers, naive, prototype, tollgate,
+    Boxed, direct_peers, floor, governor, keyed_peers, late, naive, prototype, tollgate,
 };
-use crate::drive::{Entrant, Expect, interleave, median};
-use crate::report::{Report, Row};
+use crate::drive::{Entrant, Expect, interleave};
+use crate::report::{Measured, Report};
 use crate::stream::{self, Key};
 
 /// A workload of keyed checks.
@@ -130,17 +130,19 @@ fn add<K: Sync>(
     options: &Options,
     report: &mut Report,
 ) {
+    let counts = || entrants.iter().map(|entrant| entrant.contender.counts()).collect::<Vec<_>>();
+    // Around all rounds: read between two of them a table would be in the caches for the second.
+    let before = counts();
     let times = interleave(entrants, streams, options.rounds, expect);
-    for (entrant, own) in entrants.iter().zip(&times) {
-        let ratios = own.iter().zip(&times[0]).map(|(own, governor)| governor / own);
-        report.add(Row {
-            workload: name.to_owned(),
-            contender: entrant.contender.name().to_owned(),
-            threads: streams.len(),
-            median_ns: median(own.clone()),
-            ratio_to_governor: median(ratios.collect()),
-        });
-    }
+    let between = before.into_iter().zip(counts());
+    let measured = entrants.iter().zip(times).zip(between);
+    let measured = measured.map(|((entrant, figures), (before, after))| {
+        let asked: usize = streams.iter().map(|stream| stream.len() / entrant.one_in).sum();
+        let decisions = (asked * options.rounds) as u64;
+        let shares = before.zip(after).map(|(before, after)| after.since(before, decisions));
+        Measured { contender: entrant.contender.name(), figures, shares }
+    });
+    report.compare(name, streams.len(), &measured.collect::<Vec<_>>());
 }
 
 /// Every policy, beside governor and plain GCRA, which the next are compared with.
@@ -186,13 +188,14 @@ fn by_policy(way: Way, keys: u64) -> Keyed<u64> {
 fn by_way(keys: u64) -> Keyed<u64> {
     let (expect, text) = (Expect::All, "gcra 100/s burst 20");
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
-    for way in [Way::Inlined, Way::Called, Way::CallersNow, Way::Late(30)] {
+    for way in [Way::Inlined, Way::Called, Way::CallersNow] {
         entrants.push(policies::keyed(way.name(), text, keys, way).into());
     }
-    for load in [65, 90] {
-        // A table is built for 65 in 100 cells to be taken.
-        let name = format!("own clock, {load} % of all cells taken");
-        entrants.push(policies::keyed(&name, text, keys * 65 / load, Way::OwnClock).into());
+    entrants.push(late::below_the_floor(text, keys).into());
+    entrants.push(late::out_of_order(text, keys).into());
+    for percent in [65, 90] {
+        entrants.push(policies::filling(text, keys, percent).into());
+        entrants.push(policies::taking(text, keys, percent).into());
     }
     Keyed { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
 }

@@ -3,6 +3,8 @@
 use std::hash::Hash;
 use std::num::NonZeroU32;
 
+use governor::clock::DefaultClock;
+use governor::state::keyed::DashMapStateStore;
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::Boxed;
@@ -24,11 +26,25 @@ pub(crate) fn keyed<K: Hash + Eq + Clone + Send + Sync + 'static>(
     keys: u64,
     expect: Expect,
 ) -> Boxed<K> {
-    let limiter: DefaultKeyedRateLimiter<K> = RateLimiter::dashmap(quota(keys, 10, expect));
+    ask(name, RateLimiter::dashmap(quota(keys, 10, expect)))
+}
+
+/// The same with room for all keys, so that it does not grow while they come.
+pub(crate) fn keyed_with_room(keys: u64, expect: Expect) -> Boxed<u64> {
+    let store = DashMapStateStore::with_capacity(keys as usize);
+    let limiter = RateLimiter::new(quota(keys, 10, expect), store, DefaultClock::default());
+    ask("governor, room for all", limiter)
+}
+
+/// One function for both: a second one that calls governor's would keep it from being compiled into the first.
+fn ask<K: Hash + Eq + Clone + Send + Sync + 'static>(
+    name: &str,
+    limiter: DefaultKeyedRateLimiter<K>,
+) -> Boxed<K> {
     single(name, move |key: &K| limiter.check_key(key).is_ok())
 }
 
-/// The same with the hash that Tollgate uses.
+/// The default store with the hash that Tollgate uses.
 pub(crate) fn keyed_ahash<K: Hash + Eq + Clone + Send + Sync + 'static>(
     keys: u64,
     expect: Expect,

@@ -3,20 +3,22 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Policy, Tiers, Timestamp, check_all};
+use tollgate::{Decision, KeyedLimiter, Limiter, Policy, Tiers, check_all};
 
 use super::Boxed;
-use crate::contender::{many, single};
+use crate::contender::{counted, counted_many};
+use crate::shares::{Counted, Counts};
 
 const STEP: Duration = Duration::from_nanos(20);
+
+/// So many percent of a table's cells hold keys when it holds its capacity.
+pub(crate) const DESIGN_LOAD: u64 = 70;
 
 /// How a limiter is asked.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
     OwnClock,
     CallersNow,
-    /// Times that lie behind those of other requests by so many milliseconds.
-    Late(u64),
     ManyOf(usize),
     /// Through a function that is not inlined, and asked what is left.
     Called,
@@ -29,7 +31,6 @@ impl Way {
         match self {
             Self::OwnClock => "own clock",
             Self::CallersNow => "caller's now",
-            Self::Late(_) => "late",
             Self::ManyOf(_) => "check_many",
             Self::Called => "called, with what is left",
             Self::Inlined => "in line, with what is left",
@@ -54,22 +55,46 @@ pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: Way) -> Boxed<u6
     ask(name, limiter, way)
 }
 
+/// A table of whose capacity these keys are so many percent.
+pub(crate) fn filling(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
+    let name = format!("own clock, keys are {percent} % of capacity");
+    keyed(&name, text, keys * 100 / percent, Way::OwnClock)
+}
+
+/// A table in which these keys take so many percent of all cells.
+pub(crate) fn taking(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
+    let capacity = keys * DESIGN_LOAD / percent;
+    let limiter = Keyed::new(policy(text), capacity as usize).expect("a table");
+    let cells = limiter.stats().cells as u64;
+    assert!((keys * 100).abs_diff(cells * percent) < cells / 10, "{keys} keys in {cells} cells");
+    ask(&format!("own clock, {percent} % of all cells taken"), limiter, Way::OwnClock)
+}
+
 fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
     match way {
-        Way::OwnClock => single(name, move |key: &u64| limiter.check(key, 1).is_allowed()),
-        Way::Called => single(name, move |key: &u64| {
-            let decision = called(&limiter, *key);
+        Way::OwnClock => {
+            counted(name, limiter, |limiter, key: &u64| limiter.check(key, 1).is_allowed())
+        }
+        Way::Called => counted(name, limiter, |limiter, key: &u64| {
+            let decision = called(limiter, *key);
             black_box(decision.remaining());
             decision.is_allowed()
         }),
-        Way::Inlined => single(name, move |key: &u64| {
+        Way::Inlined => counted(name, limiter, |limiter, key: &u64| {
             let decision = limiter.check(key, 1);
             black_box(decision.remaining());
             decision.is_allowed()
         }),
-        Way::CallersNow => at(name, limiter, 0),
-        Way::Late(behind_ms) => at(name, limiter, behind_ms),
-        Way::ManyOf(size) => many(name, move |keys: &[u64]| {
+        Way::CallersNow => counted_many(name, limiter, |limiter, keys: &[u64]| {
+            let mut now = limiter.now();
+            let mut admitted = 0;
+            for key in keys {
+                now = now + STEP;
+                admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
+            }
+            admitted
+        }),
+        Way::ManyOf(size) => counted_many(name, limiter, move |limiter, keys: &[u64]| {
             let mut admitted = 0;
             for batch in keys.chunks(size) {
                 limiter.check_many(batch, 1, |_, told| admitted += u64::from(told.is_allowed()));
@@ -79,28 +104,28 @@ fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
     }
 }
 
-fn at(name: &str, limiter: Keyed, behind_ms: u64) -> Boxed<u64> {
-    many(name, move |keys: &[u64]| {
-        let behind_ns = behind_ms * 1_000_000;
-        let mut now = Timestamp::from_nanos(limiter.now().as_nanos().saturating_sub(behind_ns));
-        let mut admitted = 0;
-        for key in keys {
-            now = now + STEP;
-            admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
-        }
-        admitted
-    })
+/// A table of several tiers, of which the last is asked.
+struct Tiered {
+    limiter: Keyed,
+    last: usize,
 }
 
-/// One table of so many tiers, of which the last is asked.
+impl Counted for Tiered {
+    fn counts(&self) -> Option<Counts> {
+        self.limiter.counts()
+    }
+}
+
+/// One table of so many tiers.
 pub(crate) fn tiers(count: usize, capacity: u64, way: Way) -> Boxed<u64> {
     let quota = |nth: usize| policy(&format!("gcra {}/s burst 20", 100 + nth));
     let tiers = (1..count).fold(Tiers::of(quota(0)), |tiers, nth| tiers.and(quota(nth)));
     let limiter: Keyed = tiers.build(capacity as usize).expect("a table");
+    let tiered = Tiered { limiter, last: count - 1 };
     let name = format!("{count} tiers in one table");
     match way {
-        Way::CallersNow => many(&name, move |keys: &[u64]| {
-            let tier = limiter.tier(count - 1).expect("the last");
+        Way::CallersNow => counted_many(&name, tiered, |Tiered { limiter, last }, keys: &[u64]| {
+            let tier = limiter.tier(*last).expect("the last");
             let mut now = limiter.now();
             let mut admitted = 0;
             for key in keys {
@@ -109,26 +134,44 @@ pub(crate) fn tiers(count: usize, capacity: u64, way: Way) -> Boxed<u64> {
             }
             admitted
         }),
-        _ => single(&name, move |key: &u64| {
-            limiter.tier(count - 1).expect("the last").check(key, 1).is_allowed()
+        _ => counted(&name, tiered, |Tiered { limiter, last }, key: &u64| {
+            limiter.tier(*last).expect("the last").check(key, 1).is_allowed()
         }),
     }
 }
 
-/// One request under a limit that all share and one of its key's own.
+/// A limit that all share, and one of each key's own.
+struct Two {
+    shared: Limiter,
+    own: Keyed,
+}
+
+impl Two {
+    fn new(capacity: u64) -> Self {
+        let shared = Limiter::new(policy("gcra 1000000000/s burst 100000000"));
+        let own = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
+        Self { shared, own }
+    }
+}
+
+impl Counted for Two {
+    fn counts(&self) -> Option<Counts> {
+        self.own.counts()
+    }
+}
+
+/// One request under both.
 pub(crate) fn all_of_two(capacity: u64) -> Boxed<u64> {
-    let shared = tollgate::Limiter::new(policy("gcra 1000000000/s burst 100000000"));
-    let own = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
-    single("check_all of a shared and a keyed limit", move |key: &u64| {
+    let two = Two::new(capacity);
+    counted("check_all of a shared and a keyed limit", two, |Two { shared, own }, key: &u64| {
         check_all(&mut [shared.toll(1), own.toll(key, 1)]).is_allowed()
     })
 }
 
 /// The two checks of [`all_of_two`], one after the other.
 pub(crate) fn both(capacity: u64) -> Boxed<u64> {
-    let shared = tollgate::Limiter::new(policy("gcra 1000000000/s burst 100000000"));
-    let own = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
-    single("a shared limit, then a keyed one", move |key: &u64| {
+    let two = Two::new(capacity);
+    counted("a shared limit, then a keyed one", two, |Two { shared, own }, key: &u64| {
         shared.check(1).is_allowed() & own.check(key, 1).is_allowed()
     })
 }
@@ -136,12 +179,14 @@ pub(crate) fn both(capacity: u64) -> Boxed<u64> {
 /// A check whose unit is given back.
 pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
     let limiter = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
-    single("check and refund", move |key: &u64| {
+    counted("check and refund", limiter, |limiter, key: &u64| {
         limiter.check(key, 1).into_result().is_ok_and(|permit| limiter.refund(key, permit) <= 1)
     })
 }
 
 pub(crate) fn reserved(capacity: u64) -> Boxed<u64> {
     let limiter = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
-    single("reserve", move |key: &u64| limiter.reserve(key, 1, Duration::ZERO).is_ok())
+    counted("reserve", limiter, |limiter, key: &u64| {
+        limiter.reserve(key, 1, Duration::ZERO).is_ok()
+    })
 }

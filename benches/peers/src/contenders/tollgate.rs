@@ -9,7 +9,7 @@ use tollgate::{
 };
 
 use super::Boxed;
-use crate::contender::{self, single};
+use crate::contender::{self, counted, counted_many, single};
 use crate::drive::{Expect, PLENTY_PER_SECOND};
 
 const STEP: Duration = Duration::from_nanos(20);
@@ -28,13 +28,13 @@ fn keyed<K: Hash>(keys: u64, expect: Expect) -> KeyedLimiter<K> {
 
 pub(crate) fn own_clock<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
     let limiter = keyed(keys, expect);
-    single("tollgate", move |key: &K| limiter.check(key, 1).is_allowed())
+    counted("tollgate", limiter, |limiter, key: &K| limiter.check(key, 1).is_allowed())
 }
 
 /// With a time of the caller's, which moves on as if a thread decided 50 million times a second.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
     let limiter = keyed(keys, expect);
-    contender::many("tollgate, caller's now", move |keys: &[K]| {
+    counted_many("tollgate, caller's now", limiter, |limiter, keys: &[K]| {
         let mut now = limiter.now();
         let mut admitted = 0;
         for key in keys {
@@ -48,7 +48,7 @@ pub(crate) fn callers_now<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed
 /// Batches of `size` keys.
 pub(crate) fn many<K: Hash + 'static>(keys: u64, expect: Expect, size: usize) -> Boxed<K> {
     let limiter = keyed(keys, expect);
-    contender::many(&format!("tollgate, check_many of {size}"), move |keys: &[K]| {
+    counted_many(&format!("tollgate, check_many of {size}"), limiter, move |limiter, keys: &[K]| {
         let mut admitted = 0;
         for batch in keys.chunks(size) {
             limiter.check_many(batch, 1, |_, decision| {

@@ -1,0 +1,57 @@
+//! New keys: limiters that have room for all of them and hold none, asked for each key once.
+
+use crate::Options;
+use crate::contenders::{floor, governor, tollgate};
+use crate::drive::{Entrant, Expect, run};
+use crate::report::{Measured, Report};
+use crate::shares::{Counts, Shares};
+use crate::stream;
+
+const KEYS: u64 = 1_000_000;
+
+/// One of each kind. All of a round are built before the first of them is timed, so that none finds in the caches what
+/// was written when it was built.
+fn built() -> Vec<Entrant<u64>> {
+    let expect = Expect::All;
+    vec![
+        governor::keyed("governor", KEYS, expect).into(),
+        governor::keyed("governor (control)", KEYS, expect).into(),
+        governor::keyed_with_room(KEYS, expect).into(),
+        Entrant { decides: false, ..floor::keyed(KEYS).into() },
+        tollgate::own_clock(KEYS, expect).into(),
+        tollgate::callers_now(KEYS, expect).into(),
+        tollgate::many(KEYS, expect, 16).into(),
+    ]
+}
+
+/// What became of the keys of one round, of which each was new.
+fn shares(entrant: &Entrant<u64>) -> Option<Shares> {
+    let shares = entrant.contender.counts()?.since(Counts::NONE, KEYS);
+    assert!(shares.hit < 1e-4, "{}: {shares}", entrant.contender.name());
+    Some(shares)
+}
+
+/// Each key once, on one thread, and on two of which each brings half of them.
+pub(crate) fn throughput(options: &Options, report: &mut Report) {
+    let name = "new keys, 1 M u64";
+    if !options.wants(name) {
+        return;
+    }
+    let all = stream::all::<u64>(KEYS);
+    for threads in [1, 2] {
+        let streams: Vec<_> = all.chunks(all.len() / threads).map(<[u64]>::to_vec).collect();
+        let names: Vec<_> =
+            built().iter().map(|entrant| entrant.contender.name().to_owned()).collect();
+        let mut measured: Vec<_> = names
+            .iter()
+            .map(|contender| Measured { contender, figures: Vec::new(), shares: None })
+            .collect();
+        for _ in 0..options.rounds {
+            for (entrant, measured) in built().into_iter().zip(&mut measured) {
+                measured.figures.push(run(&entrant, &streams, Expect::All));
+                measured.shares = shares(&entrant);
+            }
+        }
+        report.compare(name, threads, &measured);
+    }
+}
