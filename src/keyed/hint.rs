@@ -1,51 +1,83 @@
-//! Where in a shard a key's word may stand: a hint, by which the word is loaded and then compared.
+//! Where in a shard a key's word may stand, and which cells may be vacant: hints.
 //!
-//! It is never believed. The word at the cell that it names is loaded as every word is, between two readings of the
-//! header; where it names none, or a wrong one, the slow way looks at every word by itself. So the hint needs no
-//! ordering, and what it has read may be torn or old: it costs a decision the slow way, never a wrong answer.
+//! They are never believed. The word at the cell that a hint names is loaded as every word is, between two readings of
+//! the header; where it names none, or a wrong one, the slow way looks at every word by itself. A cell that seems vacant
+//! is claimed by a CAS, which fails if it is not. So hints need no ordering, and what they have read may be torn or old:
+//! it costs a decision the slow way, never a wrong answer.
 #![cfg_attr(target_arch = "x86_64", allow(unsafe_code))]
 
 use super::layout::Layout;
 use super::shard::Shard;
 
+/// Some cells of a shard: two bits for each, after two for the header.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cells(u32);
+
+impl Cells {
+    #[inline(always)]
+    pub(super) fn first(self) -> Option<usize> {
+        (self.0 != 0).then(|| (self.0.trailing_zeros() / 2) as usize - 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn count(self) -> usize {
+        self.0.count_ones() as usize / 2
+    }
+
+    #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
+    fn with(self, cell: usize) -> Self {
+        Self(self.0 | 3 << (2 * cell + 2))
+    }
+}
+
 /// A cell that may hold a live word of `tag`.
-///
-/// All words of the line at once: those that differ from the tag in no bit above the state are it.
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 #[inline(always)]
 pub(super) fn hint(shard: &Shard, tag: u64, layout: &Layout) -> Option<usize> {
+    equal(shard, tag, layout.state_bits()).first()
+}
+
+/// The cells that may be vacant.
+#[inline(always)]
+pub(super) fn vacant(shard: &Shard) -> Cells {
+    equal(shard, 0, 0)
+}
+
+/// The cells whose words differ from a value in no bit but the lowest: all words of the line at once.
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+#[inline(always)]
+fn equal(shard: &Shard, value: u64, lowest: u32) -> Cells {
     let equal: u32;
     // SAFETY: reads the 64 bytes of `shard`, which are aligned to 64, by loads that every x86-64 has, and writes
     // nothing. Other threads may write them meanwhile, as atomics: to the machine these are loads like an atomic's, and
     // the compiler knows nothing of what they give but that they are bits.
     unsafe {
         core::arch::asm!(
-            "movq {tags}, {tag}",
-            "punpcklqdq {tags}, {tags}",
+            "movq {values}, {value}",
+            "punpcklqdq {values}, {values}",
             "movd {shift}, {bits:e}",
-            // Per word, 0 if it is of the tag; in 4 words of 16 bits each.
-            "movdqa {low}, {tags}",
+            // Per word, 0 if it is equal; in 4 words of 16 bits each.
+            "movdqa {low}, {values}",
             "pxor {low}, [{line}]",
             "psrlq {low}, {shift}",
-            "movdqa {high}, {tags}",
+            "movdqa {high}, {values}",
             "pxor {high}, [{line} + 16]",
             "psrlq {high}, {shift}",
             "packssdw {low}, {high}",
-            "movdqa {high}, {tags}",
+            "movdqa {high}, {values}",
             "pxor {high}, [{line} + 32]",
             "psrlq {high}, {shift}",
-            "pxor {tags}, [{line} + 48]",
-            "psrlq {tags}, {shift}",
-            "packssdw {high}, {tags}",
+            "pxor {values}, [{line} + 48]",
+            "psrlq {values}, {shift}",
+            "packssdw {high}, {values}",
             // In two bytes each, neither of which loses a bit that is set: both saturate.
             "packsswb {low}, {high}",
             "pxor {high}, {high}",
             "pcmpeqw {low}, {high}",
             "pmovmskb {equal:e}, {low}",
             line = in(reg) std::ptr::from_ref(shard),
-            tag = in(reg) tag,
-            bits = in(reg) layout.state_bits(),
-            tags = out(xmm_reg) _,
+            value = in(reg) value,
+            bits = in(reg) lowest,
+            values = out(xmm_reg) _,
             shift = out(xmm_reg) _,
             low = out(xmm_reg) _,
             high = out(xmm_reg) _,
@@ -53,23 +85,21 @@ pub(super) fn hint(shard: &Shard, tag: u64, layout: &Layout) -> Option<usize> {
             options(readonly, nostack, preserves_flags),
         );
     }
-    // Two bits a word, the header's the lowest.
-    let cells = equal & !3;
-    (cells != 0).then(|| (cells.trailing_zeros() / 2) as usize - 1)
+    Cells(equal & !3)
 }
 
 /// The same, word by word.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
 #[inline(always)]
-pub(super) fn hint(shard: &Shard, tag: u64, layout: &Layout) -> Option<usize> {
-    portable(shard, tag, layout)
+fn equal(shard: &Shard, value: u64, lowest: u32) -> Cells {
+    portable(shard, value, lowest)
 }
 
 #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
 #[inline(always)]
-fn portable(shard: &Shard, tag: u64, layout: &Layout) -> Option<usize> {
-    let is_it = |cell: &usize| layout.is_live(shard.load(*cell), tag);
-    super::shard::cells().find(is_it)
+fn portable(shard: &Shard, value: u64, lowest: u32) -> Cells {
+    let is_it = |cell: &usize| (shard.load(*cell) ^ value) >> lowest == 0;
+    super::shard::cells().filter(is_it).fold(Cells::default(), Cells::with)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -79,7 +109,7 @@ mod tests {
 
     /// For words that differ from the tag in one bit each, for the tag's own, for vacant cells and for claims.
     #[test]
-    fn a_hint_names_the_first_live_word_of_its_tag_and_no_other() {
+    fn hints_name_the_first_live_word_of_a_tag_and_the_cells_that_are_vacant() {
         for policy in ["gcra 10/m burst 10", "gcra 1000000/s burst 1000", "fixed-window 100/m"] {
             let layout = Layout::plan(&policy.parse().expect("a policy")).expect("a layout");
             let tag =
@@ -93,7 +123,12 @@ mod tests {
                     let is_it = word >> layout.state_bits() == tag >> layout.state_bits();
                     let told = hint(&shard, tag, &layout);
                     assert_eq!(told, is_it.then_some(cell), "{word:x} among {others:x}");
-                    assert_eq!(told, portable(&shard, tag, &layout));
+                    assert_eq!(told, portable(&shard, tag, layout.state_bits()).first());
+                    let told = vacant(&shard);
+                    let expected = all.iter().filter(|&&word| word == 0).count();
+                    assert_eq!(told.count(), expected, "{word:x} among {others:x}");
+                    assert_eq!(told.first(), all.iter().position(|&word| word == 0));
+                    assert_eq!(told.0, portable(&shard, 0, 0).0);
                 }
             }
         }

@@ -25,7 +25,7 @@ use super::book::Book;
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
-use super::shard::{CELLS, Header, cells};
+use super::shard::{Header, cells};
 use super::survey::{Choice, Offer, Reading, Seen, choose};
 use super::table::{Ask, Fresh, Outcome, Table};
 use super::unit::{UNIT, all_shards_of, shards_of};
@@ -56,6 +56,9 @@ enum Round {
     Advance(usize),
 }
 
+/// Another thread has changed what was being read.
+struct Disturbed;
+
 impl Table {
     /// Decides for a key that the caller has just found in none of its shards.
     #[cold]
@@ -82,7 +85,7 @@ impl Table {
                 let quota = self.quota_of(tier, &mut lane);
                 self.owed(identity, second, fresh.ask.now_ns, (tier, quota)).unwrap_or(Held::IDLE)
             });
-            let round = match self.claim(identity, second, fresh) {
+            let round = match self.claim(identity, second, lost, fresh) {
                 // Only now: the thread that forgot this key did so below a floor that was published before,
                 // and a thread that sees the cell gone sees that floor.
                 Round::Verified(claimed) => {
@@ -114,40 +117,27 @@ impl Table {
     }
 
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
-    fn claim(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Round {
-        let Identity { first, tag } = identity;
-        if self.wish(fresh.ask).is_never(&self.quota_of(fresh.ask.tier, &mut None).0.kernel) {
+    fn claim(
+        &self,
+        identity: Identity,
+        second: usize,
+        lost: usize,
+        fresh: &mut Fresh<'_>,
+    ) -> Round {
+        let ask = &fresh.ask;
+        if self.wish(*ask).is_never(&self.quota_of(ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(identity, second, fresh));
         }
-        // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
-        let forgotten =
-            if fresh.ask.charge { None } else { self.forgotten_in(identity, second, &fresh.ask) };
-        let mut readings = [Reading::NONE; 2 * UNIT];
-        let mut count = 0;
-        for index in shards_of(first, second) {
-            if !self.read_all(index, &mut readings[count]) {
-                return Round::Lost;
-            }
-            count += 1;
-        }
-        let readings = &readings[..count];
-        let vacancy = match forgotten {
-            None => self.vacancy(readings, tag, &fresh.ask),
-            Some(_) => None,
-        };
+        // A question claims nothing, and a claim that was lost may have been lost to one of the same key that does not
+        // end: both look at every word.
+        let vacancy =
+            if ask.charge && lost == 0 { self.vacancy(identity, second, ask) } else { None };
         let choice = match vacancy {
             Some(choice) => Some(choice),
-            None => {
-                let mut offers = [Offer::NONE; 2 * UNIT];
-                for (reading, offer) in readings.iter().zip(&mut offers) {
-                    let follows = forgotten == Some(reading.shard);
-                    let Some(found) = self.survey(reading, tag, &fresh.ask, follows) else {
-                        return Round::Lost;
-                    };
-                    *offer = found;
-                }
-                choose(&offers[..count])
-            }
+            None => match self.offered(identity, second, ask) {
+                Ok(choice) => choice,
+                Err(Disturbed) => return Round::Lost,
+            },
         };
         match choice {
             None => Round::Decided(self.without_cell(identity, second, fresh)),
@@ -160,6 +150,32 @@ impl Table {
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(identity, second, victim),
         }
+    }
+
+    /// What all of a key's shards offer together, by all of their words.
+    fn offered(
+        &self,
+        Identity { first, tag }: Identity,
+        second: usize,
+        ask: &Ask,
+    ) -> Result<Option<Choice>, Disturbed> {
+        // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
+        let identity = Identity { first, tag };
+        let forgotten = if ask.charge { None } else { self.forgotten_in(identity, second, ask) };
+        let mut readings = [Reading::NONE; 2 * UNIT];
+        let mut offers = [Offer::NONE; 2 * UNIT];
+        let mut count = 0;
+        for (index, reading) in shards_of(first, second).zip(&mut readings) {
+            if !self.read_all(index, reading) {
+                return Err(Disturbed);
+            }
+            count += 1;
+        }
+        for (reading, offer) in readings[..count].iter().zip(&mut offers) {
+            let follows = forgotten == Some(reading.shard);
+            *offer = self.survey(reading, tag, ask, follows).ok_or(Disturbed)?;
+        }
+        Ok(choose(&offers[..count]))
     }
 
     /// Decides in the spill, or denies.
@@ -193,25 +209,23 @@ impl Table {
         if planted(Fault::NoVerify) {
             return Round::Verified(mine);
         }
-        let mut words = [[0; CELLS]; 2 * UNIT];
-        let mut others = 0_u32;
-        for (index, words) in shards_of(first, second).zip(&mut words) {
+        // A copy: past a load that acquires it would be loaded anew. Words of the tag, live or claims, differ from it in
+        // no bit above the state but the topmost.
+        let states = self.layout.words_per_tag << 1;
+        let mut of_tag = 0_u32;
+        for index in shards_of(first, second) {
             let shard = self.shard(index);
             for cell in cells() {
-                words[cell] = shard.load(cell);
-                others += u32::from(self.layout.is_of(words[cell], tag));
-            }
-            if index == mine.shard && words[mine.cell] == claim {
-                others -= 1;
+                of_tag += u32::from((shard.load(cell) ^ tag) << 1 < states);
             }
         }
-        // Nearly always: nothing of the tag but this claim.
-        if others == 0 {
+        // Nearly always: nothing of the tag but this claim. Should it be gone and another's there, opening it fails.
+        if of_tag == 1 {
             return Round::Verified(mine);
         }
-        for (index, words) in shards_of(first, second).zip(words) {
+        for index in shards_of(first, second) {
             for cell in cells() {
-                let word = words[cell];
+                let word = self.shard(index).load(cell);
                 let other = Seen { shard: index, cell, word };
                 let rival =
                     self.layout.is_claim_of(word, tag) && other.position() != mine.position();

@@ -245,13 +245,6 @@ impl Layout {
         word & CLAIM != 0 && self.is_live(word & !CLAIM, tag)
     }
 
-    /// Whether `word` is live or a claim, and carries `tag`.
-    #[inline(always)]
-    pub(super) fn is_of(&self, word: u64, tag: u64) -> bool {
-        // Above the state they differ in no bit but the topmost, which says which of both it is.
-        (word ^ tag) << 1 < self.words_per_tag << 1
-    }
-
     /// What kind of word this is, of whatever key.
     pub(super) fn kind(word: u64) -> Kind {
         match word {

@@ -7,6 +7,8 @@ use crate::algorithm::Decides;
 use crate::sync::{Fault, planted};
 
 use super::floor::{first_instant_of_floor, floor_at};
+use super::hash::Identity;
+use super::hint::{Cells, vacant};
 use super::layout::{GRANULE_BITS, Idleness, Kind, Layout};
 use super::shard::{CELLS, Header, cells};
 use super::table::{Ask, Table};
@@ -95,20 +97,19 @@ impl Offer {
     }
 }
 
-/// The vacant cells of a shard, a bit each.
+/// The vacant cells of a shard.
 #[derive(Clone, Copy, Default)]
 struct Vacancy {
     shard: usize,
     behind: bool,
-    vacant: u32,
+    vacant: Cells,
 }
 
 impl Vacancy {
     fn choice(&self) -> Option<Choice> {
         let Self { shard, behind, vacant } = *self;
-        let seen = Seen { shard, cell: vacant.trailing_zeros() as usize, word: 0 };
-        let choice = if behind { Choice::Follow(shard) } else { Choice::Claim(seen) };
-        (vacant != 0).then_some(choice)
+        let claim = |cell| Choice::Claim(Seen { shard, cell, word: 0 });
+        vacant.first().map(|cell| if behind { Choice::Follow(shard) } else { claim(cell) })
     }
 }
 
@@ -141,25 +142,19 @@ impl Table {
         !stale || planted(Fault::SurveyWithStaleHeader)
     }
 
-    /// Where a new key should go as long as there are vacant cells, for which no key that is there is asked anything:
-    /// `None` if there is none, or if something of its own tag is there.
-    pub(super) fn vacancy(&self, readings: &[Reading], tag: u64, ask: &Ask) -> Option<Choice> {
+    /// Where a new key should go as long as there seem to be vacant cells: `None` if there are none. No key that is there
+    /// is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
+    pub(super) fn vacancy(&self, identity: Identity, second: usize, ask: &Ask) -> Option<Choice> {
         let mut offers = [Vacancy::default(); 2 * UNIT];
-        for (Reading { shard, header, words }, offer) in readings.iter().zip(&mut offers) {
-            // A comparison is shifted in for each cell: bit n for cell n.
-            let (mut vacant, mut own) = (0_u32, 0_u32);
-            for cell in cells().rev() {
-                vacant = vacant + vacant + u32::from(words[cell] == 0);
-                own += u32::from(self.layout.is_of(words[cell], tag));
-            }
-            if own > 0 {
-                return None;
-            }
-            let behind = self.layout.is_behind(*header, ask.now_ns);
-            *offer = Vacancy { shard: *shard, behind, vacant };
+        let mut count = 0;
+        for (index, offer) in shards_of(identity.first, second).zip(&mut offers) {
+            let shard = self.shard(index);
+            let behind = self.layout.is_behind(shard.header(), ask.now_ns);
+            *offer = Vacancy { shard: index, behind, vacant: vacant(shard) };
+            count += 1;
         }
-        let held = |offer: &Vacancy| cells().len() - offer.vacant.count_ones() as usize;
-        first_of(&offers[..readings.len()], held, Vacancy::choice)
+        let held = |offer: &Vacancy| cells().len() - offer.vacant.count();
+        first_of(&offers[..count], held, Vacancy::choice)
     }
 
     /// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.

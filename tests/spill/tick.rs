@@ -60,7 +60,8 @@ fn a_unit_of_a_fast_limit_comes_less_than_16_ns_early() {
                 table.check_at(&KEY, cost, Timestamp::from_nanos(base_ns + ns)).is_allowed()
             };
             assert!(is_allowed(BURST, 0));
-            let came = (due - 20..=due).find(|&ns| is_allowed(due / 1_000, ns)).expect("when it is due");
+            let came =
+                (due - 20..=due).find(|&ns| is_allowed(due / 1_000, ns)).expect("when it is due");
             earliest = earliest.max(due - came);
         }
     }
