@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::api::PublicItems;
 use crate::limits::{FigureLimit, LimitsFile};
 use crate::report::{FigureCount, Offender, as_value};
 use crate::source::{LineKind, RustFile};
@@ -10,14 +11,19 @@ use crate::{names, prose, shapes};
 
 const CORE: &str = "src/";
 const TABLE: &str = "src/keyed/";
+const PUBLIC_ITEMS: &str = "docs/api.txt";
 const README: &str = "README.md";
 
 /// In the order of the table.
-const FIGURES: [&str; 11] = [
+const FIGURES: [&str; 15] = [
     "core-lines",
     "core-code",
     "core-comments-per-code",
     "table-comments-per-code",
+    "public-items",
+    "public-types",
+    "limiter-types",
+    "at-twins",
     "long-files",
     "long-functions",
     "recurring-type-names",
@@ -64,6 +70,7 @@ impl<'a> FigureCounter<'a> {
             "core-code" => as_value(self.lines(CORE, Some(LineKind::Code))),
             "core-comments-per-code" => self.comments_per_code(CORE),
             "table-comments-per-code" => self.comments_per_code(TABLE),
+            "public-items" => as_value(self.public_items()?.count()),
             "readme-bytes" => as_value(self.repository.text(README)?.len()),
             _ => return Ok(None),
         }))
@@ -73,6 +80,9 @@ impl<'a> FigureCounter<'a> {
     fn places(&self, limit: &FigureLimit) -> Result<Vec<Offender>> {
         let files = self.files(limit);
         Ok(match limit.figure.as_str() {
+            "public-types" => self.public_items()?.types(),
+            "limiter-types" => self.public_items()?.limiters(),
+            "at-twins" => self.public_items()?.at_twins(),
             "long-files" => shapes::long_files(&files, each(limit)?),
             "long-functions" => shapes::long_functions(&files, each(limit)?),
             "recurring-type-names" => names::recurring_types(&files),
@@ -95,6 +105,10 @@ impl<'a> FigureCounter<'a> {
     fn comments_per_code(&self, folder: &str) -> f64 {
         let count = |kind| as_value(self.lines(folder, Some(kind)));
         count(LineKind::Comment) / count(LineKind::Code).max(1.0)
+    }
+
+    fn public_items(&self) -> Result<PublicItems<'a>> {
+        Ok(PublicItems::of(PUBLIC_ITEMS, self.repository.text(PUBLIC_ITEMS)?))
     }
 
     /// In comments and on pages.
@@ -141,7 +155,7 @@ mod tests {
     #[test]
     fn every_figure_is_counted() {
         let mut all = repository(&[("src/lib.rs", "fn f() {}")]);
-        all.pages = [(README.to_owned(), String::new())].into();
+        all.pages = [PUBLIC_ITEMS, README].map(|path| (path.to_owned(), String::new())).into();
         let limits = LimitsFile::parse(LIMITS).unwrap();
         let figures = FigureCounter::of(&all);
         let report = FiguresReport::of(&limits, |limit| figures.count(limit)).unwrap();

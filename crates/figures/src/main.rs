@@ -11,6 +11,7 @@
 //! A figure may not rise above its ceiling, which is where it stands today, and a ceiling may not stand above its
 //! figure: so what has been gained is not lost again. How each is counted is said where it is counted.
 
+mod api;
 mod figures;
 #[cfg(test)]
 mod fixture;
