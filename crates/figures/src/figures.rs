@@ -3,6 +3,8 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::api::PublicItems;
+use crate::circles::{CircleRule, circles};
+use crate::imports::ImportMap;
 use crate::limits::{FigureLimit, LimitsFile};
 use crate::report::{FigureCount, Offender, as_value};
 use crate::source::{LineKind, RustFile};
@@ -15,7 +17,7 @@ const PUBLIC_ITEMS: &str = "docs/api.txt";
 const README: &str = "README.md";
 
 /// In the order of the table.
-const FIGURES: [&str; 15] = [
+const FIGURES: [&str; 18] = [
     "core-lines",
     "core-code",
     "core-comments-per-code",
@@ -24,8 +26,11 @@ const FIGURES: [&str; 15] = [
     "public-types",
     "limiter-types",
     "at-twins",
+    "circles",
+    "circles-with-parents",
     "long-files",
     "long-functions",
+    "large-types",
     "recurring-type-names",
     "readme-bytes",
     "subject-words",
@@ -46,11 +51,12 @@ pub(crate) fn all_limited(limits: &LimitsFile) -> Result<()> {
 
 pub(crate) struct FigureCounter<'a> {
     repository: &'a Repository,
+    imports: &'a [ImportMap<'a>],
 }
 
 impl<'a> FigureCounter<'a> {
-    pub(crate) fn of(repository: &'a Repository) -> Self {
-        Self { repository }
+    pub(crate) fn of(repository: &'a Repository, imports: &'a [ImportMap<'a>]) -> Self {
+        Self { repository, imports }
     }
 
     pub(crate) fn count(&self, limit: &FigureLimit) -> Result<FigureCount> {
@@ -83,8 +89,11 @@ impl<'a> FigureCounter<'a> {
             "public-types" => self.public_items()?.types(),
             "limiter-types" => self.public_items()?.limiters(),
             "at-twins" => self.public_items()?.at_twins(),
+            "circles" => circles(self.imports, CircleRule::Beside),
+            "circles-with-parents" => circles(self.imports, CircleRule::WithParents),
             "long-files" => shapes::long_files(&files, each(limit)?),
             "long-functions" => shapes::long_functions(&files, each(limit)?),
+            "large-types" => shapes::large_types(self.imports, each(limit)?),
             "recurring-type-names" => names::recurring_types(&files),
             "banned-names" => names::beginning_with(&files, &limit.words),
             "subject-words" | "banned-phrases" => self.said(limit),
@@ -139,9 +148,11 @@ mod tests {
     fn counted(figure: &str, files: &[(&str, &str)], pages: &[(&str, &str)]) -> FigureCount {
         let mut all = repository(files);
         all.pages = pages.iter().map(|&(path, text)| (path.to_owned(), text.to_owned())).collect();
+        let trees = all.trees();
+        let imports: Vec<ImportMap<'_>> = trees.iter().map(ImportMap::of).collect();
         let limits = LimitsFile::parse(LIMITS).unwrap();
         let limit = limits.limit.iter().find(|limit| limit.figure == figure).unwrap();
-        FigureCounter::of(&all).count(limit).unwrap()
+        FigureCounter::of(&all, &imports).count(limit).unwrap()
     }
 
     #[test]
@@ -157,7 +168,7 @@ mod tests {
         let mut all = repository(&[("src/lib.rs", "fn f() {}")]);
         all.pages = [PUBLIC_ITEMS, README].map(|path| (path.to_owned(), String::new())).into();
         let limits = LimitsFile::parse(LIMITS).unwrap();
-        let figures = FigureCounter::of(&all);
+        let figures = FigureCounter::of(&all, &[]);
         let report = FiguresReport::of(&limits, |limit| figures.count(limit)).unwrap();
         assert_eq!(report.table().lines().count(), FIGURES.len() + 1);
     }

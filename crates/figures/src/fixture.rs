@@ -4,10 +4,10 @@ use crate::report::Offender;
 use crate::source::RustFile;
 use crate::workspace::Repository;
 
-/// Files by path and text.
+/// Files by path and text, of which the first is the root of the only target.
 pub(crate) fn repository(files: &[(&str, &str)]) -> Repository {
     let owned = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
-    Repository::of(owned).unwrap()
+    Repository::of(owned, vec![files[0].0.to_owned()]).unwrap()
 }
 
 pub(crate) fn file(text: &str) -> RustFile {

@@ -12,10 +12,13 @@
 //! figure: so what has been gained is not lost again. How each is counted is said where it is counted.
 
 mod api;
+mod circles;
 mod figures;
 #[cfg(test)]
 mod fixture;
+mod imports;
 mod limits;
+mod modules;
 mod names;
 mod prose;
 mod report;
@@ -30,6 +33,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use figures::FigureCounter;
+use imports::ImportMap;
 use limits::LimitsFile;
 use report::FiguresReport;
 use workspace::Repository;
@@ -68,7 +72,9 @@ fn main() -> Result<ExitCode> {
     let limits = LimitsFile::parse(&text).context(LIMITS)?;
     figures::all_limited(&limits).context(LIMITS)?;
     let repository = Repository::read(&command.root)?;
-    let figures = FigureCounter::of(&repository);
+    let trees = repository.trees();
+    let imports: Vec<ImportMap<'_>> = trees.iter().map(ImportMap::of).collect();
+    let figures = FigureCounter::of(&repository, &imports);
     let report = FiguresReport::of(&limits, |limit| figures.count(limit))?;
     let list = command.list.map(|figures| report.places(&figures)).transpose()?.unwrap_or_default();
     let complaints = report.complaints();

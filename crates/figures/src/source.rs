@@ -22,6 +22,8 @@ pub(crate) struct RustFile {
     pub(crate) comments: Vec<CommentLine>,
     /// What each line is; the first line of the file is at 0.
     pub(crate) lines: Vec<LineKind>,
+    /// Whether the file is compiled for tests only, as its parent says.
+    pub(crate) only_tests: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +70,7 @@ impl RustFile {
             kinds[lines.start..end].fill(LineKind::Test);
         }
         let (path, text) = (path.to_owned(), text.to_owned());
-        Ok(Self { path, text, tokens, syntax, comments, lines: kinds })
+        Ok(Self { path, text, tokens, syntax, comments, lines: kinds, only_tests: false })
     }
 
     /// The text of a line, counted from 1.
@@ -81,7 +83,11 @@ impl RustFile {
     }
 
     pub(crate) fn count(&self, kind: LineKind) -> usize {
-        self.lines.iter().filter(|&&line| line == kind).count()
+        match (self.only_tests, kind) {
+            (true, LineKind::Test) => self.lines.len(),
+            (true, _) => 0,
+            (false, _) => self.lines.iter().filter(|&&line| line == kind).count(),
+        }
     }
 }
 
@@ -216,7 +222,7 @@ fn test_lines(syntax: &syn::File) -> Vec<Range<usize>> {
 }
 
 /// Whether a `#[cfg(..)]` holds for tests only.
-fn only_for_tests(attributes: &[syn::Attribute]) -> bool {
+pub(crate) fn only_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) => list.path.is_ident("cfg") && needs_test(list.tokens.clone()),
         _ => false,
@@ -241,7 +247,7 @@ fn needs_test(condition: TokenStream) -> bool {
     })
 }
 
-fn attributes_of(item: &syn::Item) -> &[syn::Attribute] {
+pub(crate) fn attributes_of(item: &syn::Item) -> &[syn::Attribute] {
     use syn::Item;
     match item {
         Item::Const(item) => &item.attrs,
@@ -266,7 +272,7 @@ fn attributes_of(item: &syn::Item) -> &[syn::Attribute] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::file;
+    use crate::fixture::{file, repository};
 
     const FILE: &str = r##"//! A file.
 
@@ -348,5 +354,16 @@ fn last() {}
         assert!(!only("all(loom, not(test))"));
         assert!(!only("any(test, loom)"));
         assert!(!only("feature = \"test\""));
+    }
+
+    #[test]
+    fn a_file_that_is_a_module_for_tests_only_has_no_code() {
+        let all = repository(&[
+            ("src/lib.rs", "#[cfg(test)] mod checks; mod heart;"),
+            ("src/checks.rs", "fn check() {}"),
+            ("src/heart.rs", "fn beat() {}"),
+        ]);
+        let code = |path: &str| all.rust[path].count(LineKind::Code);
+        assert_eq!((code("src/checks.rs"), code("src/heart.rs")), (0, 1));
     }
 }
