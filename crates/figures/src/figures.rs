@@ -9,7 +9,7 @@ use crate::limits::{FigureLimit, LimitsFile};
 use crate::report::{FigureCount, Offender, as_value};
 use crate::source::{LineKind, RustFile};
 use crate::workspace::Repository;
-use crate::{names, prose, shapes};
+use crate::{names, orderings, prose, shapes};
 
 const CORE: &str = "src/";
 const TABLE: &str = "src/keyed/";
@@ -17,7 +17,7 @@ const PUBLIC_ITEMS: &str = "docs/api.txt";
 const README: &str = "README.md";
 
 /// In the order of the table.
-const FIGURES: [&str; 18] = [
+const FIGURES: [&str; 19] = [
     "core-lines",
     "core-code",
     "core-comments-per-code",
@@ -33,6 +33,7 @@ const FIGURES: [&str; 18] = [
     "large-types",
     "recurring-type-names",
     "readme-bytes",
+    "orderings-without-reason",
     "subject-words",
     "banned-phrases",
     "banned-names",
@@ -96,6 +97,7 @@ impl<'a> FigureCounter<'a> {
             "large-types" => shapes::large_types(self.imports, each(limit)?),
             "recurring-type-names" => names::recurring_types(&files),
             "banned-names" => names::beginning_with(&files, &limit.words),
+            "orderings-without-reason" => orderings::without_reason(&files, &limit.words),
             "subject-words" | "banned-phrases" => self.said(limit),
             unknown => bail!("there is no figure {unknown}"),
         })

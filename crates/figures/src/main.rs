@@ -20,6 +20,7 @@ mod imports;
 mod limits;
 mod modules;
 mod names;
+mod orderings;
 mod prose;
 mod report;
 mod shapes;

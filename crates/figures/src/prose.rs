@@ -50,6 +50,11 @@ fn words_of<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<SaidWord> 
     words
 }
 
+/// Whether a text, code within it or not, has one of these.
+pub(crate) fn says_any(text: &str, phrases: &[String]) -> bool {
+    !said(&split(text).map(|word| (word, 1)).collect::<Vec<_>>(), phrases).is_empty()
+}
+
 fn split(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|letter: char| !letter.is_alphanumeric());
     words.filter(|word| !word.is_empty()).map(str::to_lowercase)

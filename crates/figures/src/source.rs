@@ -73,6 +73,11 @@ impl RustFile {
         Ok(Self { path, text, tokens, syntax, comments, lines: kinds, only_tests: false })
     }
 
+    /// Whether this line, counted from 1, is compiled for tests only.
+    pub(crate) fn is_test(&self, line: usize) -> bool {
+        self.only_tests || self.lines.get(line - 1) == Some(&LineKind::Test)
+    }
+
     /// The text of a line, counted from 1.
     pub(crate) fn line(&self, line: usize) -> &str {
         self.text.lines().nth(line - 1).unwrap_or_default()
@@ -365,5 +370,7 @@ fn last() {}
         ]);
         let code = |path: &str| all.rust[path].count(LineKind::Code);
         assert_eq!((code("src/checks.rs"), code("src/heart.rs")), (0, 1));
+        assert!(all.rust["src/checks.rs"].is_test(1));
+        assert!(!all.rust["src/heart.rs"].is_test(1));
     }
 }
