@@ -229,6 +229,11 @@ pub(crate) mod scale {
         most
     }
 
+    #[inline(always)]
+    pub(crate) const fn vacancies(least: usize) -> usize {
+        least
+    }
+
     pub(crate) const fn count_apart() -> Option<u64> {
         None
     }
@@ -263,6 +268,7 @@ pub mod control {
         static SPURIOUS: Cell<u32> = const { Cell::new(0) };
         static CELLS: Cell<usize> = const { Cell::new(if cfg!(loom) { 2 } else { usize::MAX }) };
         static UNIT: Cell<usize> = const { Cell::new(if cfg!(loom) { 1 } else { usize::MAX }) };
+        static VACANCIES: Cell<usize> = const { Cell::new(if cfg!(loom) { usize::MAX } else { 0 }) };
         static ROUNDS: Cell<usize> = const { Cell::new(if cfg!(loom) { 3 } else { usize::MAX }) };
         static APART: Cell<Option<u64>> = const { Cell::new(None) };
         static MARKS: Cell<bool> = const { Cell::new(true) };
@@ -330,6 +336,11 @@ pub mod control {
         ROUNDS.set(rounds);
     }
 
+    /// Of how many cells that seem vacant an install takes one without reading every word.
+    pub fn use_vacancies(least: usize) {
+        VACANCIES.set(least);
+    }
+
     /// Whether claims are counted apart from the headers, where loom does not see it.
     ///
     /// The count orders nothing, it only has to differ. In a header it gives every other load of that
@@ -387,6 +398,11 @@ pub mod control {
 
         pub(crate) fn rounds(most: usize) -> usize {
             super::ROUNDS.get().min(most)
+        }
+
+        pub(crate) fn vacancies(least: usize) -> usize {
+            let set = super::VACANCIES.get();
+            if set == 0 { least } else { set }
         }
     }
 }

@@ -7,7 +7,9 @@
 //! were it the higher, A would have vacated it and B's opening would have failed. If A's scan read b
 //! before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the
 //! same two cases apply with the roles exchanged. What makes "saw" true on weak memory is the fence
-//! that each thread puts between its own claim and its scan. Both scan the same cells and order them
+//! that each thread puts between its own claim and its scan. A thread may scan twice, both times behind its fence: the
+//! first time it only counts, and one word of the tag is its own claim, if that still stands; else the second scan judges
+//! each word. Its scan is the one by which it opens. Both threads scan the same cells and order them
 //! alike, because keys with equal tags share both units or none (see `unit`).
 //!
 //! No thread waits: after [`ROUNDS`] lost claims a newcomer is decided in the spill, as it is when there is
@@ -21,7 +23,6 @@ use crate::decision::{Mark, Verdict};
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verb::{Charged, Verbs, Wish};
 
-use super::book::Book;
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};
@@ -71,8 +72,9 @@ impl Table {
     ) -> Outcome {
         let Identity { first, .. } = identity;
         // Of a key that is not there, until it is opened.
-        let quota = |book: &Book| book.in_force(fresh.ask.tier.into()).layout.kernel;
-        fresh.kernel = self.book.as_deref().map(quota);
+        if let Some(book) = &self.book {
+            fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
+        }
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
         while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
@@ -128,13 +130,14 @@ impl Table {
         if self.wish(*ask).is_never(&self.quota_of(ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(identity, second, fresh));
         }
-        // A question claims nothing, and a claim that was lost may have been lost to one of the same key that does not
-        // end: both look at every word.
-        let vacancy =
-            if ask.charge && lost == 0 { self.vacancy(identity, second, ask) } else { None };
+        // A charge forgets the key first and then looks for a cell in all of its shards: so does a question.
+        let forgotten = if ask.charge { None } else { self.forgotten_in(identity, second, ask) };
+        // A claim may have been lost to one of the same key that does not end: then every word is looked at.
+        let is_first = lost == 0 && forgotten.is_none();
+        let vacancy = if is_first { self.vacancy(identity, second, ask) } else { None };
         let choice = match vacancy {
             Some(choice) => Some(choice),
-            None => match self.offered(identity, second, ask) {
+            None => match self.offered(identity, second, ask, forgotten) {
                 Ok(choice) => choice,
                 Err(Disturbed) => return Round::Lost,
             },
@@ -158,10 +161,8 @@ impl Table {
         Identity { first, tag }: Identity,
         second: usize,
         ask: &Ask,
+        forgotten: Option<usize>,
     ) -> Result<Option<Choice>, Disturbed> {
-        // A charge forgets the key first and then looks for a cell in both of its shards: so does a question.
-        let identity = Identity { first, tag };
-        let forgotten = if ask.charge { None } else { self.forgotten_in(identity, second, ask) };
         let mut readings = [Reading::NONE; 2 * UNIT];
         let mut offers = [Offer::NONE; 2 * UNIT];
         let mut count = 0;
@@ -219,8 +220,8 @@ impl Table {
                 of_tag += u32::from((shard.load(cell) ^ tag) << 1 < states);
             }
         }
-        // Nearly always: nothing of the tag but this claim. Should it be gone and another's there, opening it fails.
-        if of_tag == 1 {
+        // Nearly always: nothing of the tag but this claim.
+        if of_tag == 1 && shard.load(mine.cell) == claim {
             return Round::Verified(mine);
         }
         for index in shards_of(first, second) {
@@ -273,7 +274,9 @@ impl Table {
         let mut lane = None;
         let tier = fresh.ask.tier;
         let (layout, index) = self.quota_of(tier, &mut lane);
-        fresh.kernel = self.book.is_some().then_some(layout.kernel);
+        if self.book.is_some() {
+            fresh.kernel = Some(layout.kernel);
+        }
         let ruled = layout.ruled();
         let moment = ruled.moment(base_ns);
         let late = layout.kernel.lateness(fresh.ask.now_ns, base_ns);

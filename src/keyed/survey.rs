@@ -4,7 +4,7 @@
 //! idle. So keys that are idle now and then keep their cells while there is room, and are found when they come back.
 
 use crate::algorithm::Decides;
-use crate::sync::{Fault, planted};
+use crate::sync::{Fault, planted, scale};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::hash::Identity;
@@ -18,6 +18,10 @@ use super::unit::{UNIT, shards_of, unit};
 /// 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling, one
 /// homeless; with one cell more 2.8 % in the second unit, but 202 homeless.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };
+
+/// A new key takes a cell that seems vacant while its shards have so many of them. Threads that bring one new key at
+/// once may claim one each in that way, until their scans: so the last ones are not taken from other keys.
+const ENOUGH_VACANT: usize = 4;
 
 /// What a word of another key means for a newcomer.
 enum Outlook {
@@ -142,9 +146,13 @@ impl Table {
         !stale || planted(Fault::SurveyWithStaleHeader)
     }
 
-    /// Where a new key should go as long as there seem to be vacant cells: `None` if there are none. No key that is there
+    /// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is there
     /// is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
     pub(super) fn vacancy(&self, identity: Identity, second: usize, ask: &Ask) -> Option<Choice> {
+        let enough = scale::vacancies(ENOUGH_VACANT);
+        if enough == usize::MAX {
+            return None;
+        }
         let mut offers = [Vacancy::default(); 2 * UNIT];
         let mut count = 0;
         for (index, offer) in shards_of(identity.first, second).zip(&mut offers) {
@@ -153,8 +161,12 @@ impl Table {
             *offer = Vacancy { shard: index, behind, vacant: vacant(shard) };
             count += 1;
         }
-        let held = |offer: &Vacancy| cells().len() - offer.vacant.count();
-        first_of(&offers[..count], held, Vacancy::choice)
+        let offers = &offers[..count];
+        let vacant = |offer: &Vacancy| offer.vacant.count();
+        if offers.iter().map(vacant).sum::<usize>() < enough {
+            return None;
+        }
+        first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)
     }
 
     /// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.

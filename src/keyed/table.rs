@@ -244,9 +244,10 @@ impl Table {
     ) -> Outcome {
         let is_here = |shard: &Shard| hint(shard, identity.tag, &self.layout).is_some();
         let (is_check, home) = (fresh.ask.verb == Verb::Check, self.shard(identity.first));
+        let is_home = is_check && is_here(home);
         // One key in twenty lives in its second unit, and a new one looks at all of its shards. The first decision of a
         // shard after an epoch does not.
-        if !(is_check && is_here(home) && self.has_to_follow(home, fresh.ask)) {
+        if !(is_home && self.has_to_follow(home, fresh.ask)) {
             for index in all_shards_of(identity.first, second).into_iter().skip(unit()) {
                 prefetch(self.shard(index));
             }
@@ -255,7 +256,8 @@ impl Table {
         if is_check {
             for index in shards_of(identity.first, second) {
                 let shard = self.shard(index);
-                if !is_here(shard) {
+                let is_here = if index == identity.first { is_home } else { is_here(shard) };
+                if !is_here {
                     continue;
                 }
                 let mut hit = self.hit_outcome(shard, identity.tag, fresh.ask);

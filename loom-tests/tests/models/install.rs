@@ -79,6 +79,19 @@ fn last_free_cell() {
     assert_eq!(table.stats_at(Timestamp::from_secs(5)).live, 2, "{LOST_CHARGE}");
 }
 
+/// Threads that ask for one new key and take a cell by a hint, as most installs do: one cell in each of two shards, of
+/// which the key's home is the upper one. A thread that comes second claims the lower, and has seen the claim in the
+/// upper: so the fence is not what this model needs.
+fn hinted(asks: &[usize]) {
+    control::use_vacancies(1);
+    let table = cells_of("gcra 1/s burst 2", 2, 1);
+    let key = key_in(&table, [1, 0], 1);
+    let lists: Vec<_> = asks.iter().map(|&asks| vec![ask(key, 1, 5_000); asks]).collect();
+    let calls = race(&table, lists).concat();
+    assert_bound(&table, 2, key, &[&calls]);
+    assert_no_claims(&table);
+}
+
 /// 2 threads: a newcomer to a full shard, and the keys that fill it. None of them is evicted.
 fn full_set() {
     let table = cells_of("gcra 1/s burst 2", 1, 2);
@@ -178,6 +191,20 @@ pub(crate) fn models() -> Vec<Model> {
         })
         .control("equal_nonces_is_caught", Fault::EqualNonces, TWO_LIVE)
         .control("help_without_reclaim_is_caught", Fault::HelpWithoutReclaim, TWO_LIVE),
+        Model::new("hinted_cells_by_two", Whole, || hinted(&[1, 2]))
+            .control("no_verify_of_a_hinted_cell_is_caught", Fault::NoVerify, TWO_LIVE)
+            .control("a_hinted_live_word_ignored_is_caught", Fault::VerifyIgnoresLive, TWO_LIVE)
+            .control("a_hinted_lower_claim_ignored_is_caught", Fault::VerifyIgnoresLower, TWO_LIVE)
+            .control(
+                "a_hinted_higher_claim_ignored_is_caught",
+                Fault::VerifyIgnoresHigher,
+                TWO_LIVE,
+            ),
+        Model::new("hinted_cells_by_three", Preemptions(2), || {
+            control::use_rounds(1);
+            hinted(&[1, 1, 1]);
+        })
+        .control("no_verify_by_three_is_caught", Fault::NoVerify, TWO_LIVE),
         Model::new("last_free_cell", Whole, last_free_cell).control(
             "a_cell_taken_twice_is_caught",
             Fault::ReclaimWithoutExactWord,
