@@ -17,6 +17,8 @@ pub(crate) const SCHEDULES_MAX: u64 = 400_000;
 const EXCESS: &[&str] = &[ABOVE_BOUND, LOST_CHARGE];
 /// What the core says of an opening that makes a key live twice.
 const TWO_LIVE: &[&str] = &["live cells carry one key"];
+/// An opening over a claim that was lost makes a key live twice, or its charge is written over.
+const TWO_LIVE_OR_EXCESS: &[&str] = &["live cells carry one key", ABOVE_BOUND, LOST_CHARGE];
 const REFUSAL: &[&str] = &[REFUSED];
 const CLAIM: &[&str] = &[LEFT_CLAIM];
 const FILE: &[&str] = &[REFUSED_FILE];
@@ -39,7 +41,7 @@ pub(crate) const CONTROLS: &[Control] = &[
     control(Fault::VerifyIgnoresLive, Gcra, TWO_LIVE),
     control(Fault::VerifyIgnoresLower, Gcra, TWO_LIVE),
     control(Fault::VerifyIgnoresHigher, Gcra, TWO_LIVE),
-    control(Fault::OpenWithoutExactWord, Gcra, EXCESS),
+    control(Fault::OpenWithoutExactWord, Gcra, TWO_LIVE_OR_EXCESS),
     control(Fault::ReclaimWithoutExactWord, Tiers, EXCESS),
     control(Fault::ForgetByOwnClock, Gcra, EXCESS),
     control(Fault::EvictLive, Gcra, EXCESS),
