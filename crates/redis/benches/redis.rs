@@ -1,6 +1,6 @@
-//! Decisions per second against one redis-server, rounds interleaved: a plain limiter in Lua, one call
-//! per check, as users write it; `exact`; and on a hot key `leased` and `async`. No time is asserted; what was
-//! admitted is. (Beside other crates' limiters: `benches/redis-peers`.)
+//! Decisions per second against one redis-server, rounds interleaved: a plain limiter in Lua with one call per check,
+//! as users write it; `exact`; and on a hot key `leased` and `async`. No time is asserted, but what was admitted is.
+//! (For limiters of other crates: `benches/redis-peers`.)
 //!
 //! `cargo bench -p tollgate-redis --features redis-tests -- --rounds 5`
 

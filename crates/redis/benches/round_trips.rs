@@ -1,8 +1,8 @@
 //! How long decisions of mode `exact` take: what a deadline for the store is chosen from.
 //!
-//! Tasks that ask one redis-server, all the time or at a rate, beside so many threads that do nothing but
-//! use up the processors; both on this machine. Times are those that a caller waits, from the question to the
-//! answer, and so hold what waits in this process, too. No time is asserted.
+//! Tasks ask one redis-server, all the time or at a rate, beside so many threads that do nothing but use up the
+//! processors; both on this machine. Times are those that a caller waits for an answer, and so include waits in this
+//! process, too. No time is asserted.
 //!
 //! Then the same under deadlines: how many decisions were made without the store, and why.
 //!
@@ -28,7 +28,7 @@ const KEYS: u64 = 1_000;
 /// Deadlines to choose from.
 const DEADLINES_MS: [u64; 5] = [5, 10, 15, 20, 50];
 
-/// Tasks, and what they ask for in a second together: all they can, if nothing is said.
+/// Tasks, and how many requests they make in a second together; as many as they can, if none is given.
 const LOADS: [(u64, Option<u64>); 5] =
     [(16, Some(1_000)), (128, Some(10_000)), (1, None), (16, None), (128, None)];
 
@@ -49,7 +49,7 @@ async fn ask(
             tokio::time::sleep_until(next.into()).await;
         }
         let asked = Instant::now();
-        // While the store is away nothing is waited for.
+        // While the store is away a check never waits: this gives other tasks their turn.
         tokio::task::consume_budget().await;
         _ = limiter.check((n % KEYS).to_string(), 1).await;
         took_us.record(u64::try_from(asked.elapsed().as_micros()).unwrap()).unwrap();
@@ -57,7 +57,7 @@ async fn ask(
     took_us
 }
 
-/// How long decisions took that a store made or did not make.
+/// How long decisions took, with the store and without it.
 async fn load(store: &Store, (tasks, rate): (u64, Option<u64>), time: Duration) -> Histogram<u64> {
     let limiter = common::limiter(store, POLICY, Mode::Exact, 1);
     let stop = Arc::new(AtomicBool::new(false));

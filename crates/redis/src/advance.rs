@@ -1,13 +1,12 @@
-//! A state that goes on here: what the script would find later, and what a charge makes of it.
+//! How a state changes in this process: what the script would find in it later, and what a charge makes of it.
 //!
-//! The same steps as in decide.lua, for whoever decides without asking; a test on a real server compares
-//! them.
+//! The steps are those of decide.lua, for decisions that do not ask the store. A test on a real server compares them.
 
 use crate::plan::{Kind, LARGEST, Plan};
 use crate::state::State;
 
 impl State {
-    /// What is held at `to_us`, if this is what was held at `from_us` and nothing was charged.
+    /// What is held at `to_us`, given what was held at `from_us`, if nothing was charged in between.
     pub(crate) fn advance(&mut self, plan: &Plan, [from_us, to_us]: [u64; 2]) {
         let (from, to) = (plan.tick(from_us), plan.tick(to_us));
         match (plan.kind, self) {
@@ -39,7 +38,7 @@ impl State {
         }
     }
 
-    /// Charges units whether they fit or not: nothing is owed above what a script can count.
+    /// Charges units whether they fit or not. What is then owed is cut at the largest number that a script can count.
     pub(crate) fn charge(&mut self, plan: &Plan, units: u64) {
         let (held, by) = match (plan.kind, self) {
             (Kind::Gcra { per_unit, .. }, Self::Gcra { debt }) => {
@@ -57,7 +56,7 @@ impl State {
     }
 }
 
-/// How many windows have passed the one in force, which lies `ahead` of the time; from now on, of `to`.
+/// How many windows have passed the one in force, which lies `ahead` of `from`. Afterwards `ahead` counts from `to`.
 fn passed(ahead: &mut u64, window: u64, [from, to]: [u64; 2]) -> u64 {
     let (in_force, now) = ((from / window).saturating_add(*ahead), to / window);
     *ahead = in_force.saturating_sub(now);

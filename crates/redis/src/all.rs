@@ -69,7 +69,7 @@ impl RedisToll<'_> {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is not looked at limits nothing"]
 pub struct RedisJointDecision {
     answer: Option<(usize, Decision)>,
     source: Source,
@@ -90,8 +90,8 @@ impl RedisJointDecision {
         self.answer.is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// Which of the tolls, from 0, the [`decision`](RedisJointDecision::decision) is of. `None` only if
-    /// there were no tolls: nothing denies then.
+    /// The toll, counted from 0, whose decision [`decision`](RedisJointDecision::decision) is. `None` only if there
+    /// were no tolls: then no limit denies.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -118,7 +118,7 @@ impl RedisJointDecision {
         self.answer.map(|(_, decision)| decision)
     }
 
-    /// Whether the store failed, so that somebody else had to decide.
+    /// Whether the store failed, so that this process had to decide.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -162,11 +162,11 @@ impl RedisJointDecision {
         }
     }
 
-    /// The later of denials, or the scarcer of permits.
+    /// The denial with the longest wait; if none denied, the permit with the fewest units left.
     fn of(decisions: impl Iterator<Item = Told>, source: Source, fault: Option<Fault>) -> Self {
         let rank = |told: &Told| match told.allowed {
-            // The least of all first: permits by what they leave, then denials by their waits, and last
-            // those for ever.
+            // The largest rank answers: permits by how little they leave, above them denials by their waits, and
+            // above all denials of costs that never fit.
             true => (0, u128::from(u64::MAX - told.remaining)),
             false if told.cost > told.limit => (2, 0),
             false => (1, told.retry_after.as_nanos()),
@@ -179,12 +179,12 @@ impl RedisJointDecision {
 /// Decides one request under several limits of one store, in one call: all are charged, or none. Always
 /// asks the store, also for limits with leases.
 ///
-/// In a cluster limits of different names take several calls: all are looked at, then charged one after the
-/// other, and given back if a later one denies after all. Meanwhile others may be denied for the units
-/// that are given back, and units whose return is lost stay charged; nobody is admitted for it.
+/// In a cluster limits of different names take several calls: all are looked at, then charged one after the other,
+/// and given back if a later one denies after all. Meanwhile other requests may be denied for the units that are
+/// given back, and units whose return is lost stay charged; no request is admitted for it.
 ///
-/// If the store fails, the limits decide as if each stood alone without it, and again all or none; one
-/// of [`OnError::Deny`] denies. So they do if the limits are of different stores, which is
+/// If the store fails, each limit decides as it would alone without the store, but again all are charged or none, and
+/// one of [`OnError::Deny`] denies. The same happens if the limits are of different stores, which is
 /// [`Fault::MixedStores`].
 ///
 /// ```
@@ -247,15 +247,15 @@ pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told 
     let view = View { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
     let charged = if admitted || !seen.admits { toll.cost } else { 0 };
     let told = view.told(seen.admits, charged);
-    // To a request under several limits the store says no, whatever lies here.
+    // The store denies a request under several limits that does not fit there, whatever this node holds in leases.
     let held = if seen.admits { *held } else { 0 };
     Told { remaining: told.remaining.saturating_add(held).min(told.limit), ..told }
 }
 
-/// All within their shares, or none.
+/// Decides without the store: all limits are charged in their shares, or none.
 fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> RedisJointDecision {
     let degraded = |told: Vec<Told>, source| {
-        // In the order in which they were asked.
+        // In the order of the tolls.
         let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
         let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n])).collect::<Vec<_>>();
         RedisJointDecision::of(told.into_iter(), source, Some(fault))
@@ -268,7 +268,7 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
     for sum in sums.iter().filter(is_local) {
         local.push(sum.inner().share.limiter().toll(sum.key, sum.cost));
     }
-    // The isolation clocks of one store are one; of several, the least: it regains the least.
+    // Limits of one store have one isolation clock. Of several stores the least is taken: shares regain least by it.
     let now = sums.iter().map(isolated).min().unwrap_or_default();
     let is_ruled_out = rules.iter().any(|told| !told.allowed);
     let joint = if is_ruled_out { None } else { Some(tollgate::check_all_at(&mut local, now)) };
@@ -278,14 +278,14 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
         told.push(match sum.inner().on_error {
             OnError::Local => {
                 let peeked = sum.inner().share.peek(sum.key, sum.cost, now);
-                // Nothing was charged to any unless all were, whatever a look afterwards finds.
+                // Either all shares were charged or none, whatever this later look finds.
                 if is_allowed { Told { allowed: true, cost: sum.cost, ..peeked } } else { peeked }
             }
             _ => ruled(sum),
         });
     }
     if !is_allowed && told.iter().all(|told| told.allowed) {
-        // Another request came between: who lost may try again at once.
+        // Another request took units in between, and this one was denied: it may try again at once.
         told[0].allowed = false;
     }
     degraded(told, if local.is_empty() { Source::Rule } else { Source::Share })
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use crate::{RedisLimiter, Settings, Store};
 
-    /// A look afterwards would find that it does not fit.
+    /// A look after the charge would find that the cost does not fit.
     #[tokio::test]
     async fn without_the_store_a_request_that_takes_all_of_a_share_is_told_that_it_may_go() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 /// The first attempt after a loss comes within this time.
 const FIRST: Duration = Duration::from_millis(20);
-/// And no two lie further apart than this: what a recovery may take at most, besides the attempt itself.
+/// Waits are no longer than this: so long a recovery may take at most, besides the attempt itself.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1);
 
-/// Waits that double, of which a random share is taken: nodes that lost the store together do not come
-/// back together.
+/// Waits that double, each by a random share: nodes that lost the store together do not all come back at once.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     longest: Duration,
@@ -17,7 +16,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Random in each process.
+    /// With a seed that is random in each process.
     pub(crate) fn new() -> Self {
         Self::seeded(RandomState::new().hash_one(0))
     }
@@ -26,13 +25,13 @@ impl Backoff {
         Self { longest: FIRST, random: seed }
     }
 
-    /// From now on as after a first loss.
+    /// The next wait is again that after a first loss.
     pub(crate) fn reset(&mut self) {
         self.longest = FIRST;
     }
 
-    /// Between half of the longest wait and all of it: never none, so that a store that takes connections
-    /// and drops them is not asked without end.
+    /// Half of the longest wait at this stage, or more: a store that accepts connections and drops them again is not
+    /// asked without a pause.
     pub(crate) fn next(&mut self) -> Duration {
         let longest = self.longest;
         self.longest = (longest * 2).min(LONGEST);
@@ -74,7 +73,7 @@ mod tests {
         firsts.sort_unstable();
         firsts.dedup();
         assert_eq!(firsts.len(), 100);
-        // Spread over half of the first wait.
+        // The waits are spread over half of the first one.
         assert!(firsts[99] - firsts[0] > FIRST / 3);
     }
 }

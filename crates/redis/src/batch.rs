@@ -1,7 +1,8 @@
 //! [`Batch`]: requests that go to the store together.
 //!
-//! Requests for one unit of the same limit become one: as many as there are, up to so many. Those that came
-//! first get them. Each would have got the same alone, for they differ in nothing but their order.
+//! Requests for one unit of the same limit are merged into one, for as many units as there are requests. Requests
+//! that came first get the units that it takes. Each gets what it would have got alone, since these requests differ
+//! only in their order.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,11 +17,11 @@ use crate::error::Fault;
 use crate::plan::Plan;
 use crate::script::{Ask, Reply, Say, Units, Verb};
 
-/// Limits in one call of the script: at about 3 us each it keeps the server for no more than 50 us. A
-/// request that has more goes alone.
+/// Limits in one call of the script: at about 3 us each, a call keeps the server for no more than 50 us. A request
+/// under more limits is a call of its own.
 const LIMITS_IN_A_CALL: usize = 16;
 
-/// A request on its way, and where its answer goes.
+/// A request to the store, and the channel for its answer.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) ask: Ask,
@@ -28,24 +29,24 @@ pub(crate) struct Job {
     pub(crate) stage: Arc<Stage>,
 }
 
-/// How far a request has come. The caller whose deadline passes and the task that sends the request each
-/// swap it once, and so agree on which of them was first: a request that its caller left waiting in line is
-/// not sent, and so not charged. Relaxed: nothing else is read by what it says.
+/// How far a request has come. The caller whose deadline passes and the task that sends the request each swap it
+/// once, and so agree which of them was first: a request that its caller left waiting in line is not sent, and so not
+/// charged. Relaxed: no other memory is read because of it.
 #[derive(Debug, Default)]
 pub(crate) struct Stage(AtomicU8);
 
-/// The numbers of [`Stage`].
+/// The values of [`Stage`].
 const IN_LINE: u8 = 0;
 const SENT: u8 = 1;
 const LEFT: u8 = 2;
 
 impl Stage {
-    /// It is sent now, if `true`; else its caller has left.
+    /// Marks the request as sent. `false` if its caller has left: then it must not be sent.
     pub(crate) fn send(&self) -> bool {
         self.0.swap(SENT, Ordering::Relaxed) == IN_LINE
     }
 
-    /// The caller leaves. Whether the request was sent by then.
+    /// The caller leaves. `true` if the request had been sent by then.
     pub(crate) fn leave(&self) -> bool {
         self.0.swap(LEFT, Ordering::Relaxed) == SENT
     }
@@ -53,7 +54,7 @@ impl Stage {
 
 type Answer = oneshot::Sender<Result<Reply, Fault>>;
 
-/// One request to the store, and all who wait for its answer.
+/// One request to the store, and the callers that wait for its answer.
 #[derive(Debug)]
 struct Asked {
     ask: Ask,
@@ -67,13 +68,13 @@ pub(crate) struct Batch(Vec<Asked>);
 
 impl Batch {
     pub(crate) fn of(jobs: Vec<Job>) -> Self {
-        // By the policy, too: while it changes, some ask under the old one.
+        // The policy is in the key, too: while a limit changes, some requests ask under the old one.
         let mut places: HashMap<(Vec<u8>, Plan), usize, RandomState> = HashMap::default();
         let mut batch = Vec::with_capacity(jobs.len());
         let is_alone = jobs.len() == 1;
         for Job { ask, answer, stage } in jobs {
-            // A caller that has left has fallen back, and one that was dropped waits for nothing: what was not
-            // sent is not charged.
+            // A caller that has left has fallen back, and one that was dropped waits for nothing. Their requests are
+            // not sent, and so not charged.
             if answer.is_closed() || !stage.send() {
                 continue;
             }
@@ -94,7 +95,7 @@ impl Batch {
         Self(batch)
     }
 
-    /// The requests of each call.
+    /// The requests that go into each call.
     pub(crate) fn calls(&self) -> Vec<Range<usize>> {
         let mut calls = Vec::with_capacity(self.0.len() / LIMITS_IN_A_CALL + 1);
         let (mut first, mut limits) = (0, 0);
@@ -115,7 +116,7 @@ impl Batch {
         self.0[call].iter().map(|asked| &asked.ask)
     }
 
-    /// Hands out what came of a call.
+    /// Gives each caller of a call its answer.
     pub(crate) fn answer(&mut self, call: Range<usize>, replies: Result<Vec<Reply>, Fault>) {
         let mut replies = replies.map(Vec::into_iter);
         for asked in &mut self.0[call] {
@@ -131,7 +132,7 @@ impl Batch {
 impl Asked {
     fn answer(&mut self, result: Result<Reply, Fault>) {
         let Some(first) = self.first.take() else { return };
-        // Who no longer waits has fallen back.
+        // A caller that no longer waits has fallen back: its answer is dropped.
         if self.others.is_empty() {
             _ = first.send(result);
             return;
@@ -154,7 +155,7 @@ fn is_one_unit(ask: &Ask) -> bool {
     }
 }
 
-/// What one of several requests for a unit is told.
+/// The answer to one of several merged requests.
 fn portion(mut reply: Reply, admitted: bool) -> Reply {
     reply.admitted = admitted;
     for seen in &mut reply.parts {
@@ -220,13 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn who_no_longer_waits_is_not_asked_for() {
+    fn a_request_whose_caller_no_longer_waits_is_not_sent() {
         let (jobs, answers) = jobs(vec![ask("a", Units::exactly(1)), ask("b", Units::exactly(1))]);
         drop(answers);
         assert!(Batch::of(jobs).calls().is_empty());
     }
 
-    /// A caller and the task that sends agree which of them was first: so what was left in line is not charged.
+    /// A caller and the task that sends agree which of them was first, so what was left in line is not charged.
     #[test]
     fn a_request_that_its_caller_left_in_line_is_not_sent_and_one_that_was_sent_says_so() {
         let one = Units::exactly(1);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_everybodys() {
+    fn a_fault_answers_every_request_of_its_call() {
         let asks = vec![ask("a", Units::exactly(1)), ask("a", Units::exactly(1))];
         let (jobs, mut answers) = jobs(asks);
         let mut batch = Batch::of(jobs);

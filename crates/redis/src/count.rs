@@ -1,28 +1,29 @@
 //! [`Cell`]: what one node knows of one key in mode `async`, and how long it may decide by that.
 //!
-//! A cell is a state as the store told it last, and on top of it what was admitted here since. In the
-//! background it is reported what was admitted, and learnt what the others have. So a decision is made by a
-//! count that lacks what other nodes admitted lately, and nothing else.
+//! A cell is a state as the store told it last, and on top of it what this node has admitted since. A task in the
+//! background reports what was admitted, and learns what the other nodes have admitted. So the count that decides
+//! lacks only what other nodes admitted lately.
 //!
-//! No clock and no connection in here: all times are given, so that the simulation runs this very code.
+//! There is no clock and no connection in here: all times are arguments, so that the simulation runs this very code.
 //!
-//! # How much it may lack
-//! A cell decides only while it is *fresh*: for two intervals after it asked for what it knows, and for two
-//! after the first unit that is admitted here and not reported. Otherwise the store is asked. So one node
-//! does not know of another what that has not reported, which it admitted within two intervals, and what
-//! was reported in the last two: together no more than what a node admits in six. Without faults every node
-//! reports and learns every interval, and it is half of that.
+//! # How much the count may lack
+//! A cell decides only while it is *fresh*: no more than two intervals have passed since it asked for what it knows,
+//! nor since the first unit was admitted here that is not reported. Otherwise the store is asked. So one node does
+//! not know two things of another: what that node has not reported, which it admitted within two intervals, and what
+//! it reported within the last two. Together that is no more than what a node admits in six intervals. Without faults
+//! every node reports and learns every interval, and it is half of that.
 //!
 //! A report whose outcome is unknown is repeated: its units are charged once or twice, never not at all.
 //!
-//! The store's time is told by the time since the reply came, which was later than the store's, less a
-//! thousandth, which is more than two steady clocks drift apart. So nothing drains here before it does there.
+//! The store's time is taken to be its time in the last reply, and the time since that reply came, less a thousandth.
+//! The reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth, so
+//! nothing drains here before it does in the store.
 
 use crate::plan::Plan;
 use crate::script::Reply;
 use crate::state::{State, View};
 
-/// Intervals for which a cell may decide.
+/// For so many intervals a cell may decide.
 pub(crate) const FRESH: u64 = 2;
 
 /// What is known of one key.
@@ -34,21 +35,21 @@ pub(crate) struct Cell {
     told: (u64, u64),
     /// When the last reply was asked for.
     asked_ns: u64,
-    /// Admitted here and not known to be reported.
+    /// Units that were admitted here and are not known to be reported.
     pending: u64,
     /// Since when there has been something to report.
     since_ns: u64,
-    /// Of them, under way.
+    /// Those of `pending` that are in a report that is under way.
     sent: Option<u64>,
-    /// How many reports there were, that one included.
+    /// How many reports were begun.
     reports: u32,
-    /// Whether anybody asked since the last report.
+    /// Whether a request came since the last report.
     touched: bool,
     /// Which of the limit's policies `state` is of: while it changes, limiters of both count here.
     era: u64,
 }
 
-/// What a cell has to report, at one moment.
+/// What a cell had to report at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unheard {
     units: u64,
@@ -57,29 +58,29 @@ pub(crate) struct Unheard {
 }
 
 impl Unheard {
-    /// The store was asked after `before`, and has answered: units that it had not heard of by then; and whether it is
-    /// sure how many these are. While a report is under way, it may have heard of its units or not.
+    /// The store was asked after `before`, and has answered. Returns the units that it may not have heard of by then,
+    /// and whether that number is certain: while a report is under way, the store may have heard of its units or not.
     pub(crate) fn since(self, before: Self) -> (u64, bool) {
         let is_sure = !before.is_under_way && before.reports == self.reports;
         (self.units.max(before.units), is_sure)
     }
 }
 
-/// What becomes of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     Decided {
         told: tollgate::Told,
         stamp: u64,
-        /// Whether the cell has something to report or to learn, and had not before.
+        /// Whether the cell now has something to report or to learn, and had not before.
         is_due: bool,
     },
-    /// The store is to be asked.
+    /// The store has to be asked.
     Stale,
 }
 
 impl Cell {
-    /// Of a key that the store was asked about at `asked_ns`.
+    /// A cell for a key, by the reply of a store that was asked at `asked_ns`.
     pub(crate) fn new(era: u64, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
         Some(Self {
             state: reply.parts.first()?.state.clone(),
@@ -95,12 +96,12 @@ impl Cell {
         })
     }
 
-    /// Whether what is known is of this policy.
+    /// Whether the state is of this policy.
     pub(crate) fn is_of(&self, era: u64) -> bool {
         self.era == era
     }
 
-    /// Decides a request by what is known here.
+    /// Decides a request by this node's count.
     pub(crate) fn decide(
         &mut self,
         plan: &Plan,
@@ -128,7 +129,7 @@ impl Cell {
         Counted::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
     }
 
-    /// What is to be reported now: units, or 0 to learn only. The outcome is waited for.
+    /// Begins a report, if there is reason to and none is under way: of so many units, or of 0 to learn only.
     pub(crate) fn report(&mut self) -> Option<u64> {
         let is_due = self.touched || self.pending > 0;
         if self.sent.is_some() || !is_due {
@@ -140,7 +141,7 @@ impl Cell {
         self.sent
     }
 
-    /// The report was answered.
+    /// Enters the answer to a report.
     pub(crate) fn reported(
         &mut self,
         era: (&Plan, u64),
@@ -149,22 +150,22 @@ impl Cell {
     ) {
         let sent = self.sent.take().unwrap_or_default();
         self.pending -= sent.min(self.pending);
-        // What is left came after the report was asked for.
+        // Units that are left were admitted after the report was asked for.
         self.since_ns = asked_ns;
         self.learn(era, reply, [asked_ns, now_ns]);
     }
 
-    /// The report was not answered: nobody knows whether it was heard.
+    /// The report was not answered, and the store may have heard of it or not: its units are reported again.
     pub(crate) fn failed(&mut self) {
         self.sent = None;
     }
 
-    /// Whether there is something left to report.
+    /// Whether there is something to report or to learn.
     pub(crate) fn is_due(&self) -> bool {
         self.touched || self.pending > 0
     }
 
-    /// Admitted here, and not known to be reported.
+    /// Units that were admitted here and are not known to be reported.
     pub(crate) fn unreported(&self) -> u64 {
         self.pending
     }
@@ -174,7 +175,7 @@ impl Cell {
         Unheard { units: *pending, reports: *reports, is_under_way: sent.is_some() }
     }
 
-    /// The store has said what it holds.
+    /// Enters a state that the store has told.
     pub(crate) fn learn(
         &mut self,
         (plan, era): (&Plan, u64),
@@ -189,13 +190,13 @@ impl Cell {
         self.state.charge(plan, self.pending);
     }
 
-    /// Whether nothing would be missed if the key were forgotten.
+    /// Whether the key can be forgotten without loss.
     pub(crate) fn is_idle(&self, interval_ns: u64, now_ns: u64) -> bool {
         let is_fresh = now_ns < self.asked_ns.saturating_add(FRESH * interval_ns);
         self.pending == 0 && self.sent.is_none() && !is_fresh
     }
 
-    /// As it is at `now_ns`, by what is known of the store's time.
+    /// Moves the state on to `now_ns`, by what is known of the store's time.
     fn go_on(&mut self, plan: &Plan, now_ns: u64) {
         let (told_us, came_ns) = self.told;
         let since_ns = now_ns.saturating_sub(came_ns);
@@ -218,7 +219,7 @@ mod tests {
         Plan::new("10/s".parse().unwrap()).unwrap()
     }
 
-    /// The store owes so many units at this time of its own.
+    /// A reply at a time of the store's clock, with so many units owed.
     fn reply(units: u64, now_us: u64) -> Reply {
         let state = State::Gcra { debt: units * 100_000 };
         let seen = Seen { admits: true, broken: false, units: 0, state };
@@ -237,30 +238,30 @@ mod tests {
         let mut cell = Cell::new(0, &reply(8, 0), [0, 0]).unwrap();
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
         assert_eq!(admits(&mut cell, 0), Some(false));
-        // A tenth of a second, and a thousandth for clocks that drift.
+        // A tenth of a second must pass, and a thousandth more, since clocks may drift.
         assert_eq!(admits(&mut cell, 100 * MS), Some(false));
         assert_eq!(admits(&mut cell, 101 * MS), Some(true));
         assert_eq!(admits(&mut cell, 200 * MS), None);
-        // What is not reported makes it stale, too, whatever it has learnt.
+        // A unit that is not reported makes the cell stale, too, whatever it has learnt.
         cell.learn((&plan(), 0), &reply(0, 200_000), [200 * MS, 201 * MS]);
         assert_eq!(admits(&mut cell, 201 * MS), None);
     }
 
-    /// What others admitted after the store answered is not in the answer, however late that comes.
+    /// What others admitted after the store answered is not in its answer, however late that comes.
     #[test]
     fn a_cell_is_fresh_from_when_the_store_was_asked_and_not_from_when_it_answered() {
         let late =
             |cell: &mut Cell| [admits(cell, 199 * MS).is_some(), admits(cell, 200 * MS).is_some()];
         let mut cell = Cell::new(0, &reply(0, 0), [0, 150 * MS]).unwrap();
         assert_eq!(late(&mut cell), [true, false], "of a check");
-        // The same of what was learnt later, by a check or a report: asked for at 0, answered at 150.
+        // The same holds for what a check or a report learns later: asked for at 0, answered at 150.
         let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
         cell.learn((&plan(), 0), &reply(0, 0), [0, 150 * MS]);
         assert_eq!(late(&mut cell), [true, false], "of another check");
         let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
-        // Two during the report: what they wait for to be heard is counted from the request, too.
+        // Two units are admitted during the report. Their time, too, counts from when the report was asked for.
         assert_eq!(admits(&mut cell, 20 * MS), Some(true));
         cell.reported((&plan(), 0), &reply(1, 10_000), [10 * MS, 150 * MS]);
         assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
@@ -272,14 +273,14 @@ mod tests {
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
-        // The others have admitted five meanwhile: three, five and one of ten.
+        // The others have admitted five meanwhile: of ten units three, five and one are used.
         cell.reported((&plan(), 0), &reply(8, 10_000), [0, 11 * MS]);
         assert_eq!(admits(&mut cell, 11 * MS), Some(true));
         assert_eq!(admits(&mut cell, 11 * MS), Some(false));
         assert_eq!(cell.report(), Some(2));
     }
 
-    /// Whatever the store had heard of when it answered, no unit is told as left that was admitted here.
+    /// Whatever the store had heard of when it answered, a unit that was admitted here is never told as left.
     #[test]
     fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
         let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
@@ -323,11 +324,11 @@ mod tests {
         assert!(cell.is_due());
         assert_eq!(cell.report(), Some(2));
         cell.failed();
-        assert!(cell.is_due(), "although nobody has asked since");
+        assert!(cell.is_due(), "although no request came since");
         assert_eq!(cell.report(), Some(2));
         cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
         assert!(!cell.is_due());
-        // What costs nothing leaves nothing to report; what others admit is to be learnt.
+        // A cost of 0 leaves nothing to report, but what others admit is to be learnt.
         assert!(matches!(cell.decide(&plan(), 0, INTERVAL, MS), Counted::Decided { .. }));
         assert_eq!((cell.unreported(), cell.is_due(), cell.report()), (0, true, Some(0)));
     }

@@ -34,8 +34,8 @@ pub(crate) enum Count {
     SetBack,
 }
 
-/// Lanes of what every decision within a lease changes: threads would wait for each other's cache line longer
-/// than for anything else.
+/// Lanes of the counter that every decision within a lease adds to: with one word, threads would wait for its cache
+/// line longer than for anything else.
 pub(crate) const LANES: usize = 8;
 
 /// A lane, on cache lines of its own: two, since some processors fetch them in pairs.
@@ -49,19 +49,19 @@ pub(crate) fn lane() -> usize {
     thread_local! {
         static LANE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
     }
-    // A thread that is ending has none any more.
+    // A thread that is ending has no lane any more.
     LANE.try_with(|lane| *lane).unwrap_or_default()
 }
 
-/// Counters that many threads add to. Each stands for itself, so all accesses are relaxed: a reader may
-/// see one of two related counts before the other.
+/// Counters that many threads add to. Each is read by itself, so all accesses are relaxed: a reader may see one of
+/// two related counts before the other.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     counts: [AtomicU64; 11],
     allowed: [AtomicU64; 5],
     denied: [AtomicU64; 5],
     faults: [AtomicU64; Fault::ALL.len()],
-    /// Of `allowed`, those within leases.
+    /// Decisions within leases, which are among `allowed`.
     leased: [Lane; LANES],
     pub(crate) evictions: Evictions,
 }
@@ -89,9 +89,9 @@ impl Counters {
     }
 }
 
-/// A reading of a store's counters, all since it was opened.
+/// A reading of a store's counters, all counted since it was opened.
 ///
-/// No key is among them, and their number is fixed: they can be exported as they are.
+/// It contains no keys and has a fixed number of figures: all of it can be exported.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -109,7 +109,7 @@ impl Counters {
 pub struct Stats {
     /// Whether decisions are now made without the store; of a cluster, those of any limit.
     pub degraded: bool,
-    /// For how long in all they were; of a cluster, those of the limit for which it was longest.
+    /// For how long in all that was so; in a cluster, for the limit for which it was longest.
     pub degraded_for: Duration,
     /// Calls of the script. A call decides up to 16 requests.
     pub calls: u64,
@@ -125,17 +125,17 @@ pub struct Stats {
     pub leased: u64,
     /// Units of leases that expired unspent.
     pub expired: u64,
-    /// Keys that the server has evicted for want of memory, its own and those of others, since it was first
-    /// asked; it is asked every five seconds. Each may have been a limit, which then began anew. 0 for a
-    /// cluster, and for a user without the right to `INFO`.
+    /// Keys that the server has evicted for want of memory since it was first asked, limits or other keys; it is
+    /// asked every five seconds. A limit whose key was evicted began anew. 0 for a cluster, and for a user without
+    /// the right to `INFO`.
     pub evicted: u64,
-    /// Of [`Fault::Deadline`], requests that waited in line until the deadline had passed, and were not sent: so
-    /// they were not charged. Earlier ones took too long, or this process has too little of the processors.
+    /// Among [`Fault::Deadline`], requests that waited in line until their deadline had passed. They were not sent,
+    /// and so not charged. Earlier requests took too long, or this process has too little processor time.
     pub missed_in_line: u64,
-    /// Of [`Fault::Deadline`], requests that were sent, and had no reply when the deadline had passed: the
-    /// store may have charged them. The store, the way there, or this process took too long.
+    /// Among [`Fault::Deadline`], requests that were sent and had no reply when their deadline had passed: the store
+    /// may have charged them. The store, the network or this process took too long.
     pub missed_sent: u64,
-    /// Of [`Fault::Deadline`], attempts to connect. No request waits for one.
+    /// Among [`Fault::Deadline`], attempts to connect. No request waits for one.
     pub missed_connecting: u64,
     /// How often the server's clock was found set back, by more than a second.
     pub set_back: u64,
@@ -173,7 +173,7 @@ impl Stats {
         }
     }
 
-    /// Requests that were admitted, by who decided.
+    /// Requests that were admitted, by the source of the decision.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -188,7 +188,7 @@ impl Stats {
         self.allowed[source as usize]
     }
 
-    /// Requests that were denied, by who decided.
+    /// Requests that were denied, by the source of the decision.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

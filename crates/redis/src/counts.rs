@@ -1,8 +1,8 @@
 //! [`Counts`]: the cells of many keys, in fixed memory.
 //!
-//! Sets of eight places, as in the ledger of leases. A decision locks its set for a lookup and a
-//! subtraction, and never while anybody waits: a cell is a state of several words that must change as one.
-//! A key that finds no place, because its set is full of keys that are used, is decided by the store.
+//! Each set has eight places, as in the ledger of leases. A decision locks its set for a lookup and a subtraction,
+//! and never while a request waits: a cell is a state of several words that must change as one. A key that finds no
+//! place, because its set is full of keys that are in use, is decided by the store.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ const WAYS: usize = 8;
 
 type Places = [Option<Box<(Box<[u8]>, Cell)>>; WAYS];
 
-/// The cells of one limit.
+/// The cells of all keys of one limit.
 #[derive(Debug)]
 pub(crate) struct Counts {
     sets: Box<[Mutex<Places>]>,
@@ -26,11 +26,11 @@ pub(crate) struct Counts {
     interval_ns: u64,
     /// Sets with something to report: no more than there are keys.
     due: Mutex<Vec<usize>>,
-    /// A report was answered, or failed.
+    /// Notified when a report was answered or has failed.
     pub(crate) answered: Notify,
 }
 
-/// A policy, and which of those that the limit has had.
+/// A policy, and its number among those that the limit has had.
 type Era<'a> = (&'a Plan, u64);
 
 impl Counts {
@@ -46,7 +46,7 @@ impl Counts {
         }
     }
 
-    /// Decides by what is known here, if anything is.
+    /// Decides by this node's count, if it has one of the key.
     pub(crate) fn decide(&self, era: Era<'_>, key: &[u8], cost: u64, now_ns: u64) -> Counted {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
@@ -62,7 +62,7 @@ impl Counts {
         counted
     }
 
-    /// Enters what the store has said of a key.
+    /// Enters the store's answer about a key.
     pub(crate) fn learn(&self, era: Era<'_>, key: &[u8], reply: &Reply, times: [u64; 2]) {
         let mut set = locked(&self.sets[self.index(key)]);
         if let Some((_, cell)) = found(&mut set, key) {
@@ -76,7 +76,7 @@ impl Counts {
         }
     }
 
-    /// What is to be reported now, and has not been: keys, and their units.
+    /// Begins the reports that are due: their keys, and the units of each.
     pub(crate) fn reports(&self) -> Vec<(Box<[u8]>, u64)> {
         let mut due = std::mem::take(&mut *locked(&self.due));
         due.sort_unstable();
@@ -91,7 +91,7 @@ impl Counts {
         reports
     }
 
-    /// What came of the report of a key: the reply, with the times when it was asked for and came.
+    /// Enters the outcome of the report of a key: the reply, and the times when it was asked for and when it came.
     pub(crate) fn reported(&self, era: Era<'_>, key: &[u8], outcome: Option<(&Reply, [u64; 2])>) {
         let index = self.index(key);
         let mut set = locked(&self.sets[index]);
@@ -108,37 +108,37 @@ impl Counts {
         self.answered.notify_waiters();
     }
 
-    /// What of a key is to be reported before the store is asked, for it to know of it: what was admitted under
-    /// another policy.
+    /// What is to be reported of a key before the store is asked about it: what was admitted under another policy.
     pub(crate) fn report_first(&self, era: u64, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let (_, cell) = found(&mut set, key)?;
-        // With nothing to report nothing is under way either, or the next report would wait for its answer for ever.
+        // With nothing to report no report is begun: one that is begun must be sent, or the next would wait for its
+        // answer for ever.
         if cell.is_of(era) || cell.unreported() == 0 { None } else { cell.report() }
     }
 
-    /// What of a key is to be reported, at this moment.
+    /// What there is to report of a key at this moment.
     pub(crate) fn unheard(&self, key: &[u8]) -> Unheard {
         let mut set = locked(&self.sets[self.index(key)]);
         found(&mut set, key).map_or_else(Unheard::default, |(_, cell)| cell.unheard())
     }
 
-    /// Reports that are under way.
+    /// Guards reports that are being sent.
     pub(crate) fn under_way<'a>(&'a self, era: Era<'a>, keys: Reports<'a>) -> UnderWay<'a> {
         UnderWay { counts: self, era, keys }
     }
 
     fn index(&self, key: &[u8]) -> usize {
-        // The hash only places; the key itself is compared.
+        // The hash only chooses the set; the keys in it are compared.
         let hash = self.hashes.hash_one(key);
         usize::try_from(hash >> 32).unwrap_or_default() & (self.sets.len() - 1)
     }
 }
 
-/// Keys, and the units that are reported of each.
+/// Keys, and the units that are reported for each.
 type Reports<'a> = &'a [(Box<[u8]>, u64)];
 
-/// Reports that are under way. If their task is dropped before the answer came, they have failed: the units are
+/// Reports that are being sent. If their task is dropped before they are answered they have failed: their units are
 /// reported again.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a> {
@@ -148,8 +148,7 @@ pub(crate) struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// The store has answered, or is known not to: what it said of each key, with the times when it was asked and when
-    /// the answer came.
+    /// Enters the store's reply, or that there is none, with the times when it was asked for and when it came.
     pub(crate) fn answered(mut self, reply: Option<Reply>, times: [u64; 2]) {
         let mut seen = reply.map(|reply| (reply.now_us, reply.parts.into_iter()));
         for (key, _) in std::mem::take(&mut self.keys) {
@@ -186,22 +185,22 @@ mod tests {
     use crate::state::State;
 
     #[test]
-    fn a_key_that_nobody_asks_for_takes_66_bytes_at_most() {
-        // As tollgate-service reckons, whose rules have room for more keys than these few.
+    fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
+        // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = Counts::new(keys, 1).sets.len() * size_of::<Mutex<Places>>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");
         }
     }
 
-    /// Nothing is owed to the store at this time of its own.
+    /// A reply at time 0 of the store's clock, with nothing owed.
     fn reply() -> Reply {
         let state = State::Gcra { debt: 0 };
         let seen = Seen { admits: true, broken: false, units: 0, state };
         Reply { now_us: 0, admitted: true, parts: vec![seen] }
     }
 
-    /// Ten a second, and counts that know of one key, which owes nothing.
+    /// A policy of ten a second, and counts that know one key, which owes nothing.
     fn of_one_key() -> (Plan, Counts) {
         let plan = Plan::new("10/s".parse().unwrap()).unwrap();
         let counts = Counts::new(8, 1_000);
@@ -215,7 +214,7 @@ mod tests {
         let decides =
             |era| matches!(counts.decide((&plan, era), b"key", 1, 0), Counted::Decided { .. });
         assert_eq!([decides(0), decides(1)], [true, false]);
-        // The store is to hear of the old one's unit before it is asked about the new one.
+        // The store must hear of the unit under the old policy before it is asked about the new one.
         assert_eq!(
             [counts.report_first(0, b"key"), counts.report_first(1, b"key")],
             [None, Some(1)]
@@ -238,13 +237,13 @@ mod tests {
         counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
         assert_eq!(counts.reports(), of(1));
         counts.reported((&plan, 0), b"key", None);
-        assert_eq!(counts.reports(), of(1), "nobody knows whether it was heard");
+        assert_eq!(counts.reports(), of(1), "the store may have heard of it or not");
         counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
         assert_eq!(counts.reports(), []);
     }
 
-    /// A key that was asked for and admitted nothing has nothing that the store must hear of first. That it is looked
-    /// for leaves it as it is: what is admitted later is reported.
+    /// A key that was asked for and admitted nothing has nothing that the store must hear of first. Looking for that
+    /// does not change the cell: what is admitted later is reported.
     #[test]
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
         let (plan, counts) = of_one_key();

@@ -1,50 +1,49 @@
--- Every algorithm and every verb, for a batch of requests. Above this text stand two lines that set
--- `now_us`, the time, `grace_ms`, by which keys outlive their use, and `slack_us`, see below.
+-- Every algorithm and every verb, for a batch of requests. Two lines before this text set `now_us`, the time,
+-- `grace_ms`, for how long keys outlive their use, and `slack_us`, see below.
 --
 -- KEYS: one for each limit, in the order of the blocks.
 -- ARGV: for each key a block of bytes (see script.rs):
 --   begins                a request begins here (2), or another group of its limits (1), or neither (0)
 --   verb                  check (0), peek (1), refund (2), add (3): charged whether it fits or not
---   say                   of the group: over the limit it denies (0), or changes nothing (1), or denies if
---                         all such groups of the request are over their limits (2)
+--   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
+--                         groups of the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs
 --   want, least, share    units: take `want`, or as many as fit in 1/share of what is left, but no fewer
 --                         than `least`; less than `least` is a denial
---   stamp                 of a refund: when (which window) the units were charged
---   mark                  the policy once more, as it stands in the key: its five numbers, each with a space
---                         behind it
--- Replies bytes, too: the time; for each limit flags (1 if its request is admitted, 2 if the limit admits
--- by itself, 4 if its state could not be read and was replaced by a full one), the units charged or given
--- back, and what it holds: see state.rs. A limit that stands twice in a request is one limit.
+--   stamp                 in a refund: when, or in which window, the units were charged
+--   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
+-- The reply is bytes, too: the time, and for each limit its flags (1 if its request is admitted, 2 if the limit
+-- admits by itself, 4 if its state could not be read and was replaced by a full one), the units charged or given
+-- back, and what it holds (see state.rs). A limit that stands in a request twice is one limit.
 --
--- A key stores a state: the mark, and the numbers that this policy holds. When the policy is changed, nodes
--- ask under the new one and, for a while, under the old one. The new one begins with what the old one held,
--- at most the new limit; and from then on the key stores a state for each, `;` between them, which are charged
--- together, each drains at its own rate, and each is looked at by those that ask under its policy. So what one
--- of them admits the other knows: in any order they admit no more than the larger of the two would. A state that
+-- A key stores a state: the mark, and the numbers that its policy holds. While a policy is changed, some nodes ask
+-- under the new one and some still under the old one. The new state begins with what the old one held, at most the
+-- new limit. From then on the key stores a state for each policy, with `;` between them: all are charged together,
+-- each drains at its own rate, and a request looks at the state of its own policy. So what is admitted under one
+-- policy counts under the other: in any order they admit no more than the larger of the two would alone. A state that
 -- has drained is left out.
 --
--- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses what is not.
--- Nothing is repeated more often than there are limits, states of a key, and segments in a limit (64 at most).
+-- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses other policies. No loop is
+-- longer than the number of limits in the call, of states of a key, or of segments of a limit (64 at most).
 --
--- A clock that was set back. What is stored then lies in the future, and would limit until the clock has
--- caught up with it. By up to `slack_us` that is left so: clocks are set by as much in ordinary use (a leap
--- second; and NTP steps a clock only when it is off by more than 128 ms). A state that lies further ahead than
--- its policy can lead, and the slack, was written by a clock that has been set back since. It is moved to
--- now, with no less in it than when it was written:
+-- When the server's clock is set back, what is stored lies in the future, and would limit until the clock has caught
+-- up with it. Up to `slack_us` that is left so: clocks are set by so much in ordinary use (by a leap second; and NTP
+-- steps a clock only when it is off by more than 128 ms). A state that lies further ahead than its policy can lead
+-- and the slack was written before the clock was set back. It is moved to now, with no less in it than when it was
+-- written:
 --   GCRA        with two numbers it was written owing `c` at most (its own policy's `c`): it owes `c` and a
---               tick. What owes more, by `add` or under another policy, is written with the tick of writing as a
---               third number: it owes what it owed then, and a tick.
---   windows     its window is the next one, so that at least a whole one passes before its count is let go
+--               tick. A state that owes more, by `add` or under another policy, is written with the tick of
+--               writing as a third number: it owes what it owed then, and a tick.
+--   windows     its window becomes the next one, so that at least a whole one passes before its count is forgotten
 --   FROM_FIRST  its window begins in the next tick
--- and is stored so, also by a denial: else it would be moved again and again, and never drain. This admits
--- nothing too much: from when a state was written until it is moved no time passes for it, and afterwards as
--- much as really does, so its time never runs faster than the true one, by which the bounds hold.
--- A clock that is set forward, wrongly or back to where it was, lets everything drain: a burst, each time.
+-- It is stored so, by a denial too: otherwise it would be moved again and again, and never drain. Nothing is admitted
+-- for it: no time passes for a state from when it was written until it is moved, and afterwards as much as really
+-- does. So its time never runs faster than the true time, under which the bounds hold. When the clock is set forward,
+-- wrongly or back to where it was, everything drains: that is a burst, each time.
 
 local MOST = 9007199254740991
 local BLOCK, MARK = '<BBBBdddddddd', 69
--- States of a key: rules that are changed three times while nodes with the first of them are still there.
+-- States of a key: enough for rules that are changed three times while nodes with the first of them are still there.
 local STATES = 4
 local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED = 1, 2, 3, 4, 5
 local CHECK, PEEK, REFUND, ADD = 0, 1, 2, 3
@@ -54,12 +53,12 @@ local byte, find, match, sub = string.byte, string.find, string.match, string.su
 local format, concat, call = string.format, table.concat, redis.call
 local bytes_of, numbers_of = struct.pack, struct.unpack
 
--- Whole quotient. `%` and `floor(a / b)` would round first.
+-- The whole quotient: `%` and `floor(a / b)` would round before.
 local function div(a, b)
   return (a - fmod(a, b)) / b
 end
 
--- What the key stores; nil if nothing. And whether it is something that is none of ours.
+-- What the key stores, nil if nothing; and whether it holds a value of another type.
 local function read(key)
   local text = redis.pcall('GET', key)
   if not text then return nil, false end
@@ -68,8 +67,8 @@ local function read(key)
   return nil, true
 end
 
--- A debt as a text, behind its mark, and the tick from which on it is as good as none. It is stored as the tick
--- in which it will have drained, and the parts that are left over then; above the capacity `c` with the tick of
+-- The text of a debt, after its mark, and the tick from which on the debt counts as none. The text has the tick in
+-- which the debt will have drained, and the parts that are left over in it; above the capacity `c` also the tick of
 -- writing.
 local function text_of(mark, debt, now, a, c)
   local over = fmod(debt, a)
@@ -87,15 +86,15 @@ local function debt_of(idle, over, written, now, tick, a, c)
   return min((idle - now) * a + over, MOST), false
 end
 
--- Under GCRA a tick drains `a` parts, a unit has `b`, the capacity is `c`: whole units that fit beside a
--- debt, and whether `least` do.
+-- Under GCRA a tick drains `a` parts, a unit has `b`, the capacity is `c`. Returns how many whole units fit beside a
+-- debt, and whether `least` fit.
 local function room_of(debt, b, c, least)
   local room = div(max(c - debt, 0), b)
   return room, debt <= c and least <= room
 end
 
--- Stores a text until it is as good as none; in whole milliseconds, rounded up. The server tells when keys
--- expire in milliseconds, so from the one that has begun. It writes a number as whole as it is.
+-- Stores a text until it counts as none: in whole milliseconds, rounded up. The server counts expiry in milliseconds,
+-- from the beginning of the current one. `call` writes a whole number without rounding it.
 local function keep(key, text, until_us)
   local ttl_ms = div(until_us + 999, 1000) - div(now_us, 1000) + grace_ms
   call('SET', key, text, 'PX', max(ttl_ms, 1))
@@ -109,8 +108,8 @@ local function flags_of(admitted, admits, broken)
   return (admitted and 1 or 0) + (admits and 2 or 0) + (broken and 4 or 0)
 end
 
--- A check or peek of one limit under GCRA: what most requests are, without the tables that others need.
--- Nothing if the key stores anything but one state of this policy, of two numbers.
+-- Decides a check or peek of one limit under GCRA, as most requests are, without the tables that others need. Returns
+-- nil if the key stores anything but one state of this policy, of two numbers.
 local function alone(key, block, verb, tick, a, b, c, want, least, share)
   local mark = sub(block, MARK)
   local now = tick == 1 and now_us or div(now_us, tick)

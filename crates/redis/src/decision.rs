@@ -1,10 +1,10 @@
-//! [`RedisDecision`]: the answer to one request, and who gave it.
+//! [`RedisDecision`]: the answer to one request, and where it was decided.
 
 use tollgate::{Decision, Denial, Permit, Told};
 
 use crate::error::Fault;
 
-/// Who made a decision.
+/// Where a decision was made.
 ///
 /// ```
 /// use tollgate_redis::Source;
@@ -17,11 +17,11 @@ pub enum Source {
     Store,
     /// This process, within a lease, or because the store had said when to ask again.
     Lease,
-    /// This process, by what it and the others had counted a moment ago.
+    /// This process, by what it and the other nodes had counted a moment ago.
     Count,
     /// This process, within its share of the limit, because the store failed.
     Share,
-    /// Nobody: the store failed, and [`OnError`](crate::OnError) says what then becomes of a request.
+    /// No count: the store failed, and [`OnError`](crate::OnError) alone says what becomes of the request.
     Rule,
 }
 
@@ -37,14 +37,14 @@ impl Source {
     }
 }
 
-/// The answer to one request: a [`Decision`], and who made it.
+/// The answer to one request: a [`Decision`], and its [`Source`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use tollgate::Quota;
 /// use tollgate_redis::{RedisLimiter, Settings, Source, Store};
-/// // Nobody answers there: one of three nodes goes on with a third of the limit.
+/// // No server answers there: one of three nodes goes on with a third of the limit.
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let limiter = RedisLimiter::new(&store, Settings::new(Quota::per_hour(30).into()).nodes(3))?;
 /// let decision = limiter.check("203.0.113.7", 1).await;
@@ -54,7 +54,7 @@ impl Source {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is not looked at limits nothing"]
 pub struct RedisDecision {
     decision: Decision,
     source: Source,
@@ -88,7 +88,7 @@ impl RedisDecision {
         self.decision.is_allowed()
     }
 
-    /// Whether the store failed, so that somebody else had to decide.
+    /// Whether the store failed, so that this process had to decide.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -105,7 +105,7 @@ impl RedisDecision {
         self.source.is_degraded()
     }
 
-    /// Who decided.
+    /// Where the decision was made.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -140,8 +140,8 @@ impl RedisDecision {
         self.fault
     }
 
-    /// The decision, for whatever takes one. Its figures are of the moment at which it was made; of a
-    /// lease's, what is left and comes back besides this node's units is of when the store was last asked.
+    /// The decision, for code that takes one. Its figures are those at the moment of the decision; within a lease,
+    /// what is left besides this node's units, and when it comes back, is what the store said when it was last asked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -181,7 +181,7 @@ impl RedisDecision {
     }
 }
 
-/// An admitted request, to be refunded if need be.
+/// An admitted request, which can be refunded.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -197,12 +197,12 @@ impl RedisDecision {
 #[derive(Clone, Copy, Debug)]
 pub struct RedisPermit {
     permit: Permit,
-    /// When, or in which window, the store charged it; none if the store did not.
+    /// When, or in which window, the store charged it; `None` if the store did not.
     stamp: Option<u64>,
 }
 
 impl RedisPermit {
-    /// The permit, for whatever takes one.
+    /// The permit, for code that takes one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -220,7 +220,7 @@ impl RedisPermit {
         self.permit
     }
 
-    /// This permit for at most so many of its units: to refund what was charged and not used.
+    /// This permit for at most so many of its units: to refund those that were charged and not used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

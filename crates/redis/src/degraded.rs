@@ -1,4 +1,4 @@
-//! What becomes of requests while the store fails: by [`OnError`], and at once.
+//! How requests are decided, at once, while the store fails: by [`OnError`].
 
 use tokio::time::Instant;
 use tollgate::Told;
@@ -10,7 +10,7 @@ use crate::settings::OnError;
 use crate::share::RETRY;
 
 impl Inner {
-    /// A request that the store did not decide.
+    /// Decides a request that the store did not decide.
     pub(crate) fn fall_back(&self, key: &[u8], cost: u64, fault: Fault) -> RedisDecision {
         if self.on_error != OnError::Local {
             let told = self.ruled(cost, cost);
@@ -20,7 +20,7 @@ impl Inner {
         RedisDecision::degraded(self.share.check(key, cost, isolated), Source::Share, fault)
     }
 
-    /// The same, only asked for.
+    /// The same for a peek: charges nothing.
     pub(crate) fn peek_fallen_back(&self, key: &[u8], cost: u64, fault: Fault) -> RedisDecision {
         if self.on_error != OnError::Local {
             let told = self.ruled(cost, 0);
@@ -30,7 +30,7 @@ impl Inner {
         RedisDecision::degraded(self.share.peek(key, cost, isolated), Source::Share, fault)
     }
 
-    /// Allowed or denied without a look at anything, but for costs that never fit.
+    /// Allows or denies by the setting alone; a cost that never fits is denied.
     pub(crate) fn ruled(&self, cost: u64, charged: u64) -> Told {
         let limit = self.plan.limit;
         let allowed = self.on_error == OnError::Allow && cost <= limit;

@@ -38,7 +38,7 @@ pub enum BuildError {
         /// The policy.
         policy: Policy,
     },
-    /// No nodes.
+    /// The policy's share for one node cannot be counted.
     NoNodes,
     /// A share of the limit for one node that cannot be counted.
     Share {
@@ -116,7 +116,7 @@ pub enum Fault {
     ReadOnly,
     /// The server is loading its data.
     Loading,
-    /// The server is busy with somebody's script.
+    /// The server is busy with another client's script.
     Busy,
     /// The server has no memory left for writes.
     OutOfMemory,
@@ -184,7 +184,7 @@ impl Fault {
         }
     }
 
-    /// What the client says. With sentinels or a cluster it may also be that there is nobody to ask.
+    /// What an error of the client means. With sentinels or a cluster, it may have found no server to connect to.
     pub(crate) fn of(error: &redis::RedisError) -> Self {
         const NOBODY: [redis::ErrorKind; 3] = [
             redis::ErrorKind::ClusterConnectionNotFound,

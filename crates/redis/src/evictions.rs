@@ -1,7 +1,7 @@
-//! Whether the server throws keys away for want of memory: then a limit begins anew, unheard.
+//! Whether the server evicts keys for want of memory. A limit whose key is evicted begins anew, without an error.
 //!
-//! The server counts them, of all its keys and since it was started; what is counted here is by how much that
-//! has grown since it was first read.
+//! The server counts the evictions of all its keys since it was started. What is counted here is by how much that
+//! number has grown since it was first read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +13,9 @@ use crate::counters::Counters;
 use crate::error::Fault;
 use crate::wire::Wire;
 
-/// Often enough to be seen by who watches a system; and it takes the server 3 us (`INFO commandstats` of Redis 7.0).
+/// Soon enough for the operator of the system; a reading takes the server 3 us (`INFO commandstats` of Redis 7.0).
 const EVERY: Duration = Duration::from_secs(5);
-/// Nothing was read yet.
+/// No number was read yet.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -31,27 +31,27 @@ impl Default for Evictions {
 }
 
 impl Evictions {
-    /// The server says that it has evicted so many. Relaxed: only the task of the connection calls it, and
-    /// who reads the sum looks at nothing else.
+    /// Enters the server's number. Relaxed: only the task of the connection calls this, and a thread that reads the
+    /// sum reads no other memory because of it.
     pub(crate) fn read(&self, evicted: u64) {
         let last = self.last.swap(evicted, Ordering::Relaxed);
         let more = match last {
             NEVER => 0,
-            // It counts from zero again: another server, or this one anew.
+            // The server counts from zero again: it was restarted, or is another one.
             _ if evicted < last => evicted,
             _ => evicted - last,
         };
         self.grown.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// How many since the first look.
+    /// Evictions since the first reading.
     pub(crate) fn grown(&self) -> u64 {
         self.grown.load(Ordering::Relaxed)
     }
 }
 
-/// Asks again and again, as long as the connection stands and its user may ask that; why it ends. So a server
-/// that is gone is noticed though nobody asks it for anything.
+/// Reads the number again and again, as long as the connection stands and its user may; returns why it ended. So the
+/// loss of a server is noticed even if no request is sent to it.
 pub(crate) async fn watch(mut wire: Wire, counters: Arc<Counters>) -> Fault {
     loop {
         match wire.evicted().await {
@@ -59,7 +59,7 @@ pub(crate) async fn watch(mut wire: Wire, counters: Arc<Counters>) -> Fault {
             Err(fault @ (Fault::Forbidden | Fault::Unexpected | Fault::Disconnected)) => {
                 return fault;
             }
-            Err(_) => {} // as any call may fail: once more, later
+            Err(_) => {} // as any call may fail: the next reading may work
         }
         sleep(EVERY).await;
     }

@@ -1,8 +1,8 @@
-//! [`Face`]: what of a key is found without a lock.
+//! [`Face`]: the part of a key's holding that threads use without a lock.
 //!
-//! Of a small lease all units are in one [`Purse`]. Of a large one, which is of a key that many threads ask for,
-//! every lane has a purse of its own besides: for threads that take units from one word a decision takes as long
-//! as a cache line takes from core to core. Which purse a unit is in changes nothing but that: all are closed
+//! All units of a small lease are in one [`Purse`]. A key with a large lease is one that many threads ask for, so
+//! every lane has a purse of its own besides: when threads take units from one word, each decision takes as long as a
+//! cache line takes from core to core. It makes no other difference which purse a unit is in: all purses are closed
 //! before anything else is done with the lease, and filled anew with what was left in them.
 
 use std::sync::OnceLock;
@@ -12,7 +12,8 @@ use crate::counters::{LANES, lane};
 use crate::lease::Lent;
 use crate::purse::{Filling, Purse, Spent};
 
-/// From so many units on they are divided: then each lane has as many as make up for the turn that divided them.
+/// A lease of at least so many units is divided: each lane then has 64, enough to be worth the lock that divided
+/// them.
 const MANY: u64 = 64 * (LANES as u64 + 1);
 
 /// A purse on cache lines of its own: two, since some processors fetch them in pairs.
@@ -33,7 +34,7 @@ impl Face {
         Self { key: key.into(), purse: Purse::default(), lanes: OnceLock::new() }
     }
 
-    /// Takes units from this thread's purse, or from the one that all have; not from both.
+    /// Takes units from the purse of this thread's lane or from the common purse, but never from both.
     #[inline]
     pub(crate) fn spend(&self, cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
         let filling = self.purse.look();
@@ -43,17 +44,17 @@ impl Face {
         Some((spent, self.total(&spent, filling)))
     }
 
-    /// What the limit has left: in all purses, and beyond them. Of a filling that has ended meanwhile only what
-    /// the purse had: units that are counted here may be in others now, and be counted twice.
+    /// What the limit has left: in all purses, and beyond them. If the filling has ended meanwhile, only what this
+    /// purse had: the units of the other purses may have been moved, and would be counted twice.
     ///
-    /// The common purse is closed before the others are and filled after them, so while it is in one filling all
-    /// are. The figures are read between two looks at it.
+    /// The common purse is closed before the others and filled after them, so while it is in one filling all others
+    /// are in that filling, too. Their figures are read between two looks at the common purse.
     fn total(&self, spent: &Spent, filling: Option<(Filling, u64)>) -> u64 {
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
         let others = lanes.filter_map(|Lane(purse)| purse.look()).map(|(_, units)| units);
         let in_lanes = others.fold(0, u64::saturating_add);
-        // Acquire: whatever was read above of a later filling was written behind the closing of this one, which
-        // the look below then sees (the fence here, Release where it was written).
+        // Acquire: if a figure above was of a later filling, it was written (with Release) after the common purse was
+        // closed, and this fence makes the look below see that closing.
         fence(Ordering::Acquire);
         match (filling, self.purse.look()) {
             (Some((before, _)), Some((after, common))) if before == after => {
@@ -63,15 +64,15 @@ impl Face {
         }
     }
 
-    /// Takes back what is left. From here on nobody spends. For the holder of the lock.
+    /// Takes back what is left; no thread spends from here on. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
-        // First, see `total`.
+        // The common purse first: see `total`.
         let common = self.purse.close();
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
         common + lanes.map(|lane| lane.0.close()).sum::<u64>()
     }
 
-    /// Puts units in, after [`close`](Face::close). For the holder of the lock.
+    /// Puts units in, after [`close`](Face::close). The caller holds the lock.
     pub(crate) fn fill(&self, lent: Lent) {
         let part = if lent.units < MANY { 0 } else { lent.units / (LANES as u64 + 1) };
         if part > 0 {
@@ -79,7 +80,7 @@ impl Face {
                 purse.fill(Lent { units: part, ..lent });
             }
         }
-        // Last, see `total`.
+        // The common purse last: see `total`.
         let units = lent.units - LANES as u64 * part;
         self.purse.fill(Lent { units, ..lent });
     }
@@ -98,7 +99,7 @@ mod tests {
         Lent { units, until_ns: 10, stamp: 3, era: 0, beyond }
     }
 
-    /// As `Settings::keys` and docs/scale.md tell.
+    /// The sizes that `Settings::keys` and docs/scale.md name.
     #[test]
     fn lanes_take_1024_bytes_from_576_units_on() {
         assert_eq!(size_of::<[Lane; LANES]>(), 1_024);
@@ -123,11 +124,11 @@ mod tests {
             Some((63, MANY + 4 + 100)),
             "of this thread's lane, and all that is left"
         );
-        // 63 more of the lane and all 69 of the common purse.
+        // A thread takes 63 more from its lane's purse and all 69 from the common purse.
         assert_eq!((0..1_000).filter(|_| face.spend(1, [0, 0]).is_some()).count(), 63 + 69);
         assert_eq!(face.close(), 7 * 64);
         assert_eq!(face.spend(1, [0, 0]), None);
-        // Few again: the lanes stay empty, and their threads find the common purse.
+        // Few units again: the lanes' purses stay empty, and all threads take from the common purse.
         face.fill(lent(10));
         assert_eq!((0..1_000).filter(|_| face.spend(1, [0, 0]).is_some()).count(), 10);
         assert_eq!(face.close(), 0);
@@ -148,8 +149,8 @@ mod tests {
         assert_eq!(face.total(&spent, face.purse.look()), 29 + 100);
     }
 
-    /// Threads spend while another closes and fills all the time, the lanes or, `forgetful`, only the common
-    /// purse. How many units were put in first, are left, and were spent.
+    /// Threads spend while another thread closes and fills all the time, the lanes too or, if `forgetful`, only the
+    /// common purse. Returns how many units were put in first, are left, and were spent.
     fn spend_on_threads(forgetful: bool) -> (u64, u64, u64) {
         const UNITS: u64 = 300_000;
         let (face, stop, spent) = (Face::new(b"key"), AtomicBool::new(false), AtomicU64::new(0));

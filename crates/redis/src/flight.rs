@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::script::{self, Invoked};
 use crate::wire::Wire;
 
-/// How a batch names the script, and what counts it.
+/// How calls of a batch name the script, and what counts them.
 pub(crate) struct Names {
     pub(crate) digest: Arc<str>,
     pub(crate) text: Arc<str>,
@@ -25,13 +25,13 @@ pub(crate) struct Names {
 #[derive(Debug, Default)]
 pub(crate) struct ServerClock(AtomicU64);
 
-/// As the script, which then moves what it stored (see decide.lua).
+/// The script's tolerance: it moves a state only if the clock was set back by more (see decide.lua).
 const SLACK_US: u64 = 1_000_000;
 
 impl ServerClock {
-    /// The server says what time it is: by how much it was set back since it said so last, if by more than replies
-    /// that pass each other explain. Relaxed: this number alone is looked at; of replies that come at the same
-    /// time one finds it.
+    /// Enters a time that the server has told. Returns by how much the clock was set back, if by more than replies
+    /// that overtake one another explain. Relaxed: no other memory is read because of it; of replies that come at the
+    /// same time one finds the set-back.
     fn read(&self, now_us: u64) -> Option<Duration> {
         let before_us = self.0.fetch_max(now_us, Ordering::Relaxed);
         let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
@@ -41,7 +41,7 @@ impl ServerClock {
     }
 }
 
-/// Sends a batch and hands out its answers. Says what went wrong, if anything did.
+/// Sends a batch and hands out its answers. Returns the fault, if there was one.
 pub(crate) async fn fly(wire: Wire, names: Names, jobs: Vec<Job>) -> Option<Fault> {
     let mut flight = Flight { wire, names, batch: Batch::of(jobs) };
     let calls = flight.batch.calls();
@@ -51,7 +51,7 @@ pub(crate) async fn fly(wire: Wire, names: Names, jobs: Vec<Job>) -> Option<Faul
     let values = flight.call(&calls).await;
     let (mut worst, mut divided) = (None, Vec::new());
     for (call, value) in calls.into_iter().zip(values) {
-        // Of a slot that moves, this call's keys are at two nodes: each request asks for itself.
+        // A slot is moving and this call's keys are at two nodes: each of its requests is sent by itself.
         if flight.wire.is_cluster() && value == Err(Fault::ClusterDown) && call.len() > 1 {
             divided.extend(call.map(|n| n..n + 1));
         } else {
@@ -65,7 +65,8 @@ pub(crate) async fn fly(wire: Wire, names: Names, jobs: Vec<Job>) -> Option<Faul
     for (call, value) in divided.into_iter().zip(values) {
         let is_several = flight.batch.asks(call.clone()).any(|ask| ask.parts.len() > 1);
         let fault = flight.answer(call, value);
-        // Several limits of one request cannot be asked of two nodes. That is no fault of the nodes.
+        // Limits of one request that are at two nodes cannot be asked together. The nodes work, so it is no fault of
+        // theirs.
         worst = fault.filter(|fault| !is_several || *fault != Fault::ClusterDown).or(worst);
     }
     worst
@@ -78,7 +79,7 @@ struct Flight {
 }
 
 impl Flight {
-    /// The replies to calls, in their order. Servers that have forgotten the script are told it, once.
+    /// The replies to calls, in their order. A server that has forgotten the script gets its text, once.
     async fn call(&mut self, calls: &[Range<usize>]) -> Vec<Result<Value, Fault>> {
         let command = |by, call: &Range<usize>| script::command(by, self.batch.asks(call.clone()));
         let by_digest = Invoked::ByDigest(&self.names.digest);
@@ -88,7 +89,7 @@ impl Flight {
         let unknown: Vec<usize> =
             (0..values.len()).filter(|n| values[*n] == Err(Fault::NoScript)).collect();
         if !unknown.is_empty() {
-            // Nothing was carried out.
+            // The server has executed none of these calls.
             self.names.counters.add(Count::Reloads, unknown.len() as u64);
             let by_text = Invoked::ByText(&self.names.text);
             let commands = unknown.iter().map(|n| command(by_text, &calls[*n])).collect();

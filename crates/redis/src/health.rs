@@ -1,4 +1,4 @@
-//! Whether the store answers, how long in all it has not, and why.
+//! Whether the store answers, why it does not, and for how long in all it did not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,15 +9,15 @@ use tollgate::Timestamp;
 
 use crate::error::Fault;
 
-/// The state of the connection, shared by the task that keeps it and all who ask.
+/// The state of the connection, shared by the task that keeps it and all callers.
 #[derive(Debug)]
 pub(crate) struct Health {
     up: AtomicBool,
     isolation: Mutex<Isolation>,
 }
 
-/// The time spent without a store: the clock of the local shares. It stands still while the store
-/// answers, so that a share regains nothing then: to lose the store again, however often, grants nothing.
+/// The time spent without a store, which is the clock of the local shares. It stands still while the store answers,
+/// so that a share regains nothing then: losing the store again, however often, grants nothing.
 #[derive(Debug)]
 struct Isolation {
     before: Duration,
@@ -38,7 +38,7 @@ pub(crate) struct Absence {
 }
 
 impl Health {
-    /// Isolated until the first connection stands.
+    /// Isolated until the first connection is made.
     pub(crate) fn new(now: Instant) -> Self {
         let isolation =
             Isolation { before: Duration::ZERO, since: Some(now), losses: 0, fault: None };
@@ -46,8 +46,8 @@ impl Health {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        // Relaxed: a hint. Who reads an old value asks in vain, or falls back once more; neither depends
-        // on other memory.
+        // Relaxed: a hint. A caller that reads an old value asks the store in vain, or falls back once more; neither
+        // depends on other memory.
         self.up.load(Ordering::Relaxed)
     }
 
@@ -83,7 +83,7 @@ impl Health {
         Timestamp::default() + (isolation.before + current.unwrap_or_default())
     }
 
-    /// Held for a few instructions, and only on the way into or out of trouble.
+    /// Held for a few instructions, and only while the store is lost, comes back or is away.
     fn isolation(&self) -> MutexGuard<'_, Isolation> {
         self.isolation.lock().unwrap_or_else(PoisonError::into_inner)
     }

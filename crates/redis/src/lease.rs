@@ -1,20 +1,19 @@
 //! [`Holding`]: the units of one key that this process holds, and when to take more.
 //!
-//! A *lease* is a batch of units that the store has charged and this process spends. Since every unit is
-//! charged before it is spent, nothing that happens to this process or its messages admits a unit twice:
-//! a lost reply, a crash, a late reply only leave units unspent.
+//! A *lease* is a batch of units that the store has charged and this process spends. Every unit is charged before it
+//! is spent, so a lost reply, a crash or a late reply can leave units unspent, but cannot admit a unit twice.
 //!
-//! No clock and no connection in here: all times are given, so that the simulation runs this very code.
+//! There is no clock and no connection in here: all times are arguments, so that the simulation runs this very code.
 //!
 //! # How many units
-//! One at first. Twice as many as before when a lease is spent within [`QUICK_NS`], half as many when it
-//! took longer than [`SLOW_NS`] or expired, and never more than a node may hold. The store gives no more
-//! than half of what is left, so that leases shrink to single units as the limit comes near.
+//! One at first. The next lease is twice as large when a lease is spent within [`QUICK_NS`], half as large when it
+//! took longer than [`SLOW_NS`] or expired, and never larger than a node may hold. The store grants no more than half
+//! of what is left, so leases shrink to single units as the limit comes near.
 //!
 //! # How long
-//! A lease ends after [`LIFE_NS`], or with the window in which it was charged, by this process's clock from
-//! the moment at which it was *asked for*, which is before the store charged it. It is shortened by a
-//! thousandth, which is more than two steady clocks drift apart.
+//! A lease ends after [`LIFE_NS`], or with the window in which it was charged. Both are counted by this process's
+//! clock from the moment at which the lease was *asked for*, which is before the store charged it, and are shortened
+//! by a thousandth, which is more than two steady clocks drift apart.
 
 use crate::error::Fault;
 use crate::purse::MOST_UNITS;
@@ -27,11 +26,11 @@ pub(crate) use crate::terms::{
 const QUICK_NS: u64 = 50_000_000;
 /// Leases that are spent more slowly shrink.
 const SLOW_NS: u64 = 500_000_000;
-/// Units that are not spent by then are no longer.
+/// Units that are not spent by then have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
-/// Fewer are not lent: it is not worth it.
+/// With fewer units it is not worth it to fill a purse.
 const LEAST_LENT: u64 = 4;
-/// What is left of a limit after a lease is not asked for at once if it is less than this part of one.
+/// If the limit has less left than this part of a lease, the store is left alone for a while: see `granted`.
 const DREGS: u64 = 16;
 
 /// The units of one key.
@@ -41,16 +40,16 @@ pub(crate) struct Holding {
     leases: [Lease; 2],
     want: u64,
     asking: bool,
-    /// How often the store was asked for units: whether it was between two looks.
+    /// How many requests for units there were, so that two looks can tell whether there was one in between.
     asks: u64,
     denied: Option<Denied>,
     failed: Option<(u64, Fault)>,
     beyond: Beyond,
-    /// Under which policy, once the store has said it.
+    /// The policy that `beyond` is of, once the store has told it.
     seen: Option<u64>,
     /// Units that expired unspent and are not given back yet.
     expired: Expired,
-    /// Charged there without a lease, while units were under way: their answer may not count these.
+    /// Units that the store charged without a lease while a lease was under way, whose answer may not count them.
     beside: u64,
 }
 
@@ -60,8 +59,8 @@ impl Holding {
         self.expire(now_ns);
         let held = self.left();
         let failed = self.failed.filter(|(at_ns, _)| *at_ns >= came_ns);
-        // Under another policy the store is looked at before units of before are spent: what it has left is told
-        // with them.
+        // When the policy has changed, the store is asked before units of the old policy are spent: the decision
+        // tells what the store has left besides.
         if held >= cost && (self.seen == Some(terms.era) || failed.is_some()) {
             let stamp = self.take(cost, terms, now_ns);
             return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
@@ -90,21 +89,21 @@ impl Holding {
         Spend::Ask(want)
     }
 
-    /// What the store has left, as it said when no units were under way to here.
+    /// Enters what the store has left, as it said when no units were on their way from there.
     pub(crate) fn see(&mut self, terms: Terms, beyond: Beyond) {
         let remaining = beyond.remaining.saturating_sub(std::mem::take(&mut self.beside));
         (self.beyond, self.seen) = (Beyond { remaining, ..beyond }, Some(terms.era));
     }
 
-    /// Units were charged there for this node, by a request under several limits. Counts as asking for units: an
-    /// answer that is older does not know of them.
+    /// A request under several limits was charged by the store, not by a lease. It counts as a request for units,
+    /// since an answer to an earlier look does not know of it.
     pub(crate) fn charged_beside(&mut self, units: u64) {
         self.asks += 1;
         self.beside += if self.asking { units } else { 0 };
         self.beyond.remaining = self.beyond.remaining.saturating_sub(units);
     }
 
-    /// The answer to a look before units of another policy are spent.
+    /// Enters the answer to the look that comes before units of an old policy are spent.
     pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
         self.asking = false;
         self.see(terms, beyond);
@@ -113,7 +112,7 @@ impl Holding {
     /// The store has granted a lease.
     pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
         self.asking = false;
-        // Next to nothing is left there: it is not worth a call for each unit.
+        // The limit has next to nothing left: a call for each single unit is not worth it.
         let is_drained = grant.beyond.remaining < self.want / DREGS;
         self.denied = is_drained.then(|| Denied::new(terms, 1, 0, now_ns));
         self.see(terms, grant.beyond);
@@ -133,7 +132,8 @@ impl Holding {
         } else if second.left == 0 {
             *second = new;
         } else {
-            // Both hold some, but together not enough for a large request. All end with the first to end.
+            // Both leases have some units left, but together not enough for a large request. The new lease is merged
+            // with the second, and both end with the first of them to end.
             second.left += new.left;
             second.taken += new.taken;
             second.until_ns = second.until_ns.min(until_ns);
@@ -142,7 +142,7 @@ impl Holding {
         self.leases.sort_by_key(|lease| (lease.left == 0, lease.until_ns));
     }
 
-    /// The store has denied `least` units, and has said when it would have them.
+    /// The store has denied `least` units, and has said when they would fit.
     pub(crate) fn denied(&mut self, terms: Terms, least: (u64, Beyond), times: [u64; 2]) {
         self.seen(terms, least.1);
         let [retry_ns, now_ns] = times;
@@ -155,27 +155,27 @@ impl Holding {
         self.failed = Some((now_ns, fault));
     }
 
-    /// Units that can be spent, if their time is not over.
+    /// Units that can be spent, provided that they have not expired.
     pub(crate) fn left(&self) -> u64 {
         self.leases[0].left.saturating_add(self.leases[1].left)
     }
 
-    /// What the limit has left as far as is known here: units in these leases, and what the store said last.
+    /// What the limit has left as far as this node knows: its own leases, and what the store said last.
     pub(crate) fn known(&self, terms: Terms) -> Beyond {
         let beyond = if self.seen == Some(terms.era) { self.beyond } else { Beyond::default() };
         Beyond { remaining: beyond.remaining.saturating_add(self.left()), ..beyond }
     }
 
-    /// What there is, after what has expired is gone.
+    /// What the holding has, without what has expired.
     pub(crate) fn glance(&mut self, now_ns: u64) -> Glance {
         self.expire(now_ns);
         let has_expired = self.expired[0].0 > 0;
         Glance { left: self.left(), asking: self.asking, asks: self.asks, has_expired }
     }
 
-    /// Lends units of the first lease, to be spent where nothing else is seen of it: as many as leave enough
-    /// here to notice in time that the next lease is due, and that this one is spent. What is not spent is
-    /// [put back](Holding::put_back) before anything else is done here.
+    /// Lends units of the first lease to the purses, where they are spent without this holding. Enough units stay
+    /// here to notice in time that the next lease is due, and that this one is spent. Units that are not spent are
+    /// [put back](Holding::put_back) before anything else is done with the holding.
     pub(crate) fn lend(&mut self) -> Option<Lent> {
         let era = self.seen?;
         let is_last = self.leases[1].left == 0 && !self.asking;
@@ -197,19 +197,19 @@ impl Holding {
         self.leases[0].left += units;
     }
 
-    /// Whether nothing would be missed if the key were forgotten.
+    /// Whether the key can be forgotten without loss.
     pub(crate) fn is_idle(&mut self, now_ns: u64) -> bool {
         self.expire(now_ns);
         let is_denied = self.denied.is_some_and(|denied| now_ns < denied.again_ns);
         self.left() == 0 && !self.asking && !is_denied
     }
 
-    /// Units that expired since this was asked last: to be given back.
+    /// Takes the units that have expired since the last call: the caller gives them back.
     pub(crate) fn take_expired(&mut self) -> Expired {
         std::mem::take(&mut self.expired)
     }
 
-    /// Ends all leases; what was left in each, and its stamp, to be given back.
+    /// Ends all leases. Returns what was left in each, and its stamp: the caller gives it back.
     pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
         self.expire(now_ns);
         std::mem::take(&mut self.leases).map(|lease| (lease.left, lease.stamp))
@@ -232,7 +232,7 @@ impl Holding {
         }
     }
 
-    /// Takes units that are there; the stamp of the oldest of them.
+    /// Takes units that are there, and returns the stamp of the oldest of them.
     fn take(&mut self, cost: u64, terms: Terms, now_ns: u64) -> u64 {
         let [first, second] = &mut self.leases;
         let stamp = first.stamp.of(terms.era);
@@ -251,7 +251,7 @@ impl Holding {
         stamp
     }
 
-    /// The next lease is asked for when a quarter of one is left, and is there when that is spent.
+    /// The next lease is asked for when a quarter of one is left, so that it is there when that quarter is spent.
     fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<Want> {
         let held = self.left();
         let quiet = self.denied.is_some_and(|denied| now_ns < denied.again_ns)

@@ -1,10 +1,11 @@
-//! Mode `leased`: requests spend what this node holds, wait for a lease, and take one ahead of time.
+//! Mode `leased`: requests spend what this node holds, or wait for a lease; the next lease is asked for ahead of
+//! time.
 //!
 //! # What is left
-//! An answer tells what the store had left when it was asked last and no units were under way from there, and
-//! the units that are held here. Units of this node that have expired are given back, and no others are in
-//! flight unseen, so a lone node tells what the limit has left, to the unit. What other nodes have taken since
-//! it does not know: that is for a second at most, for as long a lease lives.
+//! An answer tells what the store had left when it was asked last and no units were on their way from there, and
+//! besides the units that this node holds. Units of this node that have expired are given back, and no others are on
+//! their way without being counted, so a lone node tells what the limit has left to the unit. What other nodes have
+//! taken since it does not know, for as long as a lease lives: a second at most.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::limiter::{Inner, RedisLimiter};
 use crate::script::{Reply, Units, Verb};
 use crate::state::View;
 
-/// Of what is left, a lease takes no more than half.
+/// A lease takes no more than half of what is left.
 const SHARE_OF_A_LEASE: u64 = 2;
 
 /// What a request waits for.
@@ -28,12 +29,13 @@ pub(crate) enum Waiting {
     Lease {
         came_ns: u64,
     },
-    /// There is no room for the key here.
+    /// The set of the key is full.
     NoPlace,
 }
 
 impl RedisLimiter {
-    /// Decides from what this node holds, or says what to wait for. Asks for the next lease if it is time.
+    /// Decides from what this node holds, or says what the request has to wait for. Asks for the next lease when it
+    /// is due.
     pub(crate) fn spend(
         &self,
         ledger: &Ledger,
@@ -79,7 +81,8 @@ impl RedisLimiter {
                 Ok(RedisDecision::new(told(true, 0), Source::Lease, stamp))
             }
             Spend::Denied { retry_ns } => {
-                // As much as is asked for is not to be had now, whatever the store has learnt since it denied.
+                // The units that this request asks for do not fit now, whatever the store has said since it denied
+                // them.
                 let told = told(false, retry_ns);
                 let told = Told { remaining: told.remaining.min(cost - 1), ..told };
                 Ok(RedisDecision::new(told, Source::Lease, 0))
@@ -105,7 +108,8 @@ impl RedisLimiter {
         loop {
             let answered = set.answered.notified();
             tokio::pin!(answered);
-            // From here on no answer is missed, and only now the holding is looked at again.
+            // First the notification is armed, so that no answer is missed, and only then the holding is looked at
+            // again.
             answered.as_mut().enable();
             match self.spend_since(came_ns, ledger, key, cost) {
                 Ok(decision) => return decision,
@@ -118,13 +122,13 @@ impl RedisLimiter {
         }
     }
 
-    /// Gives back what has expired, and asks the store for a lease, apart from the callers that want it: so it
-    /// arrives, and is counted, also if they no longer wait.
+    /// Gives back what has expired, and asks the store for a lease, both in a task of their own: so the lease arrives
+    /// and is counted also if the callers that want it no longer wait.
     fn fetch(&self, key: &[u8], want: Option<Want>, expired: Expired) {
         let (this, key) = (self.clone(), key.to_vec());
         tokio::spawn(async move {
             let Some(want) = want else { return this.inner.give_back(&key, expired).await };
-            // In this order on the way, so that what is given back counts as left. Nobody waits for it.
+            // The refund is sent first, so that it counts as left for the lease; its reply is not waited for.
             let given = this.inner.give_back(&key, expired);
             tokio::join!(biased; given, this.lease(&key, want));
         });
@@ -148,7 +152,7 @@ impl RedisLimiter {
 }
 
 impl Inner {
-    /// Decides from units that can be had without a lock.
+    /// Decides from the units that can be spent without a lock.
     #[inline]
     pub(crate) fn spend_held(
         &self,
@@ -172,7 +176,7 @@ impl Inner {
         Some(RedisDecision::new(told, Source::Lease, spent.stamp))
     }
 
-    /// Enters what the store said of a lease.
+    /// Enters the store's answer to a request for a lease.
     fn settle(
         &self,
         reply: &Reply,
@@ -197,7 +201,7 @@ impl Inner {
         }
         let counters = &self.link.counters;
         counters.add(Count::Leases, 1);
-        // More than the limit is no answer to anything; nor would it add up.
+        // A server that claims to have granted more than the limit is wrong, and the sums below could overflow.
         let units = seen.units.min(self.plan.limit);
         counters.add(Count::Leased, units);
         let turns_ns = view.turns_us().map(until_ns);

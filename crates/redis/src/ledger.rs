@@ -1,10 +1,10 @@
 //! [`Ledger`]: the holdings of many keys, in fixed memory.
 //!
-//! Sets of eight places. Most requests find units of their key in its [`Face`], and take them with one
-//! compare-and-swap. The others lock the set for the time of a lookup and a subtraction and never while
-//! they wait, so no thread holds up another for more than a few dozen nanoseconds. One word would not do for
-//! these: a holding is two leases, their ends, and what the store said last, and must change as one. What is
-//! decided under the lock is a few requests for each lease.
+//! Each set has eight places. Most requests find units of their key in its [`Face`], and take them with one
+//! compare-and-swap. The others lock the set for the time of a lookup and a subtraction, and never while they wait,
+//! so a thread is held up for a few dozen nanoseconds at most. One word would not do for them: a holding is two
+//! leases, their ends, and what the store said last, which must change together. Only a few requests of each lease
+//! are decided under the lock.
 //!
 //! A key that finds no place, because its set is full of keys that hold units, is decided by the store.
 
@@ -24,7 +24,7 @@ const WAYS: usize = 8;
 #[derive(Debug)]
 struct Place {
     face: Arc<Face>,
-    /// But for what is in the face's purses.
+    /// The units of the key, without those in the face's purses.
     holding: Holding,
 }
 
@@ -33,7 +33,8 @@ impl Place {
         Box::new(Self { face: Arc::new(Face::new(key)), holding: Holding::default() })
     }
 
-    /// Does something with the whole holding. What it may spend without a lock is lent again afterwards.
+    /// Runs `turn` on the whole holding: takes the units back from the purses before, and fills these again
+    /// afterwards.
     fn turn<T>(&mut self, turn: impl FnOnce(&mut Holding) -> T) -> T {
         let Self { face, holding } = self;
         holding.put_back(face.close());
@@ -45,7 +46,7 @@ impl Place {
     }
 }
 
-/// A few keys, and who waits for a lease of one of them.
+/// A few keys, and what wakes the callers that wait for a lease of one of them.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     faces: [ArcSwapOption<Face>; WAYS],
@@ -68,7 +69,7 @@ impl Ledger {
     }
 
     pub(crate) fn set(&self, key: &[u8]) -> &Set {
-        // The hash only places; the key itself is compared.
+        // The hash only chooses the set; the keys in it are compared.
         let hash = self.hashes.hash_one(key);
         let index = usize::try_from(hash >> 32).unwrap_or_default() & (self.sets.len() - 1);
         &self.sets[index]
@@ -78,7 +79,7 @@ impl Ledger {
         self.sets.iter()
     }
 
-    /// Whether nothing would be missed if it were dropped.
+    /// Whether it can be dropped without loss.
     pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
         self.sets().all(|set| {
             let mut places = set.places();
@@ -88,7 +89,7 @@ impl Ledger {
 }
 
 impl Set {
-    /// Spends units of the key that can be had without a lock, at a time and under a policy.
+    /// Spends units of the key that need no lock, at a time and under a policy.
     #[inline]
     pub(crate) fn spend(&self, key: &[u8], cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
         self.faces.iter().find_map(|face| {
@@ -98,14 +99,14 @@ impl Set {
         })
     }
 
-    /// Does something with the key's holding, if it has one.
+    /// Runs `turn` on the key's holding, if it has one.
     pub(crate) fn look<T>(&self, key: &[u8], turn: impl FnOnce(&mut Holding) -> T) -> Option<T> {
         let mut places = self.places();
         let place = places.iter_mut().flatten().find(|place| *place.face.key == *key)?;
         Some(place.turn(turn))
     }
 
-    /// Does something with the key's holding; `None` if there is no place for the key.
+    /// Runs `turn` on the key's holding; `None` if there is no place for the key.
     pub(crate) fn with<T>(
         &self,
         key: &[u8],
@@ -156,7 +157,7 @@ mod tests {
 
     const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
 
-    /// Gives the key units that last until a second.
+    /// Gives the key a lease that lasts until the first second is over.
     fn take(ledger: &Ledger, key: &[u8]) -> Option<()> {
         ledger.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, [0, 0]), Spend::Ask(_)));
@@ -194,7 +195,7 @@ mod tests {
         let spent = (0..200).filter(|_| set.spend(b"key", 1, [0, 0]).is_some()).count();
         assert_eq!(spent, 99);
         assert!(set.spend(b"another", 1, [0, 0]).is_none());
-        // The last is spent where it is seen that the lease is.
+        // The last unit is spent from the holding, where it is noticed that the lease is spent.
         assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(1));
         let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, [0, 0]));
         assert!(matches!(last, Some(Spend::Spent { stamp: 7, .. })));
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_key_that_holds_nothing_takes_66_bytes_at_most() {
-        // As tollgate-service reckons, whose rules have room for more keys than these few.
+        // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = Ledger::new(keys).sets.len() * size_of::<Set>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");

@@ -86,7 +86,7 @@ impl RedisLimiter {
         let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
         let (held, form) = (settings.held(), Form::of(&settings));
         let Settings { name, part, on_error, interval, mode, .. } = settings;
-        // A part stands where without one there is a colon: so no two limits make one key.
+        // A part takes the place of a colon: so no two limits make the same key.
         let part = if part.is_empty() { String::new() } else { format!("/{part}") };
         let head = format!("{}:{{{name}}}{part}:", store.prefix).into_bytes();
         let link = store.links.of(&name)?;
@@ -158,8 +158,8 @@ impl RedisLimiter {
         decision
     }
 
-    /// [`check`](RedisLimiter::check) for whoever cannot wait: decides from units that this node holds in
-    /// leases, or by its counts, or says that the store would have to be asked. Then nothing was charged.
+    /// [`check`](RedisLimiter::check) for callers that cannot wait: decides from the units that this node holds in
+    /// leases, or by its counts. `None` if the store would have to be asked; then nothing was charged.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -171,7 +171,7 @@ impl RedisLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "a decision that nobody looks at limits nothing"]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_held(&self, key: impl AsRef<[u8]>, cost: u64) -> Option<RedisDecision> {
         let inner = &self.inner;
         if let Some(counts) = inner.local.counts.as_ref().filter(|_| cost > 0) {
@@ -232,9 +232,9 @@ impl RedisLimiter {
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
-    /// Gives back the units that this node holds, as far as they have not drained, and returns how many
-    /// that were. In mode `Async` reports what it has admitted, and returns 0. For a node that leaves; a
-    /// limiter that is dropped strands its units, and nobody hears what it had not reported.
+    /// For a node that leaves: gives back the units that it holds, as far as they have not drained, and returns how
+    /// many that were. In mode `Async` it reports what it has admitted, and returns 0. Without this its units stay
+    /// charged until they drain, and what it has not reported may be lost.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -275,7 +275,7 @@ impl Inner {
         self.store.now_ns()
     }
 
-    /// Whether both are of one store, name and policy, so that they answer the same of every key.
+    /// Whether both have the same store, name and policy, and so the same answer for every key.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
         self.is_same_store(other) && self.head == other.head && self.plan == other.plan
     }
@@ -297,7 +297,7 @@ impl Inner {
         Part::new(self.key(key), self.plan, units)
     }
 
-    /// A decision of the store's, or of whoever decides in its place.
+    /// The store's decision, or the one that [`OnError`] makes in its place.
     pub(crate) async fn ask_store(&self, verb: Verb, key: &[u8], cost: u64) -> RedisDecision {
         let link = &self.link;
         let ask = self.request(verb, key, Units::exactly(cost));

@@ -1,8 +1,8 @@
 //! [`Link`]: the one connection to the store, and the task that keeps it.
 //!
-//! All requests of a process go through one task, which writes them in *batches*: whatever has gathered
-//! while earlier batches were under way becomes one pipeline of a few calls. Alone, a request waits for
-//! nobody; under load the calls grow instead of their number.
+//! All requests of a process go through one task, which sends them in *batches*: the requests that came while earlier
+//! batches were under way become one pipeline of a few calls. A single request does not wait for others; under load
+//! the calls become larger, not more.
 //!
 //! The task is also the circuit breaker. When the store fails it marks the link *down*, and callers fall
 //! back at once; it then reconnects by itself, after waits that double and are random in part. The link is
@@ -34,23 +34,24 @@ const REQUESTS_IN_A_BATCH: usize = 512;
 const BATCHES_UNDER_WAY: usize = 3;
 /// Requests that may wait for a batch. Those beyond fall back at once.
 const WAITING: usize = 8_192;
-/// Batches, one after another, that miss the deadline until the link is down.
+/// After so many batches in a row that missed the deadline the link is down.
 const MISSED: u32 = 3;
-/// Turns of other tasks, by which a reply that has come reaches its caller: the connection's, the batch's, and
-/// as many again.
+/// How often other tasks get a turn, so that a reply that has come reaches its caller: the task of the connection,
+/// that of the batch, and as many again.
 const TURNS: u32 = 4;
-/// How many times the deadline connecting may take; it is nobody's request.
+/// Connecting may take so many times the deadline: no request waits for it.
 const CONNECTING: u32 = 20;
 const CONNECTING_LEAST: Duration = Duration::from_millis(100);
 
-/// What those hold who ask. When the last is dropped, the task ends.
+/// What callers hold. When the last one is dropped, the task ends.
 #[derive(Debug)]
 pub(crate) struct Link {
     jobs: mpsc::Sender<Job>,
     pub(crate) health: Arc<Health>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) deadline: Duration,
-    /// What its slot is called, in a cluster; all nodes take units of several slots in this order.
+    /// The name that chooses its slot, in a cluster. All nodes take units of several slots in the order of these
+    /// names.
     pub(crate) tag: Box<str>,
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct Bond {
     pub(crate) deadline: Duration,
     pub(crate) counters: Arc<Counters>,
     pub(crate) runtime: Handle,
-    /// Told when the store is lost and when it is back.
+    /// Notified when the store is lost and when it is back.
     pub(crate) changed: Arc<Notify>,
 }
 
@@ -115,7 +116,7 @@ impl Link {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Fault::Disconnected), // the batch was dropped with its connection
             Err(_) if stage.leave() => last_look(&mut answered).await,
-            // It was not sent, and is not now.
+            // The request was not sent, and will not be.
             Err(_) => {
                 self.counters.add(Count::MissedInLine, 1);
                 return Err(Fault::Deadline);
@@ -132,8 +133,8 @@ impl Link {
     }
 }
 
-/// The deadline of a request that was sent has passed. On a busy machine that may be seen late, together with
-/// the reply: then what carries it has its turn first. No time is waited for.
+/// The deadline of a request that was sent has passed. On a busy machine that may be noticed late, when the reply has
+/// come, too: then the tasks that carry the reply get a turn first. This waits for no time to pass.
 async fn last_look(answered: &mut oneshot::Receiver<Result<Reply, Fault>>) -> Result<Reply, Fault> {
     for _ in 0..TURNS {
         yield_now().await;
@@ -152,7 +153,7 @@ struct Line {
     digest: Arc<str>,
 }
 
-/// The task.
+/// The task that keeps the connection.
 struct Keeper {
     place: Arc<Place>,
     jobs: mpsc::Receiver<Job>,
@@ -196,11 +197,11 @@ impl Keeper {
         }
     }
 
-    /// Answers whoever still asks. `false` if nobody will ever again.
+    /// Refuses the requests that come until then. `false` if every handle is gone, so that none can come.
     async fn refuse_until(&mut self, until: Instant) -> bool {
         while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
             let Some(job) = job else { return false };
-            _ = job.answer.send(Err(Fault::Unreachable)); // who no longer waits has fallen back
+            _ = job.answer.send(Err(Fault::Unreachable)); // a caller that no longer waits has fallen back
         }
         true
     }
@@ -231,7 +232,7 @@ impl Keeper {
 
     /// Serves requests until the store fails.
     async fn serve(&mut self, line: &Line) -> End {
-        // Ends with the connection.
+        // Dropped, and so ended, with the connection.
         let mut watch = JoinSet::new();
         watch.spawn(evictions::watch(line.wire.clone(), Arc::clone(&self.counters)));
         let mut batches = JoinSet::new();
@@ -244,11 +245,12 @@ impl Keeper {
                 }
                 Some(ended) = watch.join_next() => match ended {
                     Ok(fault @ Fault::Disconnected) => return End::Lost { proven, fault },
-                    _ => continue, // it may not ask: nothing is known
+                    _ => continue, // the user may not ask: nothing is known
                 },
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
                     let Some(first) = job else { return End::Closed };
-                    // Whoever else is ready to ask does so now: a call for many costs little more than one.
+                    // Other tasks that are ready send their requests now: a call for many costs little more than one
+                    // for a single one.
                     yield_now().await;
                     let jobs = self.gathered(first);
                     let batch = fly(line.wire.clone(), self.names(line), jobs);
@@ -259,7 +261,7 @@ impl Keeper {
             match ended {
                 None => (misses, proven) = (Misses::default(), true),
                 Some(Fault::Deadline) => misses.add([sent, Instant::now()]),
-                // The request's own fault: others may do better.
+                // The fault lies in the request itself: others may succeed.
                 Some(Fault::Script | Fault::Unexpected) => {}
                 Some(fault) => return End::Lost { proven, fault },
             }
@@ -278,7 +280,7 @@ impl Keeper {
         }
     }
 
-    /// The first request and whatever else waits, up to what a batch holds.
+    /// The first request and those that wait behind it, up to the size of a batch.
     fn gathered(&mut self, first: Job) -> Vec<Job> {
         let mut jobs = vec![first];
         while jobs.len() < REQUESTS_IN_A_BATCH {
@@ -289,8 +291,8 @@ impl Keeper {
     }
 }
 
-/// Batches that missed the deadline, one after another, since one was answered. Batches that were under way
-/// together are one: whatever holds up this process or the store for one deadline makes all of them late.
+/// Batches in a row that missed the deadline, since one was answered. Batches that were under way together count as
+/// one: a delay of one deadline, in this process or the store, makes all of them late.
 #[derive(Default)]
 struct Misses {
     count: u32,
@@ -298,7 +300,7 @@ struct Misses {
 }
 
 impl Misses {
-    /// A batch that was sent then was given up now.
+    /// A batch that was sent at `sent` was given up at `now`.
     fn add(&mut self, [sent, now]: [Instant; 2]) {
         if self.last.is_none_or(|last| sent >= last) {
             self.count += 1;
@@ -309,7 +311,7 @@ impl Misses {
 
 /// Why a connection is no longer served.
 enum End {
-    /// Nobody holds the link any more.
+    /// Every handle of the link was dropped.
     Closed,
     /// The store failed; `proven` if it had answered at least one batch.
     Lost { proven: bool, fault: Fault },
@@ -319,8 +321,7 @@ enum End {
 mod tests {
     use super::*;
 
-    /// Three batches are under way at a time: a machine that has no time for this process for one deadline
-    /// makes all three late.
+    /// Three batches are under way at a time: if this process does not run for one deadline, all three are late.
     #[test]
     fn batches_that_are_late_together_are_one_miss_and_three_in_a_row_open_the_breaker() {
         let start = Instant::now();

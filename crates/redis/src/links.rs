@@ -1,8 +1,8 @@
 //! [`Links`]: the links of a store: one, or in a cluster one for each slot that its limits live in.
 //!
-//! Every key has the limit's name as its hash tag, so all keys of a name are in one slot, which one node
-//! serves. A link for each name has that node's health and no other's: a node that is away takes no
-//! limits with it but its own, and only for those the time in isolation passes.
+//! Every key has the limit's name as its hash tag, so all keys of a name are in one slot, which one node serves. A
+//! link for each name reflects the health of that node alone: a node that is away affects only its own limits, and
+//! only for those the time in isolation passes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,10 +24,10 @@ use crate::script::{Ask, Part, Units, Verb};
 use crate::settings::OnError;
 use crate::store::Outage;
 
-/// Of the key that is charged to see whether the store works: often enough for any node.
+/// The policy of the key that is charged to see whether the store works: it admits the probes of any number of nodes.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
 
-/// How many limits of a store decide in which way while it is away.
+/// How many limits of a store decide in each way while it is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Without {
     pub(crate) local: usize,
@@ -51,7 +51,7 @@ impl fmt::Display for Without {
     }
 }
 
-/// A limit that decides in some way while the store is away, counted as long as this lives.
+/// Counts a limit that decides in some way while the store is away, for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Enrolled(Arc<[AtomicUsize; 3]>, OnError);
 
@@ -64,14 +64,14 @@ impl Drop for Enrolled {
 #[derive(Debug)]
 pub(crate) struct Links {
     bond: Bond,
-    /// Its address, without what is secret in it.
+    /// Its address, without user, password and options.
     pub(crate) name: Box<str>,
-    /// Limits by [`OnError`], for the log. Relaxed: a count for people.
+    /// Limits by [`OnError`], for the log. Relaxed: a count for operators.
     limits: Arc<[AtomicUsize; 3]>,
     prefix: Arc<str>,
-    /// Of one server.
+    /// The link to a single server.
     one: Option<Arc<Link>>,
-    /// Of a cluster, by name, as long as some limiter has it.
+    /// The links to a cluster, by name, as long as a limiter uses them.
     of_names: Mutex<HashMap<String, Weak<Link>>>,
     pub(crate) locals: Locals,
 }
@@ -123,7 +123,7 @@ impl Links {
         Ok(link)
     }
 
-    /// Does something in the background, for as long as it takes.
+    /// Runs something in the background until it ends.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.bond.runtime.spawn(work);
     }
@@ -139,7 +139,7 @@ impl Links {
         Stats::read(&self.bond.counters, !self.are_up(), longest.unwrap_or_default())
     }
 
-    /// What the log is written from.
+    /// The figures that the log is written from.
     pub(crate) fn reading(&self, now: Instant) -> Reading {
         let absences: Vec<_> = self.all().iter().map(|link| link.health.absence()).collect();
         let stats = self.stats();
@@ -159,7 +159,7 @@ impl Links {
         Reading { is_up: outage.is_none(), fault, tally }
     }
 
-    /// The longest of those that last.
+    /// The longest of the outages that last.
     pub(crate) fn outage(&self, now: Instant) -> Option<Outage> {
         let absences = self.all().into_iter().map(|link| link.health.absence());
         let lasting = absences.filter_map(|absence| Some((absence.since?, absence.fault)));
@@ -176,13 +176,13 @@ impl Links {
         self.one.iter().cloned().chain(of_names).collect()
     }
 
-    /// Held for a lookup, when a limiter is built and when somebody looks at the store.
+    /// Held for a lookup, when a limiter is built and when the state of the store is read.
     fn names(&self) -> MutexGuard<'_, HashMap<String, Weak<Link>>> {
         self.of_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A charge that nobody asked for.
+/// A charge that serves no request.
 fn probe(key: String) -> Result<Ask, BuildError> {
     let policy = PROBE.parse().map_err(|error: tollgate::PolicyError| BuildError::Address {
         reason: error.to_string(),

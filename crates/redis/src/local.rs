@@ -1,8 +1,8 @@
-//! [`Local`]: what this process holds of a limit, in leases or counts, from one policy of it to the next.
+//! [`Local`]: what this process holds of a limit, in leases or counts. It outlives a change of the policy.
 //!
-//! A limiter of another policy takes over what one of the same name has left, also if that is gone: units of
-//! leases are charged already, under the new policy too, and what was admitted and not reported is still to be
-//! reported. What was learnt under the old policy is forgotten: how much is left, and when it comes back.
+//! A limiter with another policy takes over what the limiter of the same name has left, also if that was dropped.
+//! Units in leases are charged already, under the new policy too; what was admitted and not reported is still to be
+//! reported. What the store said under the old policy is forgotten: how much is left, and when it comes back.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +15,9 @@ use crate::settings::{Mode, Settings};
 
 #[derive(Debug)]
 pub(crate) struct Local {
-    /// Of mode `leased`.
+    /// In mode `leased`.
     pub(crate) ledger: Option<Ledger>,
-    /// Of mode `async`.
+    /// In mode `async`.
     pub(crate) counts: Option<Counts>,
 }
 
@@ -30,13 +30,13 @@ impl Local {
         }
     }
 
-    /// Whether nothing would be missed if it were dropped. Counts are held by a task until they are reported.
+    /// Whether it can be dropped without loss. A task holds the counts until they are reported.
     fn is_idle(&self, now_ns: u64) -> bool {
         self.ledger.as_ref().is_none_or(|ledger| ledger.is_idle(now_ns))
     }
 }
 
-/// What it must have in common with a limiter that takes it over.
+/// The settings that a limiter must have in common with the one that it takes over from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     mode: Mode,
@@ -58,13 +58,13 @@ struct Kept {
     era: u64,
 }
 
-/// Those of all limits of a store, by what their keys begin with. No more than there are limits, and those
-/// that were when the last one was built.
+/// The [`Local`] of every limit of a store, by what its keys begin with. There are no more entries than there are
+/// limits, and limits that there were when the last one was built.
 #[derive(Debug, Default)]
 pub(crate) struct Locals(Mutex<HashMap<Vec<u8>, Kept>>);
 
 impl Locals {
-    /// That of a limit, and a number for this policy of it, which no other policy in use has.
+    /// The [`Local`] of a limit, and a number for its policy that no other policy in use has.
     pub(crate) fn of(&self, head: &[u8], form: Form, plan: Plan, now_ns: u64) -> (Arc<Local>, u64) {
         let mut locals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         locals.retain(|other, kept| {
@@ -115,7 +115,7 @@ mod tests {
         let grant = Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, beyond };
         settle(&local, &|holding| holding.granted(terms, grant, 0));
         drop(local);
-        // The limiter is gone, its units are not.
+        // The limiter is gone, but its units are not.
         let (local, era) = of(&locals, "a", &settings("110/h"), 0);
         let new = Terms { era, ..terms };
         assert_eq!(era, 1);
@@ -123,10 +123,10 @@ mod tests {
         assert!(set.spend(b"key", 1, [0, era]).is_none());
         let Spend::Ask(look) = take(&local, new, 5) else { panic!("it looks") };
         assert_eq!((look.want, look.least), (0, 0));
-        // A caller that still has the old policy spends meanwhile.
+        // A caller that still has the old policy spends units meanwhile.
         assert!(matches!(take(&local, terms, 2), Spend::Spent { stamp: 7, .. }));
         settle(&local, &|holding| holding.seen(new, Beyond { remaining: 100, reset_ns: 0 }));
-        // What was charged under the old policy gives nothing back under the new one.
+        // A refund of what was charged under the old policy gives nothing back under the new one.
         assert!(matches!(take(&local, new, 5), Spend::Spent { stamp: 0, .. }));
         let known = |terms| set.look(b"key", |holding| holding.known(terms).remaining);
         assert_eq!([known(new), known(terms)], [Some(103), Some(3)]);
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(kept(&locals), 2);
         of(&locals, "c", &settings("100/h"), second);
         assert_eq!(kept(&locals), 1, "of neither anything is left");
-        // Another mode, or table: it begins anew.
+        // With another mode or table size it begins anew.
         let (first, _) = of(&locals, "c", &settings("100/h"), second);
         let (other, _) = of(&locals, "c", &settings("100/h").keys(11), second);
         assert!(!Arc::ptr_eq(&first, &other));

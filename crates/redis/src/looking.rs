@@ -1,11 +1,11 @@
-//! What a limit has left: as the store says it, and what this node knows besides.
+//! What a limit has left: what the store says, and what this node knows besides.
 //!
-//! In mode `leased` the store counts units as spent that lie here in leases. Whether those of a lease that is
-//! under way are among them nobody knows until it has come, so it is waited for; if one is asked for meanwhile,
-//! the look is repeated. If that happens again and again, only what is sure to be left is told.
+//! In mode `leased` the store counts units as spent that are in leases of this node. While a lease is on its way, the
+//! node cannot tell whether the store's answer counts it, so the lease is waited for. If another is asked for in the
+//! meantime, the look is repeated; after some attempts only what is left for certain is told.
 //!
-//! In mode `async` the store has not heard of what was admitted here and not reported. Of a report that is under way
-//! the node cannot tell whether it has: the look is repeated in the same way.
+//! In mode `async` the store has not heard of what was admitted here and not reported. While a report is on its way,
+//! the node cannot tell whether the store has heard of it: the look is repeated in the same way.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -20,7 +20,7 @@ use crate::limiter::Inner;
 use crate::script::{Reply, Units, Verb};
 use crate::state::View;
 
-/// How often a look is repeated because units were under way.
+/// How often the store is asked at most because units were on their way.
 const LOOKS: u32 = 4;
 
 impl Inner {
@@ -70,7 +70,7 @@ impl Inner {
         }
     }
 
-    /// What is held of a key once no units are under way, and nothing has expired.
+    /// What this node holds of a key once no lease is on its way and nothing has expired.
     pub(crate) async fn settled(
         &self,
         ledger: &Ledger,
@@ -81,7 +81,7 @@ impl Inner {
         loop {
             let answered = set.answered.notified();
             tokio::pin!(answered);
-            // From here on no answer is missed, and only now the holding is looked at.
+            // First the notification is armed, so that no answer is missed, and only then the holding is looked at.
             answered.as_mut().enable();
             let now_ns = self.now_ns();
             let found = set.look(key, |holding| (holding.glance(now_ns), holding.take_expired()));
@@ -96,8 +96,8 @@ impl Inner {
         }
     }
 
-    /// What is held now; and whether it is all that the store counts as spent and is not, since no units were
-    /// under way. If so, the store's figure is the newest.
+    /// What this node holds now, and whether the store counts exactly that as spent, because no units were on their
+    /// way since `before`. If so, the store's figure is entered as the newest.
     pub(crate) fn held_since(
         &self,
         ledger: &Ledger,
@@ -125,7 +125,7 @@ impl Inner {
         View { plan: &self.plan, state, now_us: reply.now_us }
     }
 
-    /// What a look says, with units that are held here.
+    /// The answer to a look, with the units that this node holds.
     fn looked(&self, reply: &Reply, held: u64, cost: u64) -> Result<RedisDecision, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         if seen.broken {
@@ -136,7 +136,7 @@ impl Inner {
         Ok(RedisDecision::new(told, Source::Store, view.stamp()))
     }
 
-    /// Gives units back that have expired, and were charged under this policy.
+    /// Gives back units that have expired and were charged under this policy.
     pub(crate) async fn give_back(&self, key: &[u8], expired: Expired) {
         let (link, ledger) = (&self.link, &self.local.ledger);
         for (units, stamp) in expired.into_iter().filter(|(units, _)| *units > 0) {
@@ -159,8 +159,8 @@ impl Inner {
         glance.unwrap_or_default()
     }
 
-    /// What is held of a key before the store is asked under several limits. A request does not wait for units
-    /// that are under way, a look does.
+    /// What this node holds of a key before the store is asked under several limits. A look waits for a lease that is
+    /// on its way, a request does not.
     pub(crate) async fn held_before(&self, verb: Verb, key: &[u8], due: Instant) -> Glance {
         match &self.local.ledger {
             None => Glance::default(),
@@ -171,7 +171,8 @@ impl Inner {
         }
     }
 
-    /// And after it has charged so many: what is sure to be left besides what the store says.
+    /// What this node holds afterwards for certain, besides what the store says. `charged` is what the request took
+    /// there.
     pub(crate) fn held_after(&self, key: &[u8], before: Glance, charged: u64) -> u64 {
         let Some(ledger) = &self.local.ledger else { return 0 };
         if charged > 0 {
@@ -181,12 +182,12 @@ impl Inner {
     }
 }
 
-/// What of a key is to be reported once no report is under way.
+/// What is to be reported of a key, once no report is on its way.
 async fn reported(counts: &Counts, key: &[u8], due: Instant) -> Result<Unheard, Fault> {
     loop {
         let answered = counts.answered.notified();
         tokio::pin!(answered);
-        // From here on no answer is missed, and only now the count is looked at.
+        // First the notification is armed, so that no answer is missed, and only then the count is looked at.
         answered.as_mut().enable();
         let unheard = counts.unheard(key);
         if !unheard.is_under_way {

@@ -1,10 +1,10 @@
 //! [`Newcomers`]: nodes of a cluster that are being given a slot.
 //!
-//! While a slot moves its old node says of a key that is gone: ask the other. That one takes a call for the
-//! slot only right behind the word `ASKING`, so the two go as one; sent one after the other, as the
-//! cluster's client does, whatever comes in between takes the word's place. The new node may also be one
-//! that has no slot yet, which the client does not know. Hence connections of their own, made when first
-//! needed and kept until one fails.
+//! While a slot moves, its old node answers for a key that is gone: ask the new one. The new node takes a call for
+//! the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's client sends
+//! them one after the other, and a command of another task in between would use up the `ASKING`. The new node may
+//! also be one that has no slot yet, which the client does not know. So these connections are made here, when first
+//! needed, and kept until one fails.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::wire::pipelined;
 type Open = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
 
 pub(crate) struct Newcomers {
-    /// How one connects to a node.
+    /// Makes a client for a node.
     open: Open,
     connections: Mutex<HashMap<String, MultiplexedConnection>>,
 }
@@ -36,10 +36,10 @@ impl Newcomers {
         Arc::new(Self { open, connections: Mutex::default() })
     }
 
-    /// Asks a node that does not have the slot yet.
+    /// Asks a node that is being given the slot.
     pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, Fault> {
         let (this, name) = (Arc::clone(self), node.to_string());
-        // Apart from the caller, who may go before it stands: the next finds it.
+        // In a task of its own: if the caller leaves before the connection is made, the next caller uses it.
         let connecting = tokio::spawn(async move { this.connection(name).await });
         let mut connection = connecting.await.map_err(|_| Fault::Disconnected)??;
         let mut values = pipelined(&mut connection, &[redis::cmd("ASKING"), call.clone()]).await;

@@ -68,9 +68,9 @@ impl StoreOptions {
     /// | the master that Sentinels name | `redis+sentinel://user:password@host:port,host:port/name/database` |
     /// | a cluster | `redis+cluster://user:password@host:port,host:port` |
     ///
-    /// With `rediss` in place of `redis` over TLS. Of a cluster any nodes, of Sentinels all. User and
-    /// password are those of the servers. If Sentinels want one, too: `name?sentinel_auth=user:password`
-    /// or, without a user, `name?sentinel_auth=:password`.
+    /// With `rediss` in place of `redis` it is TLS. Name any nodes of a cluster, but all Sentinels. User and password
+    /// are those of the servers. If the Sentinels want one, too, write `name?sentinel_auth=user:password` or, without
+    /// a user, `name?sentinel_auth=:password`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -106,7 +106,7 @@ impl StoreOptions {
         self
     }
 
-    /// What all its keys begin with. Without `{`, `}` and `:`.
+    /// What all its keys begin with. It may contain none of `{`, `}` and `:`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -151,7 +151,7 @@ impl StoreOptions {
         self
     }
 
-    /// Opens the store. Whether anybody answers there is not looked at.
+    /// Opens the store. Does not test whether a server answers there.
     ///
     /// # Errors
     /// An address or certificates that are not understood, a deadline or prefix out of range, or no tokio

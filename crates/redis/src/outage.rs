@@ -1,7 +1,8 @@
 //! What the log says when decisions are made without the store: that it is lost, and that it is back.
 //!
-//! Few lines, whatever happens: a store that flaps is lost, and back, once in [`HOLD`], and what was decided in
-//! between is in the next line. No decision made without the store is in none.
+//! The lines are few, whatever happens: for a store that comes and goes there is one pair of lines, lost and back, in
+//! [`HOLD`], and the next line counts what was decided in between. Every decision made without the store is counted
+//! in a line.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -13,14 +14,14 @@ use tokio::time::{Instant, timeout};
 use crate::error::Fault;
 use crate::links::{Links, Without};
 
-/// From one line to the next of its kind.
+/// The least time between two lines of one kind.
 const HOLD: Duration = Duration::from_secs(5);
-/// Until a store that was never reached is missed.
+/// A store that has not been reached since it was opened is reported as lost after this time.
 const START: Duration = Duration::from_secs(1);
-/// How often is looked, beside every time that the store is lost or back.
+/// How often the state is read, besides whenever the store is lost or back.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// All since the store was opened.
+/// Counts since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) losses: u64,
@@ -36,7 +37,7 @@ pub(crate) struct Tally {
 impl Tally {
     fn since(self, before: Self) -> Self {
         Self {
-            // Of a cluster, names come and go, and take along how often they were lost.
+            // In a cluster names come and go, and with a name the count of its losses.
             losses: self.losses.saturating_sub(before.losses),
             away: self.away.saturating_sub(before.away),
             allowed: self.allowed - before.allowed,
@@ -60,17 +61,17 @@ pub(crate) struct Reading {
     pub(crate) tally: Tally,
 }
 
-/// What is worth a line.
+/// An event that is worth a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Lost(Option<Fault>),
-    /// With what happened since the last line of any other kind.
+    /// With what happened since the last line of another kind.
     Back(Tally),
     /// It answers, but not always in time.
     Late(Tally),
 }
 
-/// What was said, and until when nothing of its kind is said again.
+/// Which lines were written, and until when none of the same kind is written again.
 #[derive(Debug)]
 pub(crate) struct Log {
     is_lost: bool,
@@ -97,7 +98,7 @@ impl Log {
                 }
                 self.next_lost = now + HOLD;
                 self.is_lost = true;
-                // What was decided before belongs to what follows.
+                // What was decided before this line is counted in the line that follows.
                 return Some(Line::Lost(reading.fault));
             }
             _ if since.decisions() > 0 && now >= self.next_late => Line::Late(since),
@@ -108,7 +109,7 @@ impl Log {
     }
 }
 
-/// A line in words.
+/// The text of a line.
 struct Told<'a> {
     line: Line,
     store: &'a str,
@@ -149,12 +150,12 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// With the verb that follows it.
+/// A count, with the plural ending and the verb that follow it.
 fn counted(count: u64) -> (u64, &'static str) {
     (count, if count == 1 { " was" } else { "s were" })
 }
 
-/// Writes lines as long as the store is used.
+/// Writes lines as long as the store is in use.
 pub(crate) async fn watch(links: Weak<Links>, changed: Arc<Notify>) {
     let mut log = Log::new(Instant::now());
     loop {
@@ -215,7 +216,8 @@ mod tests {
         assert_eq!(world.look(62_000), []);
     }
 
-    /// Lost and back ten times a second for a minute: a pair in five seconds, and no decision left out.
+    /// The store is lost and back ten times a second for a minute: a pair of lines in five seconds counts all
+    /// decisions.
     #[test]
     fn a_store_that_flaps_is_told_of_every_five_seconds_and_no_decision_is_lost() {
         let mut world = World::new();

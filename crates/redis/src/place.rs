@@ -1,4 +1,4 @@
-//! [`Place`]: where a store is, and how one connects there.
+//! [`Place`]: where a store is, and how to connect to it.
 //!
 //! A server, the master that sentinels name, or the nodes of a cluster. Their addresses differ in the
 //! scheme:
@@ -27,15 +27,15 @@ use crate::error::{BuildError, Fault};
 use crate::newcomers::Newcomers;
 use crate::wire::Wire;
 
-/// What a sentinel listens on, if nothing else is said.
+/// The port of a sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26_379;
-/// Of sentinels: the client gives each a second to connect and half of one to answer, and asks several at
-/// a time.
+/// Asking the sentinels: the client gives each a second to connect and half a second to answer, and asks several at a
+/// time.
 const ASKING_SENTINELS: Duration = Duration::from_secs(3);
 /// Where a store is.
 pub(crate) enum Place {
     One(Client),
-    /// Whoever the sentinels say is the master: asked anew for every connection, so also after a failover.
+    /// The master that the sentinels name. They are asked for every connection, so also after a failover.
     Master(Mutex<SentinelClient>),
     Cluster(Cluster),
 }
@@ -64,7 +64,7 @@ struct Shared {
     connection: Option<ClusterConnection>,
 }
 
-/// A connection, and which of its place's it is.
+/// A connection, and its number among those of its place.
 pub(crate) struct Connected {
     pub(crate) wire: Wire,
     pub(crate) number: u64,
@@ -83,8 +83,8 @@ impl Place {
         };
         let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
         if is_secure {
-            // None is chosen yet, unless the process has: the client would otherwise guess, and panic if it
-            // cannot.
+            // Chooses the provider of TLS, unless the process has chosen one: the client would otherwise guess, and
+            // panic if it cannot.
             _ = rustls::crypto::ring::default_provider().install_default();
         } else if certificates.is_some() {
             return Err(unclear("certificates are given, and it is without TLS: write rediss"));
@@ -109,8 +109,7 @@ impl Place {
         matches!(self, Self::Cluster(_))
     }
 
-    /// A connection, or why there is none within `patience`; with sentinels, and to all nodes of a cluster,
-    /// a little more.
+    /// A connection, or why there was none within `patience`. Sentinels and the nodes of a cluster get a little more.
     pub(crate) async fn connect(
         &self,
         patience: Duration,
@@ -136,7 +135,7 @@ impl Place {
         let most = match self {
             Self::One(_) => patience,
             Self::Master(_) => patience + ASKING_SENTINELS,
-            // To the nodes that are named, and then to those that these name.
+            // To the nodes in the address, and then to those that these name.
             Self::Cluster(_) => 3 * patience,
         };
         let connected: Result<_, RedisError> =
@@ -144,7 +143,7 @@ impl Place {
         connected.map_err(|error| Fault::of(&error))
     }
 
-    /// A connection does not do: nobody else is to get it.
+    /// A connection that does not work: no other link is to get it.
     pub(crate) async fn discard(&self, number: u64) {
         if let Self::Cluster(cluster) = self {
             let mut shared = cluster.shared.lock().await;
@@ -156,8 +155,8 @@ impl Place {
 }
 
 impl Cluster {
-    /// The connection that there is, or another. The client mends it by itself as long as the nodes say
-    /// that they are gone; one that hangs is replaced.
+    /// The connection that is shared, or a new one. The client repairs it by itself if nodes report that they are
+    /// gone; one that hangs is replaced.
     async fn connect(&self, within: Duration) -> Result<Connected, RedisError> {
         let mut shared = self.shared.lock().await;
         let connection = match &shared.connection {
@@ -175,7 +174,7 @@ impl Cluster {
     }
 }
 
-/// An address without user, password and options: for people, and for logs.
+/// An address without user, password and options: for messages and logs.
 pub(crate) fn shown(address: &str) -> Box<str> {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (rest, _) = rest.split_once(['?', '#']).unwrap_or((rest, ""));
@@ -188,14 +187,14 @@ fn unclear(reason: &str) -> BuildError {
     BuildError::Address { reason: reason.to_string() }
 }
 
-/// Who logs in, the hosts, and what follows them.
+/// User and password, the hosts, and what follows them.
 fn parts(rest: &str) -> (&str, Vec<&str>, &str) {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
     (login, hosts.split(',').collect(), path)
 }
 
-/// One of the hosts, as an address of its own.
+/// One of the hosts, as an address.
 fn host(is_secure: bool, login: &str, host: &str) -> Result<ConnectionInfo, RedisError> {
     let scheme = if is_secure { "rediss" } else { "redis" };
     let at = if login.is_empty() { "" } else { "@" };
@@ -211,8 +210,8 @@ fn cluster(
     let (login, hosts, _) = parts(rest);
     let nodes = hosts.into_iter().map(|node| host(is_secure, login, node));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    // The client finds the nodes and keeps the connections; wire.rs sends a call anew, for the client would
-    // wait before it does, and of a slot that moves lose what another call took from it.
+    // The client finds the nodes and keeps the connections. wire.rs repeats a call, not the client: that would wait
+    // before it does, and for a slot that moves its `ASKING` can be used up by another call (see newcomers.rs).
     let mut builder = ClusterClientBuilder::new(nodes)
         .connection_timeout(patience)
         .response_timeout(patience)
@@ -249,7 +248,7 @@ fn master(
     if name.is_empty() {
         return Err(unclear("it does not name the master: write redis+sentinel://hosts/name"));
     }
-    // Sentinels know nothing of the master's users.
+    // The sentinels do not know the user and password of the servers.
     let sentinel = |text: &str| {
         let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
         let text = if has_port { text.to_string() } else { format!("{text}:{SENTINEL_PORT}") };
@@ -285,13 +284,13 @@ fn master(
     Ok(Place::Master(Mutex::new(builder.build().map_err(refused)?)))
 }
 
-/// Who logs in.
+/// User and password.
 struct Login {
     user: Option<String>,
     password: Option<String>,
 }
 
-/// Who logs in, and to which database: read by the client, as it does in any address.
+/// User, password and database, which the client reads from an address as it does from any.
 fn login(login: &str, database: &str) -> Result<(Login, i64), RedisError> {
     let at = if login.is_empty() { "" } else { "@" };
     let info = format!("redis://{login}{at}host/{database}").into_connection_info()?;

@@ -19,10 +19,10 @@ use tollgate::{Algorithm, AtLimit, Policy};
 
 use crate::error::BuildError;
 
-/// The largest number that a double tells from its neighbours.
+/// Up to this number a double can be told from its neighbours.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
 
-/// Ticks to choose from, finest first, in microseconds: Redis' clock tells no less than one.
+/// Ticks to choose from, finest first, in microseconds: Redis' clock counts no finer.
 const TICKS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// The algorithm in ticks.
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     mark: Mark,
 }
 
-/// What tells a policy from others in a key: what the script is told of it, as text.
+/// What tells a policy from others in a key: the script's arguments for it, as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Mark {
     text: [u8; LONGEST_MARK],
@@ -66,7 +66,7 @@ const LONGEST_MARK: usize = 2 + 8 + 3 * 17;
 impl Plan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
-        // Penalties and the like are not in the script: better refused than left out.
+        // Penalties and the like are not in the script: such a policy is refused rather than kept in part.
         if policy.at_limit() != AtLimit::default() {
             return Err(BuildError::Unknown { policy });
         }
@@ -111,7 +111,7 @@ impl Plan {
         let mut plan = Self { kind, tick_us, limit, policy, mark };
         let (kind, [tick, a, b, c]) = plan.arguments();
         let text = format!("{kind} {tick} {a} {b} {c} ");
-        // None is longer: every number is one of the script's.
+        // No text is longer: every number in it is one that the script can count.
         for (place, byte) in plan.mark.text.iter_mut().zip(text.bytes()) {
             (*place, plan.mark.length) = (byte, plan.mark.length + 1);
         }
@@ -127,7 +127,7 @@ impl Plan {
         self.policy
     }
 
-    /// What the script is told: kind, tick, a, b, c.
+    /// The arguments of the script: kind, tick, a, b, c.
     pub(crate) fn arguments(&self) -> (u8, [u64; 4]) {
         let (kind, a, b, c) = match self.kind {
             Kind::Gcra { per_tick, per_unit, capacity } => (1, per_tick, per_unit, capacity),
@@ -173,7 +173,7 @@ fn gcra(policy: Policy) -> Option<(Kind, u64)> {
         let divisor = common(per_period, period_ns);
         let (per_tick, per_unit) = (per_period / divisor, period_ns / divisor);
         let capacity = per_unit.checked_mul(u128::from(quota.max_burst()))?;
-        // What one tick drains must be a number of the script's, too.
+        // What one tick drains must be a number that the script can count, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
         let kind = Kind::Gcra {
             per_tick: exact(per_tick)?,
@@ -209,10 +209,10 @@ mod tests {
         let plan = plan("10/m burst 5").unwrap();
         let kind = Kind::Gcra { per_tick: 1, per_unit: 6_000_000, capacity: 30_000_000 };
         assert_eq!((plan.kind, plan.tick_us), (kind, 1));
-        // A million a day: 86.4 ms each.
+        // A million a day: one unit drains in 86.4 ms.
         let kind = Kind::Gcra { per_tick: 1, per_unit: 86_400, capacity: 86_400_000_000 };
         assert_eq!(self::plan("1000000/d").unwrap().kind, kind);
-        // 7 in a second share no divisor with it.
+        // 7 and 1,000,000 have no common divisor.
         let kind = Kind::Gcra { per_tick: 7, per_unit: 1_000_000, capacity: 7_000_000 };
         assert_eq!(self::plan("7/s").unwrap().kind, kind);
     }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(mark("60/m"), mark("1/s burst 60"));
         assert_ne!(mark("60/m"), mark("1/s"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
-        // Large numbers: nothing is cut off.
+        // The largest numbers: nothing is cut off.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
         let longest = "1 1000000 9007199254740991 9007199254740991 9007199254740991 ";
         assert_eq!(longest.len(), LONGEST_MARK);

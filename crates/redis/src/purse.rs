@@ -1,14 +1,14 @@
 //! [`Purse`]: units of a lease that threads spend without a lock.
 //!
-//! Whoever holds the lock of a key's [`Holding`](crate::lease::Holding) puts units of its first lease in
-//! here and takes back what is left before anything else is done with it. In between, a decision is one
-//! compare-and-swap on one word: a *generation*, and the units. The generation is even while the purse is
-//! closed and odd while it is filled, and another each time.
+//! A thread that holds the lock of a key's [`Holding`](crate::lease::Holding) puts units of its first lease in here,
+//! and takes back what is left before it does anything else with that lease. In between, a decision is one
+//! compare-and-swap on one word, which holds a *generation* and the units. The generation is even while the purse is
+//! closed and odd while it is filled, and every filling has another one.
 //!
-//! The end of the lease, its stamp and the policy that it is for are words of their own. They belong to the units that a spender gets:
-//! they are written only while the purse is closed, and each filling is of another generation, so the swap
-//! of who has read others fails. (A thread would have to sleep through 2^31 fillings between its reading and
-//! its swap to be deceived.)
+//! The end of the lease, its stamp and the policy that it is for are words of their own. A thread that gets units has
+//! read the words that belong to them: these words are written only while the purse is closed, and each filling is of
+//! another generation, so the compare-and-swap of a thread that has read the words of another filling fails. (It
+//! could succeed wrongly only if the thread slept through 2^31 fillings between its load and its compare-and-swap.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,15 +26,15 @@ pub(crate) struct Purse {
     until_ns: AtomicU64,
     stamp: AtomicU64,
     era: AtomicU64,
-    /// For answers. Of one filling, if the generation is the same afterwards.
+    /// For answers. It is of one filling if the generation is the same afterwards.
     remaining: AtomicU64,
     reset_ns: AtomicU64,
 }
 
-/// What a spender got.
+/// What a decision took, and what it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spent {
-    /// Units in this purse.
+    /// Units that this purse had left.
     pub(crate) left: u64,
     pub(crate) stamp: u64,
     /// Units of the limit that are in no purse.
@@ -47,21 +47,21 @@ pub(crate) struct Spent {
 pub(crate) struct Filling(u64);
 
 impl Purse {
-    /// Takes units, if there are as many, for this policy, and their time is not over.
+    /// Takes units, if the purse has as many, is for this policy, and its lease has not ended.
     pub(crate) fn spend(&self, cost: u64, [now_ns, era]: [u64; 2]) -> Option<Spent> {
         // Acquire: what is read below is of this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let left = (word & MOST_UNITS).checked_sub(cost)?;
-            // Acquire: if this is of a later filling (Release in `fill`), the closing before it is seen as
-            // well, so the word is another by now and the swap fails.
+            // Acquire: if one of these words is of a later filling (Release in `fill`), the closing before it is seen
+            // as well, so `self.word` has changed by now and the compare-and-swap fails.
             let until_ns = self.until_ns.load(Ordering::Acquire);
             let stamp = self.stamp.load(Ordering::Acquire);
             let of = self.era.load(Ordering::Acquire);
             if now_ns >= until_ns || of != era {
                 return None;
             }
-            // Relaxed: whoever takes units back reads the word itself. Acquire on failure: as above.
+            // Relaxed: a thread that takes units back reads the word itself. Acquire on failure: as above.
             let swap = self.word.compare_exchange_weak(
                 word,
                 word - cost,
@@ -87,24 +87,24 @@ impl Purse {
         (generation % 2 == 1).then_some((Filling(generation), word & MOST_UNITS))
     }
 
-    /// Takes back what is left. From here on nobody spends. For the holder of the lock.
+    /// Takes back what is left; no thread spends from here on. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
         // Relaxed: the generation changes under the lock alone.
         let generation = self.word.load(Ordering::Relaxed) >> UNIT_BITS;
-        // The next even one, also if nothing was filled in.
+        // The next even generation, also if nothing was filled in.
         let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
-        // Release, for the stores of `fill` to lie behind it; Acquire, for those to purses that are closed after
-        // this one not to lie before it (see `Face::total`).
+        // Release: the stores of `fill` come after it. Acquire: the swaps of purses that are closed after this one do
+        // not come before it (see `Face::total`).
         self.word.swap(next, Ordering::AcqRel) & MOST_UNITS
     }
 
-    /// Puts units in, [`MOST_UNITS`] at most. The purse is closed. For the holder of the lock.
+    /// Puts units in, [`MOST_UNITS`] at most. The purse is closed, and the caller holds the lock.
     pub(crate) fn fill(&self, lent: Lent) {
         // Release: see `spend`.
         self.until_ns.store(lent.until_ns, Ordering::Release);
         self.stamp.store(lent.stamp, Ordering::Release);
         self.era.store(lent.era, Ordering::Release);
-        // Release: a thread that reads one of these finds that the generation is another (see `Face::total`).
+        // Release: a thread that reads one of these finds that the generation has changed (see `Face::total`).
         self.remaining.store(lent.beyond.remaining, Ordering::Release);
         self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
         let generation = ((self.word.load(Ordering::Relaxed) >> UNIT_BITS) | 1) << UNIT_BITS;
@@ -164,11 +164,11 @@ mod tests {
         assert_eq!(purse.close(), MOST_UNITS);
     }
 
-    /// Threads spend what another fills in and takes back all the time: no unit twice, none lost, and none
-    /// with the stamp of another filling. `fill_early` is a purse that is filled without being closed.
+    /// Threads spend while another thread fills and closes the purse all the time: no unit is spent twice, none is
+    /// lost, and none has the stamp of another filling. With `fill_early` the purse is filled without being closed.
     fn spend_on_threads(fill_early: bool) -> Result<(), String> {
         let (purse, stop) = (Purse::default(), AtomicBool::new(false));
-        // Units by stamp: what was put in less what was taken back; and what was spent.
+        // By stamp: units that were put in less those that were taken back; and units that were spent.
         let books = Mutex::new(vec![[0_u64; 2]; 3_000]);
         std::thread::scope(|scope| {
             for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Mode `async`: requests are decided by the counts of this node, which it reports in the background.
+//! Mode `async`: requests are decided by the counts of this node, which are reported in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::decision::{RedisDecision, Source};
 use crate::limiter::Inner;
 use crate::script::{Ask, Units, Verb};
 
-/// Keys in one report: as many limits as a call has.
+/// Keys in one report: as many as the limits of a call.
 const KEYS_IN_A_REPORT: usize = 16;
-/// Reports under way at a time: few enough that requests are not kept waiting by them.
+/// Reports under way at a time: so few that requests do not wait behind them.
 const REPORTS_UNDER_WAY: usize = 16;
 
 impl Inner {
-    /// Decides by the counts of this node, if it has any that are good.
+    /// Decides by the counts of this node, if these are fresh.
     pub(crate) fn count(&self, counts: &Counts, key: &[u8], cost: u64) -> Option<RedisDecision> {
         match counts.decide((&self.plan, self.terms.era), key, cost, self.now_ns()) {
             Counted::Decided { told, stamp, .. } => {
@@ -29,7 +29,7 @@ impl Inner {
         }
     }
 
-    /// Reports what was admitted here, and learns what others have.
+    /// Reports what was admitted here, and learns what others have admitted.
     pub(crate) async fn report(self: &Arc<Self>) {
         let Some(counts) = &self.local.counts else { return };
         let reports = counts.reports();
@@ -44,7 +44,7 @@ impl Inner {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Reports what was admitted under another policy, so that this one begins with it.
+    /// Reports what was admitted under another policy, so that the store counts it under this one from the beginning.
     pub(crate) async fn report_before_asking(&self, key: &[u8]) {
         let Some(counts) = &self.local.counts else { return };
         if let Some(units) = counts.report_first(self.terms.era, key) {
@@ -63,7 +63,7 @@ impl Inner {
     }
 }
 
-/// Reports every interval, and once more when the limiter is `gone`: what it had admitted is not forgotten.
+/// Reports every interval, and once more when the limiter is `gone`, so that what it admitted is not lost.
 pub(crate) async fn report_regularly(
     limiter: Arc<Inner>,
     mut gone: oneshot::Receiver<()>,

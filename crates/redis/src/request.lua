@@ -1,11 +1,11 @@
 -- The second half of the script: see decide.lua.
 
--- Everything else. These functions are made when a call first needs them: to make a dozen functions takes the
+-- All other requests. These functions are made when a call first needs them: to make a dozen functions takes the
 -- server as long as several decisions.
 local function others()
   local gmatch, rep = string.gmatch, string.rep
 
-  -- A text as numbers behind those that are there; nil if it is anything else.
+  -- Adds the numbers of a text to `found`; nil if the text is anything else.
   local function numbers(text, found)
     if not find(text, '^[%d ]+$') then return nil end
     for number in gmatch(text, '%d+') do
@@ -22,7 +22,7 @@ local function others()
     return count == (kind == SEGMENTED and c + 1 or kind == SLIDING and 3 or 2)
   end
 
-  -- A state as it stands now: what it `holds`, the units that are `used`, and whether that is within the limit.
+  -- Brings a state to the present: sets `now`, `window`, `held` and, if the clock was set back, `moved`.
   --   GCRA        a tick drains `a` parts, a unit has `b`, the capacity is `c`; holds the debt in parts
   --   FIXED       window a, limit b;              holds the window's number, count
   --   FROM_FIRST  window a, limit b;              holds the start, count
@@ -40,7 +40,7 @@ local function others()
         held[1], moved = debt_of(stored[1], stored[2], stored[3], now, state.tick, a, c)
       end
     elseif stored then
-      -- The clock was set back.
+      -- Whether the clock was set back since.
       local slack = slack_us / state.tick
       moved = (kind == FROM_FIRST and stored[1] or (stored[1] - 1) * a) > now + slack
       if moved then stored[1] = window + 1 end
@@ -66,12 +66,12 @@ local function others()
     return state
   end
 
-  -- Where the count is that grows.
+  -- The index of the count that grows.
   local function newest(state)
     return state.kind == GCRA and 1 or state.kind == SLIDING and 3 or 2
   end
 
-  -- Units, rounded up, that are used.
+  -- Units that are used, rounded up.
   local function used_of(state)
     local held, a, b, c, kind = state.held, state.a, state.b, state.c, state.kind
     if kind == GCRA then return div(held[1], b) + (fmod(held[1], b) > 0 and 1 or 0) end
@@ -87,7 +87,7 @@ local function others()
     return used
   end
 
-  -- Units that fit, and whether `least` do.
+  -- How many units fit, and whether `least` fit.
   local function room_in(state, least)
     if state.kind == GCRA then return room_of(state.held[1], state.b, state.c, least) end
     local used = used_of(state)
@@ -102,8 +102,8 @@ local function others()
     return div(product, z) + (fmod(product, z) > 0 and 1 or 0)
   end
 
-  -- What a state that begins holds, after another: at most its limit. A window of the same length goes on;
-  -- else what was used of the other is used of this one, just now.
+  -- Lets a new state begin with what another holds, at most its own limit. A window of the same length goes on;
+  -- otherwise the units used under the other policy count as used just now.
   local function carry(state, other)
     local kind, held = state.kind, other.held
     local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
@@ -122,7 +122,7 @@ local function others()
     end
   end
 
-  -- The most that a limit can hold, for what could not be read.
+  -- A state that could not be read counts as full.
   local function fill(state)
     stand(state)
     state.held[newest(state)] = state.kind == GCRA and state.c or state.b
@@ -134,7 +134,7 @@ local function others()
     return sum == 0
   end
 
-  -- A state that the key stores; nil if it is none.
+  -- The state in a text that the key stores; nil if it is none.
   local function state_in(text)
     local stored = numbers(text, {})
     local mark = match(text, '^%d+ %d+ %d+ %d+ %d+ ')
@@ -147,7 +147,7 @@ local function others()
     return stand(state, { unpack(stored, 6) })
   end
 
-  -- All that a key stores: the states, that which was asked last first.
+  -- All that a key stores: its states, the one asked last first.
   local function look(key)
     local record = { key = key, asked = 0, admits = true }
     local text, broken = read(key)
@@ -161,8 +161,8 @@ local function others()
     return record
   end
 
-  -- The state of a key under one policy, from now on the first. One that is not there yet begins after that
-  -- of which the most is spent.
+  -- The state of a key under one policy, which becomes its first. A new one begins after the state by which the most
+  -- is spent.
   local function state_of(record, state)
     state.is_asked = true
     for i = 1, #record do
@@ -187,7 +187,7 @@ local function others()
     return state
   end
 
-  -- A limit in a request. In its second place it has what the first leaves.
+  -- A limit in a request. If it stands there a second time, it has what the first leaves.
   local function limit_of(record, block)
     local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
       numbers_of(BLOCK, block)
@@ -203,12 +203,12 @@ local function others()
     }
   end
 
-  -- A state that has drained, and is not the one that is asked, is over.
+  -- A state is over when it has drained and is not the one that is asked.
   local function is_over(state)
     return not state.is_asked and is_idle(state)
   end
 
-  -- Charges units that fit, or were admitted without being asked for here: to every state.
+  -- Charges every state with units that fit, or that were admitted without asking.
   local function charge(record, units)
     for i = 1, #record do
       local state = record[i]
@@ -219,14 +219,13 @@ local function others()
     end
   end
 
-  -- Gives back what has not drained since it was charged; returns how many units, rounded up: what is told
-  -- is no less than what is given back. To the state under which it was charged: of another nobody knows what has
-  -- drained of them.
+  -- Gives back what has not drained since it was charged, to the state under which it was charged: in another it is
+  -- not known what has drained of it. Returns how many units, rounded up: no less is told than is given back.
   local function give_back(state, units, stamp)
     local held = state.held
     if not state.is_stored then return 0 end
     if state.kind == GCRA then
-      -- Charged before the clock was set back, or a debt that was cut off then: nobody knows what has drained.
+      -- When units were charged before the clock was set back, or the debt was cut, it is not known what has drained.
       if state.moved or stamp > state.now + slack_us / state.tick or held[1] >= MOST then return 0 end
       local drained = max(state.now - stamp, 0) * state.a + max(held[1] - state.c, 0)
       local owed = min(max(units * state.b - drained, 0), held[1])
@@ -240,7 +239,7 @@ local function others()
     return units
   end
 
-  -- A state as a text, and until when it is more than none.
+  -- The text of a state, and until when it counts.
   local function written(state)
     local held, kind, a = state.held, state.kind, state.a
     if kind == GCRA then
@@ -267,7 +266,7 @@ local function others()
     keep(record.key, concat(texts, ';'), until_us)
   end
 
-  -- Charges it, if its request and its group are admitted, or gives back; the reply.
+  -- Charges a limit, if its request and its group are admitted, or gives back. Returns its reply.
   local function carry_out(limit, admitted, charged)
     local record, state = limit.record, limit.state
     local units, changed = 0, record.broken or record.has_changed
@@ -293,8 +292,8 @@ local function others()
     return bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
   end
 
-  -- Whether a request of several limits is admitted. Marks in each limit the first of its group, which
-  -- keeps whether all of them admit.
+  -- Whether a request of several limits is admitted. Sets as `group` of each limit the first limit of its group,
+  -- whose `all` says whether all limits of the group admit.
   local function decide(limits)
     local group
     for i = 1, #limits do
@@ -318,7 +317,7 @@ local function others()
     return admitted and (any or not together)
   end
 
-  -- Several limits of one request, in their order.
+  -- Decides the limits of one request, and returns their replies in order.
   local function together(first, last)
     local limits, seen, replies = {}, {}, {}
     for at = first, last do

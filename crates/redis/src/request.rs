@@ -13,7 +13,7 @@ use crate::script::{Ask, Say, Units, Verb};
 use crate::settings::OnError;
 use crate::slots::{self, Verdict};
 
-/// What a group of limits has to say in a request.
+/// What a group of limits decides in a request.
 ///
 /// ```
 /// assert_eq!(tollgate_redis::Weight::default(), tollgate_redis::Weight::Denies);
@@ -24,14 +24,14 @@ pub enum Weight {
     /// If one of its limits is exceeded, the request is denied.
     #[default]
     Denies,
-    /// Nothing: it is charged if it has room, and the request goes anyhow. For rules that are only tried.
+    /// It never denies the request, and is charged if it has room and the request is admitted. For rules on trial.
     Counts,
-    /// If all groups of this weight are over their limits, the request is denied. Those that are over are
-    /// not charged.
+    /// The request is denied if all groups of this weight are over their limits. Groups that are over are not
+    /// charged.
     DeniesTogether,
 }
 
-/// Limits that are charged together or not at all: a rule, with what one request costs under it.
+/// Limits that are charged together or not at all: a rule, and what a request costs under it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -53,9 +53,9 @@ pub enum Weight {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    /// Its limits, and what each is asked.
+    /// Its limits, and the cost under each.
     pub tolls: &'a [RedisToll<'a>],
-    /// What it has to say.
+    /// What it decides.
     pub weight: Weight,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Group<'a> {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is not looked at limits nothing"]
 pub struct RequestDecision {
     allowed: bool,
     decisions: Vec<Decision>,
@@ -104,7 +104,7 @@ impl RequestDecision {
         self.allowed
     }
 
-    /// Of one limit alone.
+    /// The answer for one limit alone.
     fn of(decision: &RedisDecision, weight: Weight) -> Self {
         Self {
             allowed: decision.is_allowed() || weight == Weight::Counts,
@@ -114,7 +114,7 @@ impl RequestDecision {
         }
     }
 
-    /// What each limit says, in the order of the groups and of their tolls.
+    /// The decision of each limit, in the order of the groups and of their tolls.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -144,8 +144,8 @@ impl RequestDecision {
 /// decided as [`RedisLimiter::check`](crate::RedisLimiter::check) does, by its mode; several by the store,
 /// in one call.
 ///
-/// If the store fails, each limit decides by its [`OnError`], and again all or none; all must be of one
-/// store, else that is [`Fault::MixedStores`]. A limit may stand in several groups.
+/// If the store fails, each limit decides by its [`OnError`], and again all are charged or none. All limits must be
+/// of one store, otherwise the fault is [`Fault::MixedStores`]. A limit may stand in several groups.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -166,7 +166,7 @@ pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
     decide(groups, Verb::Check).await
 }
 
-/// Would this request go? Charges nothing, and always asks the store.
+/// Would this request be admitted? Charges nothing, and always asks the store.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -260,14 +260,14 @@ async fn across(groups: &[Group<'_>], verb: Verb, due: Instant) -> Result<Verdic
         admitted = slots::charge(&tolls, &decisive, due, &mut sights).await?;
         for n in fitting().filter(|n| admitted && is_tried(n)) {
             let tried: Vec<usize> = of_groups[n].clone().collect();
-            // It goes anyhow, also if this is not counted.
+            // The request is admitted, also if this fails and the trial is not counted.
             _ = slots::charge(&tolls, &tried, due, &mut sights).await;
         }
     }
     Ok(Verdict { admitted, sights })
 }
 
-/// Whether a request goes, if these of its groups are within their limits.
+/// Whether a request is admitted, given which of its groups are within their limits.
 fn goes(groups: &[Group<'_>], fits: &[bool]) -> bool {
     let of = |weight| (0..groups.len()).filter(move |n| groups[*n].weight == weight);
     let together =
@@ -286,7 +286,7 @@ fn by_store(groups: &[Group<'_>], verb: Verb, verdict: &Verdict) -> RequestDecis
     RequestDecision { allowed: verdict.admitted, decisions, source, fault: None }
 }
 
-/// A limit in its group, as whoever decides in the store's place sees it.
+/// A limit in its group, and its decision without the store.
 struct Seen<'a> {
     toll: &'a RedisToll<'a>,
     group: usize,
@@ -330,7 +330,7 @@ fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision 
             Ok(()) => {
                 let is_tried = |n: &usize| groups[*n].weight == Weight::Counts;
                 for n in (0..groups.len()).filter(|n| fits[*n] && is_tried(n)) {
-                    // Another request may have been faster: then it is not counted, and goes.
+                    // If another request took the units in between, this one is admitted and not counted here.
                     _ = charge(&seen, |group| group == n);
                 }
                 for one in seen.iter_mut().filter(|one| fits[one.group]) {
@@ -338,7 +338,7 @@ fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision 
                     one.told = Told { allowed: true, cost: one.toll.cost, ..one.told };
                 }
             }
-            // Another request came between: who lost may try again at once.
+            // Another request took units in between, and this one was denied: it may try again at once.
             Err(place) => seen[place].told.allowed = false,
         }
     }
@@ -348,7 +348,7 @@ fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision 
     RequestDecision { allowed, decisions, source, fault: Some(fault) }
 }
 
-/// Charges the shares of some groups, all or none; if none, which limit was in the way.
+/// Charges the shares of some groups, all or none. If none, returns the limit that denied.
 fn charge(seen: &[Seen<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
     let places: Vec<usize> =
         (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
@@ -357,7 +357,7 @@ fn charge(seen: &[Seen<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), u
         let toll = seen[*place].toll;
         tolls.push(toll.inner().share.limiter().toll(toll.key, toll.cost));
     }
-    // The isolation clocks of one store are one; of several, the least: it regains the least.
+    // As in all.rs: shares of several stores regain least by the least of the isolation clocks.
     let isolated = |place: &usize| seen[*place].toll.inner().link.health.isolated(Instant::now());
     let now = places.iter().map(isolated).min().unwrap_or_default();
     let joint = tollgate::check_all_at(&mut tolls, now);

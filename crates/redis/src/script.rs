@@ -1,11 +1,11 @@
 //! The script that decides, and how requests and replies are written for it.
 //!
-//! One script serves every algorithm and every verb, so that a batch of requests, and all limits of one
-//! request, are one call: atomic, and with one reading of the clock. What it does for one limit takes a
-//! bounded number of steps. Its keys are declared, and every key that it writes expires.
+//! One script serves every algorithm and every verb, so a batch of requests, and all limits of one request, are one
+//! call: it is atomic, and reads the clock once. For each limit it takes a bounded number of steps. Its keys are
+//! declared, and every key that it writes expires.
 //!
-//! Numbers go both ways as bytes, in blocks of doubles: one word for each limit instead of a dozen that
-//! would have to be made, interned and parsed on either side. What is stored stays readable.
+//! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
+//! both sides would have to make and parse. What is stored stays readable text.
 
 use redis::{Cmd, Value};
 
@@ -16,8 +16,9 @@ use crate::state::State;
 const DECIDE: &str = include_str!("decide.lua");
 const REQUEST: &str = include_str!("request.lua");
 
-/// The time of the server that decides, in microseconds: one clock for all nodes. It is taken for set back
-/// when a state lies more than a second further ahead than its policy can lead.
+/// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
+/// slack, a second: a state that lies further ahead than its policy allows and the slack was written before the clock
+/// was set back.
 const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
     local now_us, grace_ms, slack_us = time[1] * 1000000 + time[2], 0, 1000000\n";
 
@@ -34,7 +35,7 @@ pub(crate) enum Verb {
     Peek,
     /// Gives back what has not drained.
     Refund,
-    /// Charges each limit, whether it fits or not: what was admitted without asking.
+    /// Charges each limit, whether it fits or not, for what was admitted without asking.
     Add,
 }
 
@@ -49,39 +50,39 @@ impl Verb {
     }
 }
 
-/// How many units, and which of them will do.
+/// How many units a request wants, and which of them it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) want: u64,
-    /// Fewer are a denial.
+    /// If there is room for fewer, the request is denied.
     pub(crate) least: u64,
-    /// No more than this part of what is left, 1 being all of it; but `least` in any case.
+    /// No more than what is left divided by this, 1 for all of it; but `least` in any case.
     pub(crate) share: u64,
-    /// Of a refund: what the charge left as its stamp.
+    /// In a refund: the stamp of the charge.
     pub(crate) stamp: u64,
 }
 
 impl Units {
-    /// As many as there are, up to `most`: for so many requests of one unit each.
+    /// As many as there are, up to `most`, for so many requests of one unit each.
     pub(crate) fn up_to(most: u64) -> Self {
         Self { want: most, least: 1, share: 1, stamp: 0 }
     }
 
-    /// All or nothing.
+    /// So many units or none.
     pub(crate) fn exactly(cost: u64) -> Self {
         Self { want: cost, least: cost, share: 1, stamp: 0 }
     }
 }
 
-/// What a group of limits in a request has to say.
+/// What a group of limits decides in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Say {
-    /// Over the limit, the request is denied.
+    /// If it is over a limit, the request is denied.
     #[default]
     Denies,
-    /// The request goes anyhow; it is charged if there is room.
+    /// It denies nothing; it is charged if there is room.
     Counts,
-    /// The request is denied if all groups of this kind are over their limits; one that is, is not charged.
+    /// The request is denied if all groups of this kind are over their limits. Groups that are over are not charged.
     DeniesTogether,
 }
 
@@ -102,17 +103,17 @@ pub(crate) struct Part {
     pub(crate) plan: Plan,
     pub(crate) units: Units,
     pub(crate) say: Say,
-    /// Whether a group begins here. The first of a request always does.
+    /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
 }
 
 impl Part {
-    /// A limit that stands for itself.
+    /// A limit that is a group by itself.
     pub(crate) fn new(key: Vec<u8>, plan: Plan, units: Units) -> Self {
         Self { key, plan, units, say: Say::Denies, begins: true }
     }
 
-    /// What the script is told.
+    /// The block of bytes that the script reads for this limit.
     fn block(&self, verb: Verb, is_first: bool) -> Vec<u8> {
         let (kind, [tick, a, b, c]) = self.plan.arguments();
         let begins = if is_first { 2 } else { u8::from(self.begins) };
@@ -128,10 +129,10 @@ impl Part {
     }
 }
 
-/// Of a limit in a call, before its mark: four bytes and eight doubles.
+/// The length of a limit's block before its mark: four bytes and eight doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
-/// Beyond what doubles hold exactly nothing fits in any limit.
+/// A number that doubles do not hold exactly is cut: so large a cost fits in no limit.
 #[expect(clippy::cast_precision_loss, reason = "none up to 2^53")]
 fn double(number: u64) -> f64 {
     number.min(LARGEST) as f64
@@ -164,8 +165,8 @@ pub(crate) struct Reply {
     pub(crate) parts: Vec<Seen>,
 }
 
-/// The command that carries out requests, by the script's digest or, if the server does not know that,
-/// its text.
+/// The command that carries out requests. It names the script by its digest or, for a server that does not know that,
+/// brings its text.
 pub(crate) fn command<'a>(script: Invoked<'_>, asks: impl Iterator<Item = &'a Ask> + Clone) -> Cmd {
     let mut command = match script {
         Invoked::ByDigest(digest) => redis::cmd("EVALSHA").arg(digest).take(),
@@ -201,7 +202,7 @@ impl Reader<'_> {
         Ok(*byte)
     }
 
-    /// A whole number, as all are.
+    /// All numbers of a reply are whole.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "looked at before")]
     fn number(&mut self) -> Result<u64, Fault> {
         let (bytes, rest) = self.0.split_first_chunk().ok_or(Fault::Unexpected)?;

@@ -8,7 +8,7 @@ use crate::error::BuildError;
 use crate::plan::Plan;
 use crate::share;
 
-/// How often counts are reported, unless told otherwise: ten times a second and key, whatever the load.
+/// How often counts are reported by default: ten times a second for each key, whatever the load.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where a decision is made.
@@ -19,18 +19,18 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Every decision by the store: in any interval the nodes together admit what one limiter would. For
-    /// small limits and low rates.
+    /// The store makes every decision: in any interval the nodes together admit what one limiter would. For small
+    /// limits and low rates.
     Exact,
-    /// Units are taken from the store in batches, and spent here. From the beginning on the nodes together
-    /// admit no more than one limiter would; in any interval, no more than that and the units which they
-    /// held when it began, at most [`Settings::most_held`] each. For hot keys.
+    /// Units are taken from the store in batches, and spent by this node. From the start on all nodes together admit
+    /// no more than one limiter would; in any interval, no more than that and the units that they held when it began,
+    /// at most [`Settings::most_held`] each. For hot keys.
     #[default]
     Leased,
-    /// Here and at once, by counts that the nodes tell each other through the store, every
-    /// [`Settings::interval`]. All together they admit more than one limiter would by what they do not know
-    /// of each other: at most what each of them admits in six intervals, and about three without faults. A key
-    /// that was not asked for lately is decided by the store. For the highest rates.
+    /// This node decides at once, by counts that the nodes tell each other through the store, every
+    /// [`Settings::interval`]. All together they admit more than one limiter would by what they do not know of each
+    /// other: at most what each of them admits in six intervals, and in about three without faults. A key that was
+    /// not asked for lately is decided by the store. For the highest rates.
     Async,
 }
 
@@ -46,7 +46,7 @@ pub enum OnError {
     /// least 1, and `rate / nodes` for the time in isolation.
     #[default]
     Local,
-    /// It is admitted. Then there is no bound while the store is away.
+    /// It is admitted. There is no bound while the store is away.
     Allow,
     /// It is denied.
     Deny,
@@ -54,7 +54,7 @@ pub enum OnError {
 
 /// What a [`RedisLimiter`](crate::RedisLimiter) is built from.
 ///
-/// All nodes must use the same name, and the same policy but while it changes: a limit is known by its name and
+/// All nodes must use the same name, and the same policy except while it changes: a limit is known by its name and
 /// part, and under another policy what was spent stays spent.
 ///
 /// ```
@@ -105,8 +105,9 @@ impl Settings {
         }
     }
 
-    /// Tells limits apart: two of one name and part are one limit, also of two policies. Becomes part of every key, as its hash tag: in a cluster all keys
-    /// of one name live on one node. Without `{`, `}` and `:`.
+    /// Tells limits apart: two of the same name and part are one limit, even with two policies. The name is the hash
+    /// tag of every key, so in a cluster all keys of one name are on one node. It may contain none of `{`, `}` and
+    /// `:`.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -119,8 +120,8 @@ impl Settings {
         self
     }
 
-    /// Tells apart limits of one name, which live on one node of a cluster and can so be charged
-    /// together. Without `{`, `}` and `:`.
+    /// Tells apart limits of one name, which are on one node of a cluster and so can be charged together. It may
+    /// contain none of `{`, `}` and `:`.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -156,8 +157,8 @@ impl Settings {
         self
     }
 
-    /// How many nodes share the limit, at least 1. Decides the share of each without the store, and what
-    /// it may hold. If there are more nodes than this, the bounds of those two grow with them.
+    /// How many nodes share the limit, at least 1. It decides the share of each without the store, and the units that
+    /// each may hold. With more nodes than this, the bounds of these two grow with their number.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -169,8 +170,8 @@ impl Settings {
         self
     }
 
-    /// For how many keys at a time there is memory here: of each the leases, and its share. 14 bytes of
-    /// share, 22 to 66 for its place, and about 400 while it is leased; 1,024 more once it had a lease of 576
+    /// For how many keys at a time this node has memory, for the leases and the share of each: 14 bytes for the
+    /// share, 22 to 66 for the place, and about 400 while the key is leased; 1,024 more once it had a lease of 576
     /// units. A key without a place is decided by the store; without the store, it is denied.
     ///
     /// ```
@@ -184,8 +185,8 @@ impl Settings {
         self
     }
 
-    /// The most units of one key that this node holds in leases; at least 1. By default half of the burst
-    /// divided by the nodes: so all nodes together hold at most half of the burst, or one unit each.
+    /// The most units of one key that this node holds in leases; at least 1. By default half of the burst divided by
+    /// the nodes: all nodes together then hold at most half of the burst, or one unit each.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -197,8 +198,8 @@ impl Settings {
         self
     }
 
-    /// In mode `Async`, how often this node reports what it has admitted, and learns what others have: from
-    /// 1 ms to a minute, 100 ms unless told otherwise.
+    /// In mode `Async`, how often this node reports what it has admitted, and learns what others have: from 1 ms to a
+    /// minute, 100 ms by default.
     ///
     /// ```
     /// use std::time::Duration;
@@ -213,7 +214,7 @@ impl Settings {
         self
     }
 
-    /// Whether a limiter can be built of this: what `tollgate check` does with a rule.
+    /// Whether a limiter can be built from this, as `tollgate check` asks for every rule.
     ///
     /// # Errors
     /// Numbers that a script cannot compute exactly, and settings out of range.
@@ -256,7 +257,7 @@ impl Settings {
     }
 }
 
-/// Keys are put together from names, so that no two can give the same key.
+/// Keys are composed from names; without these characters no two compositions give the same key.
 pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<(), BuildError> {
     if name.is_empty() || name.contains(['{', '}', ':']) {
         return Err(BuildError::Setting {

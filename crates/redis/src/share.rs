@@ -1,14 +1,14 @@
 //! [`Share`]: what one node may admit while it is without the store.
 //!
-//! The limit divided by the number of nodes, always by `gcra`: `count` units in `nodes * period`, and a
-//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent in isolation, so the
-//! budget is one for all outages together: over all of them a node admits of each key at most
+//! The share is the limit divided by the number of nodes, always by `gcra`: `count` units in `nodes * period`, and a
+//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent in isolation, so it is one
+//! budget for all outages together: over all of them a node admits of each key at most
 //!
 //! ```text
 //! max(1, floor(burst / nodes)) + rate / nodes * (time in isolation)
 //! ```
 //!
-//! and nothing new for losing the store once more.
+//! and losing the store once more adds nothing.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use tollgate::{Decision, Denial, KeyedLimiter, ManualClock, Policy, Quota, Times
 
 use crate::error::BuildError;
 
-/// What a denial says while nobody knows when the store will be back: about when to look again.
+/// The wait that a denial names when it is not known when the store will be back: about when to look again.
 pub(crate) const RETRY: Duration = crate::backoff::LONGEST;
 
 #[derive(Debug)]
 pub(crate) struct Share {
     limiter: KeyedLimiter<[u8]>,
-    /// Of the whole limit.
+    /// The limit as a whole, not of the share.
     limit: u64,
 }
 
@@ -63,7 +63,7 @@ impl Share {
         self.told(self.limiter.peek_at(key, cost, isolated), cost)
     }
 
-    /// The same figures for the whole limit: what never fits in a share may fit when the store is back.
+    /// The decision with the figures of the whole limit: what never fits in a share may fit when the store is back.
     pub(crate) fn told(&self, decision: Decision, cost: u64) -> Told {
         let charged = |permit: tollgate::Permit| permit.cost();
         let retry_after = |denial: Denial| denial.retry_after().unwrap_or(RETRY);
@@ -98,7 +98,7 @@ mod tests {
     fn one_budget_for_all_outages() {
         let share = share("40/s", 4);
         let isolated = |ms| Timestamp::from_millis(ms);
-        // Ten at once, then one in 100 ms of isolation, however often that begins.
+        // Ten at once, then one for every 100 ms of isolation, however often isolation begins.
         let admitted = (0..20).filter(|_| share.check(b"key", 1, isolated(5)).allowed).count();
         assert_eq!(admitted, 10);
         assert!(!share.check(b"key", 1, isolated(104)).allowed);

@@ -1,14 +1,13 @@
 //! One request under limits that live in several slots of a cluster: all are charged, or none.
 //!
-//! No script can see two slots, so it is done in steps. First every slot is looked at, all at a time: where
-//! one denies, nothing is written. Then the units are taken from slot after slot, in the order of their
-//! names, the same for every node, so that of two requests which want the same one goes on. If a later slot
-//! denies, does not answer, or the caller goes away, what the earlier slots gave is given back.
+//! No script can read two slots, so the limits are charged in steps. First all slots are looked at, at the same time:
+//! if one denies, nothing is written. Then units are taken from slot after slot. All nodes take them in the same
+//! order, that of the names, so of two requests that want the same units one goes on. If a later slot denies or does
+//! not answer, or the caller leaves, the units of the earlier slots are given back.
 //!
-//! What is admitted was charged in every slot before: bound D1 holds in each as if it were asked alone. What
-//! is given up is the opposite. Until units are given back, at most a deadline later, a request may be
-//! denied for them that one script would have admitted; and units whose return is lost stay charged until
-//! they have drained.
+//! What is admitted was charged in every slot before, so bound D1 holds in each slot as if it were asked alone. The
+//! reverse is given up: until units are given back, at most a deadline later, a request may be denied for them that
+//! one script would have admitted, and units whose return is lost stay charged until they have drained.
 
 use std::sync::Arc;
 
@@ -23,12 +22,12 @@ use crate::link::Link;
 use crate::script::{Ask, Reply, Seen, Units, Verb};
 use crate::state::View;
 
-/// What the store says of one limit, and by which time.
+/// What the store says of one limit, and its time then.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight {
     pub(crate) seen: Seen,
     pub(crate) now_us: u64,
-    /// Units in leases of this node, which count as spent there.
+    /// Units in leases of this node, which the store counts as spent.
     pub(crate) held: u64,
 }
 
@@ -46,7 +45,7 @@ impl From<Reply> for Verdict {
     }
 }
 
-/// Asks the store about limits of one slot; knows what this node holds of them besides.
+/// Asks the store about limits of one slot, and adds what this node holds of them.
 pub(crate) async fn ask_one(
     tolls: &[RedisToll<'_>],
     ask: Ask,
@@ -64,7 +63,7 @@ pub(crate) async fn ask_one(
     Ok(verdict)
 }
 
-/// Charges all of these limits, which are of one store, or none.
+/// Charges all of these limits or none. They are of one store.
 pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<Verdict, Fault> {
     let mut sights = look(tolls, due).await?;
     let mut admitted = sights.iter().all(|sight| sight.seen.admits);
@@ -75,7 +74,7 @@ pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<Verdi
     Ok(Verdict { admitted, sights })
 }
 
-/// Looks at all of these limits.
+/// Looks at all of these limits, at the same time.
 pub(crate) async fn look(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
     let all: Vec<usize> = (0..tolls.len()).collect();
     let mut under_way = JoinSet::new();
@@ -92,8 +91,8 @@ pub(crate) async fn look(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Si
     sights.into_iter().collect::<Option<Vec<_>>>().ok_or(Fault::Unexpected)
 }
 
-/// Charges some of these limits, all or none; `false` if one of them has denied. Enters what was seen: of
-/// those that were charged for nothing, what was seen before stays.
+/// Charges some of these limits, all or none; `false` if one of them has denied. Enters what the slots answered, but
+/// not the answers of slots whose units are given back.
 pub(crate) async fn charge(
     tolls: &[RedisToll<'_>],
     places: &[usize],
@@ -127,7 +126,7 @@ pub(crate) async fn charge(
     Ok(all)
 }
 
-/// The limits by the links that they ask, in the order in which units are taken.
+/// The limits of each link, in the order in which units are taken.
 fn by_slot(tolls: &[RedisToll<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
     let mut slots: Vec<(Arc<Link>, Vec<usize>)> = Vec::new();
     for place in places {
@@ -149,7 +148,7 @@ fn ask(verb: Verb, tolls: &[RedisToll<'_>], places: &[usize]) -> Ask {
     Ask { verb, parts: places.iter().map(part).collect() }
 }
 
-/// What gives back that these limits were charged.
+/// The request that gives back what these limits were charged.
 fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> Ask {
     let mut ask = ask(Verb::Refund, tolls, places);
     for ((part, place), sight) in ask.parts.iter_mut().zip(places).zip(replies) {
@@ -160,18 +159,18 @@ fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> Ask {
     ask
 }
 
-/// Units that are given back when this is dropped, unless it is empty by then.
+/// Units that are given back when this is dropped, unless it has been emptied.
 #[derive(Default)]
 struct Reserved(Vec<(Arc<Link>, Ask)>);
 
 impl Drop for Reserved {
-    /// Apart from the caller, who does not wait for it.
+    /// In tasks of their own: the caller does not wait for them.
     fn drop(&mut self) {
         let Ok(runtime) = Handle::try_current() else { return };
         for (link, refund) in std::mem::take(&mut self.0) {
             runtime.spawn(async move {
                 let due = link.due();
-                _ = link.call(refund, due).await; // what is lost stays charged
+                _ = link.call(refund, due).await; // units whose return is lost stay charged
             });
         }
     }

@@ -1,4 +1,4 @@
-//! [`State`]: what a limit holds, as the script tells it, and every answer that follows from it.
+//! [`State`]: what a limit holds, as the script tells it, and all answers that follow from it.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tollgate::Told;
 use crate::error::Fault;
 use crate::plan::{Kind, Plan, Rounding};
 
-/// What a limit holds at the time of a reply. Windows are told by how far they lie ahead of the one that
-/// the time is in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
+/// What a limit holds at the time of a reply. A window is given by how far it lies ahead of the one that the time is
+/// in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// In parts of a unit. Cut at 2^53 - 1, where only a clock that was set back a little leads, or what was
-    /// admitted without asking: then nothing is admitted, and waits come out too short.
+    /// In parts of a unit, cut at 2^53 - 1. Only a clock that was set back a little, or what was admitted without
+    /// asking, leads so far: then nothing is admitted, and the waits that are told are too short.
     Gcra {
         debt: u64,
     },
@@ -38,7 +38,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Reads as many numbers as the policy has.
+    /// Reads as many numbers as a state of this policy has.
     pub(crate) fn read(
         plan: &Plan,
         mut next: impl FnMut() -> Result<u64, Fault>,
@@ -59,7 +59,7 @@ impl State {
     }
 }
 
-/// A state, its policy and the time that it is seen at.
+/// A state, its policy, and the time of the state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) plan: &'a Plan,
@@ -136,8 +136,8 @@ impl View<'_> {
         now: u64,
         [ahead, previous, current, window]: [u64; 4],
     ) -> u64 {
-        // In this window, if the previous count alone stands in the way; in the next, where the current
-        // count has become the previous one; or after that.
+        // In this window, if only the previous count stands in the way; in the next, where the current count has
+        // become the previous one; or after that.
         let here = spare.checked_sub(current).and_then(|spare| self.shrinks_in(previous, spare));
         match (here, self.shrinks_in(current, spare)) {
             (Some(0), _) => now,
@@ -147,7 +147,7 @@ impl View<'_> {
         }
     }
 
-    /// How far into its successor a window's count weighs no more than `spare`; `None` if it does to the
+    /// How far into the next window a window's count weighs no more than `spare`; `None` if it weighs more to the
     /// end.
     fn shrinks_in(&self, count: u64, spare: u64) -> Option<u64> {
         let Kind::Sliding { window, rounding } = self.plan.kind else { return None };
@@ -173,7 +173,7 @@ impl View<'_> {
         }
     }
 
-    /// What a later refund of a charge has to name: when, or in which window, it was charged.
+    /// What a refund has to name of a charge: when, or in which window, it was made.
     pub(crate) fn stamp(&self) -> u64 {
         let now = self.plan.tick(self.now_us);
         match (self.plan.kind, self.state) {
@@ -189,8 +189,8 @@ impl View<'_> {
         }
     }
 
-    /// When the window in force ends, from which on its units are no longer those that were charged.
-    /// `None` for `gcra`, which has no windows.
+    /// When the window in force ends. From then on the units that were charged no longer count in it. `None` for
+    /// `gcra`, which has no windows.
     pub(crate) fn turns_us(&self) -> Option<u64> {
         let now = self.plan.tick(self.now_us);
         let tick = match (self.plan.kind, self.state) {
@@ -203,8 +203,8 @@ impl View<'_> {
         Some(self.plan.micros(tick))
     }
 
-    /// The answers to a look: would `cost` be admitted, where so many units are held that count as spent here?
-    /// `admits` is what the store says, for which they are.
+    /// The answer to a look, where this node holds units that the store counts as spent: would `cost` be admitted?
+    /// `admits` is the store's answer, without the units held here.
     pub(crate) fn told_beside(&self, held: u64, admits: bool, cost: u64) -> Told {
         let limit = self.plan.limit;
         let remaining = self.remaining().saturating_add(held).min(limit);
@@ -215,7 +215,7 @@ impl View<'_> {
         Told { remaining, retry_after: Duration::from_micros(retry_after), ..told }
     }
 
-    /// The decision's answers: `cost` is what was charged, or asked for and denied.
+    /// The figures of a decision. `cost` is what was charged, or what was asked for and denied.
     pub(crate) fn told(&self, allowed: bool, cost: u64) -> Told {
         let until = |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.now_us));
         let limit = self.plan.limit;
@@ -262,7 +262,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever a server says, it is refused or answered: no panic, no overflow.
+        /// Whatever a server answers is refused or understood: no panic, no overflow.
         #[test]
         fn any_reply_is_refused_or_answered(
             numbers in numbers(),
@@ -281,7 +281,7 @@ mod tests {
             let plan = Plan::new(policy.parse().unwrap()).unwrap();
             let parts = vec![Part::new(Vec::new(), plan, Units::exactly(1))];
             let ask = Ask { verb: Verb::Check, parts };
-            // Of the right length, so that more than the length is looked at.
+            // Replies of the right length, so that the test reaches more than the length.
             let held = match plan.kind {
                 Kind::Gcra { .. } => 1,
                 Kind::Segmented { .. } => 7,
@@ -344,11 +344,12 @@ mod tests {
         assert_eq!(told(1, false, 3), (true, 0, 3, 0));
         assert_eq!(told(1, false, 4), (false, 4, 3, 30));
         assert_eq!(told(12, true, 11), (false, 11, 10, 0));
-        // No wait helps one that is above the limit.
+        // No wait helps a cost above the limit.
         assert_eq!([told(0, true, 10), told(0, true, 11)], [(false, 10, 2, 30), (false, 11, 2, 0)]);
         let retry_s = |allowed, cost| view.told(allowed, cost).retry_after.as_secs();
         assert_eq!([retry_s(true, 3), retry_s(false, 10), retry_s(false, 11)], [0, 30, 0]);
-        // What is held need not come back first: of 3 units 2, at 10 a second, where 1 is left.
+        // A unit that is held need not come back first: of 3 units the store must have 2, and it has 1, at 10 a
+        // second.
         let plan = Plan::new("10/s".parse().unwrap()).unwrap();
         let state = State::Gcra { debt: 900_000 };
         let view = View { plan: &plan, state: &state, now_us: 0 };

@@ -10,9 +10,9 @@ use crate::options::StoreOptions;
 
 /// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
 ///
-/// Or the master that Sentinels name, or a cluster: see [`StoreOptions`].
+/// It may also be the master that Sentinels name, or a cluster: see [`StoreOptions`].
 ///
-/// It connects in the background, again and again if it must, and never makes a caller wait for that.
+/// It connects in the background, as often as it must, and never makes a caller wait for that.
 /// Clones are the same store. When the last clone and the last limiter are dropped, it disconnects.
 ///
 /// # Panics
@@ -35,17 +35,17 @@ use crate::options::StoreOptions;
 pub struct Store {
     pub(crate) links: Arc<Links>,
     pub(crate) prefix: Arc<str>,
-    /// What local times count from.
+    /// The instant that local times count from.
     pub(crate) origin: Instant,
 }
 
-/// That a store does not answer: see [`Store::outage`].
+/// An outage of a store: see [`Store::outage`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
 /// let store = tollgate_redis::Store::open("redis://limiter:secret@127.0.0.1:1/")?;
-/// let outage = store.outage().expect("nobody answers there");
+/// let outage = store.outage().expect("no server answers there");
 /// assert_eq!(&*outage.store, "redis://127.0.0.1:1/");
 /// # Ok(())
 /// # }
@@ -66,8 +66,7 @@ impl Store {
     /// [`StoreOptions::new`]. Callers wait for it at most 10 ms; its keys start with `tollgate:`.
     ///
     /// # Errors
-    /// An address that is not understood, or no tokio runtime. Whether anybody answers there is not
-    /// looked at.
+    /// An address that is not understood, or no tokio runtime. It is not tested whether a server answers there.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -99,8 +98,8 @@ impl Store {
         StoreOptions::new(address).deadline(deadline).prefix(prefix).open()
     }
 
-    /// Waits until the store has answered in time once, or does so again. For start-up and tests: requests
-    /// need not wait for it. Of a cluster, the nodes that have limits of this store.
+    /// Waits until the store has answered in time once, or does so again. For start-up and tests: requests need not
+    /// wait for it. In a cluster it waits for the nodes that have limits of this store.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -131,7 +130,7 @@ impl Store {
         !self.links.are_up()
     }
 
-    /// That the store does not answer now, since when, and why; of a cluster, the outage that lasts longest.
+    /// The outage, if the store does not answer now: for how long, and why. In a cluster, the one that lasts longest.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,22 +1,22 @@
-//! What a [`Holding`](crate::lease::Holding) is told, and what it says.
+//! What a [`Holding`](crate::lease::Holding) is given, and what it answers.
 
 use crate::error::Fault;
 use crate::lease::LIFE_NS;
 
-/// After a denial the store is not asked again for so long, or for an eighth of the time in which an
-/// empty limit fills up if that is shorter.
+/// For so long after a denial the store is not asked again, or for an eighth of the time in which an empty limit
+/// fills up, if that is shorter.
 const POLL_NS: u64 = 10_000_000;
 
-/// What holds for every key of a limit.
+/// What is the same for every key of a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// The most units that a node holds of a key; at least 1.
     pub(crate) most: u64,
     /// How long the store is left alone after a denial.
     pub(crate) poll_ns: u64,
-    /// Which policy of the limit this is: while it changes, limiters of both spend of one holding. What was learnt
-    /// under one is not told under the other; units that were charged under it are spent all the same, for they
-    /// count there, too.
+    /// Which policy of the limit this is: while it changes, limiters of both policies spend from one holding. What
+    /// the store said under one policy is not told under the other. Units that were charged under the old policy are
+    /// spent all the same: the store has charged them under the new one, too.
     pub(crate) era: u64,
 }
 
@@ -26,7 +26,7 @@ impl Terms {
         Self { most: most.max(1), poll_ns: POLL_NS.min(fill_ns / 8), era: 0 }
     }
 
-    /// Half of it, so that the next lease is there before the last is spent.
+    /// The largest lease: half of what a node may hold, so that the next lease is there before this one is spent.
     pub(crate) fn largest(&self) -> u64 {
         (self.most / 2).max(1)
     }
@@ -40,12 +40,13 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// For a refund. Under another policy nobody knows what has drained: 0, for which nothing is given back.
+    /// The stamp that a refund names. What has drained since units were charged is not known under another policy:
+    /// then it is 0, for which the store gives nothing back.
     pub(crate) fn of(self, era: u64) -> u64 {
         if era == self.era { self.at } else { 0 }
     }
 
-    /// Of units of two stamps none counts as charged later than it was.
+    /// The stamp for units of both: the earlier one, so that none of them counts as charged later than it was.
     pub(crate) fn min(self, other: Self) -> Self {
         Self { at: other.of(self.era).min(self.at), ..self }
     }
@@ -61,31 +62,31 @@ pub(crate) struct Lease {
     pub(crate) stamp: Stamp,
 }
 
-/// Units of one lease that are spent elsewhere.
+/// Units of one lease that threads spend from purses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lent {
     pub(crate) units: u64,
     pub(crate) until_ns: u64,
     pub(crate) stamp: u64,
-    /// For limiters of this policy.
+    /// Only limiters of this policy may spend them.
     pub(crate) era: u64,
     /// What the limit has left besides.
     pub(crate) beyond: Beyond,
 }
 
-/// What came of a lease that was asked for.
+/// A lease that the store has granted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     pub(crate) units: u64,
     /// When it was asked for.
     pub(crate) asked_ns: u64,
-    /// Until its window ends, by the store's clock when it charged; `None` without windows.
+    /// How long its window lasts, counted from when the store charged it; `None` without windows.
     pub(crate) turns_ns: Option<u64>,
     pub(crate) stamp: u64,
     pub(crate) beyond: Beyond,
 }
 
-/// What the store said last of the rest: units left, and when all would be there.
+/// What the store said last: the units that it has left, and when all would be there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Beyond {
     pub(crate) remaining: u64,
@@ -95,35 +96,35 @@ pub(crate) struct Beyond {
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spend {
-    /// It may go. `more` if it is time to ask for the next lease: then the holding waits for its outcome.
+    /// The request is admitted. `more` if the next lease is due: then the holding waits for its outcome.
     Spent { stamp: u64, more: Option<Want> },
-    /// The store has denied as much, and is not to be asked again for so long.
+    /// The store has denied as much, and is not asked again for so long.
     Denied { retry_ns: u64 },
-    /// The store is to be asked, by the caller that gets this; the holding waits for the outcome.
+    /// The caller that gets this asks the store; the holding waits for the outcome.
     Ask(Want),
-    /// Somebody has asked: look again when it is answered.
+    /// Another caller has asked the store: look again when it has answered.
     Wait,
     /// The store failed since the request came.
     Failed(Fault),
 }
 
-/// Units to ask for. None at all: what is left there is to be looked at.
+/// Units to ask for. With both 0 no units are asked for: the store only says what it has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     pub(crate) want: u64,
     pub(crate) least: u64,
 }
 
-/// What the store has denied.
+/// A denial by the store, which answers later requests for a while.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Denied {
-    /// So much, and more.
+    /// So many units, and every larger cost, are denied.
     pub(crate) least: u64,
-    /// Until then, as far as the store knew.
+    /// When they would fit, as far as the store knew.
     pub(crate) until_ns: u64,
-    /// From then on it is asked again, for it may have learnt better: refunds, or a restart.
+    /// From then on the store is asked again: refunds or a restart may have changed its answer.
     pub(crate) again_ns: u64,
-    /// Under this policy. Under another it may have room.
+    /// The policy that was denied. Under another there may be room.
     pub(crate) era: u64,
 }
 

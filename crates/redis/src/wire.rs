@@ -1,7 +1,7 @@
-//! [`Wire`]: a connection to a store of whichever kind, and what is sent over it.
+//! [`Wire`]: a connection to a server or to a cluster, and what is sent over it.
 //!
-//! To one server all calls go as one pipeline. To a cluster each goes by itself, so that each is sent on
-//! to where its slot is now: of a slot that is moving, some keys are here and some are there.
+//! To one server all calls go as one pipeline. To a cluster each call is sent by itself, and follows its slot: while
+//! a slot moves, some of its keys are at one node and some at another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::error::Fault;
 use crate::evictions;
 use crate::newcomers::Newcomers;
 
-/// How often a call is sent anew whose slot was elsewhere: it stops moving, and the deadline ends it before.
+/// How often a call is sent again because its slot was elsewhere. A slot stops moving, and the deadline is earlier.
 const DIRECTIONS: u32 = 8;
 
 /// A connection. Clones are the same one.
@@ -27,7 +27,7 @@ pub(crate) enum Wire {
     Cluster {
         connection: ClusterConnection,
         newcomers: Arc<Newcomers>,
-        /// How long a call may take, with all that it is sent on.
+        /// How long a call may take, with all redirections.
         within: Duration,
     },
 }
@@ -37,7 +37,7 @@ impl Wire {
         matches!(self, Self::Cluster { .. })
     }
 
-    /// From now on replies are waited for no longer than this.
+    /// Sets how long replies are waited for from now on.
     pub(crate) fn set_deadline(&mut self, deadline: Duration) {
         match self {
             Self::One(connection) => connection.set_response_timeout(deadline),
@@ -45,7 +45,8 @@ impl Wire {
         }
     }
 
-    /// Makes the script known to the server, of a cluster to the one that has the key; the script's digest.
+    /// Loads the script into the server, or into the node of the cluster that has the key. Returns the script's
+    /// digest.
     pub(crate) async fn load(&mut self, text: &str, key: &[u8]) -> Result<String, Fault> {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(text);
@@ -74,7 +75,7 @@ impl Wire {
         evictions::of_info(&text).ok_or(Fault::Unexpected)
     }
 
-    /// Sends calls; the replies, in their order.
+    /// Sends calls, and returns the replies in their order.
     pub(crate) async fn send(&mut self, calls: Vec<Cmd>) -> Vec<Result<Value, Fault>> {
         match self {
             Self::One(connection) => pipelined(connection, &calls).await,
@@ -124,7 +125,7 @@ async fn each(
     values
 }
 
-/// A call that goes to where its slot is.
+/// A call that follows its slot.
 async fn followed(
     connection: &mut ClusterConnection,
     newcomers: &Arc<Newcomers>,
@@ -142,7 +143,7 @@ async fn followed(
                     return value;
                 }
             }
-            // The client has heard it, too, and looks where the slots are now.
+            // The client has seen this answer, too, and reads anew which node has which slot.
             (Some("MOVED"), _) => {}
             _ => return Err(Fault::of(&error)),
         }
@@ -150,7 +151,7 @@ async fn followed(
     Err(Fault::Moved)
 }
 
-/// An error of the server, in place of a reply.
+/// An error of the server that came in place of a reply is a fault.
 fn answered(value: Result<Value, RedisError>) -> Result<Value, Fault> {
     match value {
         Ok(Value::ServerError(error)) => Err(Fault::of_code(error.code())),

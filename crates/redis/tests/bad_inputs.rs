@@ -1,6 +1,6 @@
-//! Bad inputs 113, 116, 121 and 124: replies that are lost, limits that the server throws away, nodes that come
-//! and go, and what is decided when nobody answers. The numbers are those of the project's list of bad inputs;
-//! its other rows of stores are in exact.rs, leased.rs, faults.rs and under `src/conformance`.
+//! Bad inputs 113, 116, 121 and 124: replies that are lost, limits that the server evicts, nodes that come and go,
+//! and decisions without a store. The numbers are those of the project's list of bad inputs; its other rows about
+//! stores are in exact.rs, leased.rs, faults.rs and under `src/conformance`.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -12,10 +12,10 @@ use common::server::Server;
 use common::{PATIENT, limiter, store};
 use tollgate_redis::{Mode, OnError, RedisLimiter, Settings, Source, Store};
 
-/// A unit comes back in six minutes: none does while a test runs.
+/// A unit comes back in six minutes, so none does while a test runs.
 const POLICY: &str = "10/h burst 100";
 
-/// Long for an answer on one machine, and not too long to wait for in vain.
+/// Long for an answer on the same machine, and short enough for a test to wait in vain.
 const DEADLINE: Duration = Duration::from_millis(500);
 
 fn strict(store: &Store, mode: Mode) -> RedisLimiter {
@@ -30,7 +30,7 @@ async fn left(direct: &RedisLimiter) -> u64 {
     decision.decision().remaining()
 }
 
-/// Asks until nothing comes for two seconds; how many were admitted.
+/// Asks until no request is admitted for two seconds. Returns how many were.
 async fn exhaust(limiter: &RedisLimiter) -> u64 {
     let (mut admitted, mut last) = (0, Instant::now());
     while last.elapsed() < Duration::from_secs(2) {
@@ -43,7 +43,7 @@ async fn exhaust(limiter: &RedisLimiter) -> u64 {
     admitted
 }
 
-/// A charge whose reply is lost was made, once, and admits nobody.
+/// A charge whose reply is lost was made, once, and admits no request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_nobody() {
     for mode in [Mode::Exact, Mode::Leased] {
@@ -63,7 +63,7 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_nobody() {
         assert!(mode == Mode::Leased || lost == 1, "charged {lost} times");
 
         proxy.delay(Duration::ZERO);
-        proxy.cut(false); // the late reply dies with its connection
+        proxy.cut(false); // the late reply is lost with its connection
         let back = async {
             while limiter.peek("key", 1).await.source() != Source::Store {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -75,7 +75,7 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_nobody() {
     }
 }
 
-/// The server is full, and throws away what it was not used for lately: that is seen.
+/// The server is full, and evicts keys that were not used lately: that is counted.
 #[tokio::test]
 async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     let server = Server::start_with(&["--maxmemory-policy", "allkeys-random"]);
@@ -88,7 +88,7 @@ async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     assert_eq!(store.stats().evicted, 0);
 
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
-    _ = server.try_run(&["SET", "another", "1"]); // refused: nothing is left to throw away
+    _ = server.try_run(&["SET", "another", "1"]); // refused: there is no key left to evict
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(limiter.check("key", 1).await.decision().remaining(), 99, "one loss of memory");
 
@@ -103,11 +103,11 @@ async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     assert_eq!(store.stats().evicted.to_string(), evicted.trim());
 }
 
-/// From 1 node to 20 and back to 1: those that say goodbye lose nothing, the others what they held.
+/// From 1 node to 20 and back to 1: nodes that return their leases lose nothing, the others what they held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     let server = Server::start();
-    // Of a window all units come back whole; of gcra, all but what has drained meanwhile.
+    // Of a window all units come back whole; of gcra, those that have not drained meanwhile.
     let policy = "fixed-window 1000/h from-first";
     let mut stores = vec![store(&server).await];
     let first = limiter(&stores[0], policy, Mode::Leased, 1);
@@ -128,11 +128,11 @@ async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     let admitted = 50 + 200 + exhaust(&first).await;
     let leased = stores.iter().map(|store| store.stats().leased).sum::<u64>();
     assert_eq!(leased - returned, 1_000, "the store has given all, and no more");
-    // Of half of the nodes each took along what a node may hold at most: half of 1,000 / 20.
+    // Half of the nodes did not return what they held, each at most half of 1,000 / 20.
     assert!((1_000 - 10 * 25..1_000).contains(&admitted), "{admitted} of 1,000");
 }
 
-/// Each limit says what is decided while the store is away: its share, everything or nothing.
+/// `OnError` of each limit says what is admitted without the store: its share, everything or nothing.
 #[tokio::test]
 async fn bad_input_124_without_a_store_a_limit_keeps_to_its_share_or_passes_or_denies() {
     let nowhere = Store::with("redis://127.0.0.1:1/", DEADLINE, "test").unwrap();

@@ -21,7 +21,7 @@ async fn spend(limiter: &RedisLimiter, requests: u64) {
     }
 }
 
-/// Of 100 are 92 spent; in an hour, so that none comes back while a test runs.
+/// Of 100 units 92 are spent, at a rate at which none comes back while a test runs.
 #[tokio::test]
 async fn a_changed_limit_gives_nobody_a_fresh_quota_in_any_mode() {
     for mode in MODES {
@@ -36,7 +36,7 @@ async fn a_changed_limit_gives_nobody_a_fresh_quota_in_any_mode() {
             ("100/h", "fixed-window 92/d from-first", None),
         ] {
             for is_replaced in [false, true] {
-                // Units that it holds were charged under the old limit, and are left: see below.
+                // Units in its leases were charged under the old limit, and can be spent: see below.
                 if left.is_none() && mode == Mode::Leased {
                     continue;
                 }
@@ -44,7 +44,7 @@ async fn a_changed_limit_gives_nobody_a_fresh_quota_in_any_mode() {
                 let store = store(&server).await;
                 let old = api(&store, before, mode);
                 spend(&old, 92).await;
-                // While the old one is still there, or after it is gone.
+                // The old limiter is still there, or has been dropped.
                 let old = (!is_replaced).then_some(old);
                 let limiter = api(&store, now, mode);
                 let decision = limiter.check("key", 1).await;
@@ -58,7 +58,7 @@ async fn a_changed_limit_gives_nobody_a_fresh_quota_in_any_mode() {
     }
 }
 
-/// Of a limit that is lowered, a node spends the units that it holds in leases: they were charged before.
+/// When a limit is lowered, a node spends the units that it has in leases: they were charged before.
 #[tokio::test]
 async fn a_lowered_limit_leaves_what_is_in_leases_and_nothing_else() {
     let server = Server::start();
@@ -81,7 +81,7 @@ async fn a_change_that_is_taken_back_forgets_nothing() {
     for mode in MODES {
         let first = api(&store, "100/h", mode);
         spend(&first, 92).await;
-        // A mistake: everything above one unit would be forgiven, were it not remembered.
+        // A policy set by mistake: were the old state not kept, all that was spent above one unit would be forgiven.
         let second = api(&store, "fixed-window 1/30d from-first", mode);
         assert_eq!(second.check("key", 9).await.decision().limit(), 1);
         let _ = second.check("key", 1).await;
@@ -93,7 +93,7 @@ async fn a_change_that_is_taken_back_forgets_nothing() {
     }
 }
 
-/// Nodes that load the new rules one after the other.
+/// The nodes load the new rules one after the other.
 #[tokio::test]
 async fn nodes_with_the_old_and_the_new_policy_together_admit_no_more_than_the_larger() {
     let policies = ["fixed-window 60/30d from-first", "100/h", "segmented-window 80/30d x6"];
@@ -139,7 +139,7 @@ async fn a_key_stores_the_states_of_four_policies_at_most_and_expires() {
     let text = server.run::<String>(&["GET", "test:{api}:key"]);
     assert_eq!(text.split(';').count(), 4, "{text}");
     assert!(text.starts_with("1 1 7 1800000000 25200000000 "), "{text}");
-    // One that is as good as unused is left out.
+    // A state that counts as unused is left out.
     server.run::<()>(&["SET", "test:{api}:key", "1 1 1 1 1 1790000000000000 0;1 1 1 1 1 7 0"]);
     let limiter = api(&store, "5/h", Mode::Exact);
     assert!(limiter.check("key", 1).await.is_allowed());

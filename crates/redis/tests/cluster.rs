@@ -40,7 +40,7 @@ async fn left(limiter: &RedisLimiter, key: &str) -> u64 {
     peeked.decision().remaining()
 }
 
-/// Until that many are left: what is given back is on its way.
+/// Waits until so many units are left: those that are given back are still on their way.
 async fn comes_to(limiter: &RedisLimiter, key: &str, units: u64) {
     let start = Instant::now();
     while left(limiter, key).await != units {
@@ -88,7 +88,7 @@ async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
     let all = async |cost| check_all(&[c.toll("x", 1), a.toll("x", 1), b.toll("x", cost)]).await;
     let first = all(3).await;
     assert!(first.is_allowed());
-    // The scarcest answers.
+    // The permit with the fewest units left answers.
     assert_eq!((first.index(), first.decision().unwrap().remaining()), (Some(2), 2));
     let second = all(3).await;
     assert_eq!((second.is_allowed(), second.index(), second.fault()), (false, Some(2), None));
@@ -118,7 +118,8 @@ async fn groups_in_several_slots_have_their_say() {
     assert_eq!([left(a, "x").await, left(b, "x").await, left(c, "x").await], [0, 0, 0]);
 }
 
-/// Many at a time want the last units of three slots: each gets all three or gives back what it took.
+/// Many requests at the same time want the last units of three slots: each gets all three, or gives back what it
+/// took.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_a_later_slot_denies_are_given_back() {
     let World { limits, cluster: _cluster, .. } = world("fixed-window 40/d from-first").await;
@@ -152,7 +153,7 @@ async fn units_that_a_later_slot_denies_are_given_back() {
     assert!(admitted.iter().sum::<u64>() >= 40, "{admitted:?}");
 }
 
-/// Bad input 114, two of its faults: `MOVED` and `ASK` are followed, `TRYAGAIN` divides a call.
+/// Bad input 114, two of its faults: `MOVED` and `ASK` are followed, and a call that gets `TRYAGAIN` is divided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_holds() {
     const WHAT: &str = "Cluster slot move";
@@ -177,7 +178,7 @@ async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_ho
     load.end(&[WHAT]);
 }
 
-/// While its slot moves, a call of many keys meets keys here and there.
+/// While a slot moves, a call of many keys has some at the old node and some at the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
     let World { cluster, store, limits } = world("10/h").await;
@@ -207,7 +208,7 @@ async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
     assert_eq!(store.stats().faults(Fault::Moved), 0);
 }
 
-/// Bad input 108, of one node of three: the limits of the others do not notice.
+/// Bad input 108, for one node of three: the limits of the other nodes are not affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_108_a_node_that_dies_takes_only_its_own_limits_along() {
     let World { mut cluster, store: _store, .. } = world("10/h").await;
@@ -220,7 +221,7 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_limits_along() {
     while limits[1].check("key", 1).await.source() != Source::Share {
         assert!(start.elapsed() < PATIENT);
     }
-    // Nearly always: the machine is busy with other tests, too.
+    // The store decides most of them, but not all: the machine is busy with other tests, too.
     let mut by_store = 0;
     for n in 0..200 {
         let asked = Instant::now();
@@ -230,7 +231,7 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_limits_along() {
     }
     assert!(by_store > 100, "{by_store}");
     assert!(store.is_degraded());
-    // In several slots all or none holds without the store, too.
+    // Without the store, too, limits in several slots are charged together or not at all.
     let joint = check_all(&[limits[0].toll("x", 1), limits[1].toll("x", 1)]).await;
     assert!(joint.is_degraded());
     tokio::task::block_in_place(|| cluster.servers[1].restart());
@@ -247,7 +248,7 @@ async fn limits_of_two_clusters_or_servers_are_no_request() {
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
 }
 
-/// Bad input 123, in a cluster: what a user needs there.
+/// Bad input 123, in a cluster: the rights that a user needs there.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
     let cluster = Cluster::start();

@@ -10,7 +10,7 @@ use common::server::Server;
 use common::{PATIENT, store};
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Store};
 
-/// A unit comes back in six minutes: none does while a test runs.
+/// A unit comes back in six minutes, so none does while a test runs.
 const POLICY: &str = "10/h burst 1000";
 
 fn counted(store: &Store, policy: &str, interval: Duration) -> RedisLimiter {
@@ -34,7 +34,7 @@ async fn a_hot_key_is_decided_here_and_the_store_hears_of_it() {
     let stats = store.stats();
     let by_counts = stats.allowed(Source::Count) + stats.denied(Source::Count);
     assert!(by_counts > 10 * stats.allowed(Source::Store), "{stats:?}");
-    // One node knows all that it admitted.
+    // A single node knows all that it admitted.
     assert!(admitted <= 1_000, "{admitted}");
     limiter.return_leases().await;
     let left = limiter.peek("key", 1).await.decision().remaining();
@@ -52,7 +52,7 @@ async fn a_key_that_was_not_asked_for_lately_is_decided_by_the_store() {
     one.return_leases().await;
     let decision = other.check("key", 1).await;
     assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
-    // And by the counts that this brought along.
+    // This node decides by the counts that the store's answer brought.
     assert_eq!(other.check("key", 1).await.source(), Source::Count);
     assert!(!other.check("key", 1).await.is_allowed());
 }
@@ -66,7 +66,7 @@ async fn three_nodes_learn_of_each_other_and_stop() {
         let limiter = counted(&store, POLICY, Duration::from_millis(20));
         tasks.push(tokio::spawn(async move {
             let (start, mut admitted, mut last) = (Instant::now(), 0, Instant::now());
-            // Until nothing has been admitted for a while.
+            // Until no request has been admitted for a while.
             while last.elapsed() < Duration::from_millis(500) {
                 assert!(start.elapsed() < PATIENT);
                 if limiter.check("key", 1).await.is_allowed() {
@@ -84,12 +84,12 @@ async fn three_nodes_learn_of_each_other_and_stop() {
         assert_eq!(left, 0);
         total += admitted;
     }
-    // Each asks no more than once in a millisecond: what the others do not know is of six intervals.
+    // Each node asks no more than once in a millisecond, and what the others do not know is of six intervals.
     assert!((1_000..=1_000 + 3 * 6 * 20).contains(&total), "{total}");
 }
 
-/// An answer that takes longer than two intervals says nothing of what the others admitted meanwhile, whether it
-/// is of a check or of a report.
+/// An answer that takes longer than two intervals, to a check or to a report, tells nothing of what others admitted
+/// meanwhile.
 #[tokio::test]
 async fn what_a_late_answer_says_is_not_fresh() {
     let server = Server::start();
@@ -102,7 +102,8 @@ async fn what_a_late_answer_says_is_not_fresh() {
     let source = async |key: &str| limiter.check(key, 1).await.source();
     proxy.delay(late);
     assert_eq!([source("a").await, source("a").await], [Source::Store; 2]);
-    // Of a report: not of one that the background made, which nobody here waits for.
+    // The same for a report. If the background task reported first, the test does not wait for it, and tries another
+    // key.
     for attempt in 0.. {
         assert!(attempt < 20, "the background was faster each time");
         let key = format!("b {attempt}");

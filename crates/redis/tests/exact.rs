@@ -1,4 +1,4 @@
-//! Mode `exact` on a real server: every decision is the store's, whichever node asks.
+//! Mode `exact` on a real server: the store makes every decision, whichever node asks.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -55,7 +55,7 @@ async fn a_refund_gives_back_what_was_charged() {
     {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         let permit = limiter.check(policy, 8).await.into_result().unwrap();
-        // Under gcra a moment of the fifth has drained: what is told is rounded up.
+        // Under gcra a part of the fifth unit has drained: the number is rounded up.
         assert_eq!(limiter.refund(policy, permit.portion(5)).await, Ok(5), "{policy}");
         assert_eq!(limiter.peek(policy, 1).await.decision().remaining(), 7, "{policy}");
         let peeked = limiter.peek(policy, 1).await.into_result().unwrap();
@@ -76,13 +76,13 @@ async fn several_limits_are_charged_together_or_not_at_all() {
     let both = async || check_all(&[friends.toll("alice", 1), posts.toll("alice", 1)]).await;
     assert!(both().await.is_allowed());
     let second = both().await;
-    // The scarcer of two permits answers.
+    // Of two permits the one with fewer units left answers.
     assert_eq!((second.index(), second.decision().unwrap().remaining()), (Some(1), 0));
     let third = both().await;
     assert_eq!((third.is_allowed(), third.index(), third.fault()), (false, Some(1), None));
     assert!(third.into_result().unwrap_err().retry_after().is_some());
     assert_eq!(friends.peek("alice", 1).await.decision().remaining(), 148);
-    // One limit that is named twice is asked for the sum.
+    // One limit named twice is asked for the sum.
     let twice = check_all(&[posts.toll("bob", 1), posts.toll("bob", 2)]).await;
     assert!(!twice.is_allowed());
     let twice = check_all(&[posts.toll("bob", 1), posts.toll("bob", 1)]).await;
@@ -109,7 +109,7 @@ async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
     let tasks: Vec<_> = (0..2_000)
         .map(|n| {
             let limiter = limiter.clone();
-            // Every other request is of a key of its own, and admitted.
+            // Every other request is for a key of its own, and is admitted.
             let key = if n % 2 == 0 { "hot".to_string() } else { n.to_string() };
             tokio::spawn(async move { (n % 2, limiter.check(key, 1).await) })
         })
@@ -158,7 +158,7 @@ async fn bad_input_114_a_forgotten_script_is_brought_along_once() {
     assert_eq!((stats.reloads, stats.connections), (3, 1));
 }
 
-/// Bad input 115: see also the conformance tests.
+/// Bad input 115: see also `src/conformance/expiry.rs`.
 #[tokio::test]
 async fn bad_input_115_a_key_of_another_type_counts_as_full_and_is_counted() {
     let server = Server::start();
@@ -170,7 +170,7 @@ async fn bad_input_115_a_key_of_another_type_counts_as_full_and_is_counted() {
     assert_eq!(store.stats().broken, 1);
 }
 
-/// Bad input 123: a user who may run this script on these keys, and nothing else.
+/// Bad input 123: a user with the right to run this script on these keys, and nothing else.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough() {
     let server = Server::start();
@@ -181,7 +181,7 @@ async fn bad_input_123_a_user_with_few_rights_is_enough() {
     store.ready().await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
     assert_eq!(limiter.check("key", 1).await.source(), Source::Store);
-    // Other keys are beyond it: here those of another prefix.
+    // The user has no right to other keys, such as those of another prefix.
     let foreign = tollgate_redis::Store::with(&address, common::PATIENT, "other").unwrap();
     let refused = async {
         while foreign.stats().faults(Fault::Forbidden) == 0 {

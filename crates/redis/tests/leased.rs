@@ -1,4 +1,4 @@
-//! Mode `leased` on a real server: units are charged by the store before they are spent here.
+//! Mode `leased` on a real server: the store charges units before a node spends them.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -9,10 +9,10 @@ use common::server::Server;
 use common::{limiter, nodes, store};
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source};
 
-/// A unit comes back in six minutes: none does while a test runs.
+/// A unit comes back in six minutes, so none does while a test runs.
 const POLICY: &str = "10/h burst 1000";
 
-/// Asks until the store itself has nothing left: then the wait is longer than the store is left alone.
+/// Asks until the store itself has nothing left: the wait that is told is then longer than the store is left alone.
 async fn exhaust(limiter: &RedisLimiter) -> u64 {
     let mut admitted = 0;
     loop {
@@ -47,7 +47,7 @@ async fn bad_input_117_a_hot_key_costs_few_calls() {
     let stats = store.stats();
     assert!(stats.calls < 100, "{} calls for 1,000 units", stats.calls);
     assert_eq!((stats.leased, stats.allowed(Source::Lease)), (1_000, 1_000));
-    // Denied from memory: the store is left alone.
+    // Denied from memory: the store is not asked.
     let before = store.stats().calls;
     for _ in 0..1_000 {
         assert!(!limiter.check("key", 1).await.is_allowed());
@@ -83,7 +83,7 @@ async fn units_that_are_returned_can_be_had_by_others() {
         assert!(nodes[0].check("key", 1).await.is_allowed());
     }
     assert!(nodes[1].peek("key", 1).await.decision().remaining() < 960);
-    // A lease that is under way arrives, and is returned with the next call.
+    // A lease that is on its way arrives, and the next call returns it.
     let all_back = async {
         while nodes[1].peek("key", 1).await.decision().remaining() < 960 {
             nodes[0].return_leases().await;
@@ -109,7 +109,7 @@ async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
 async fn a_refund_of_leased_units_goes_to_the_store() {
     let server = Server::start();
     let policy = "fixed-window 1000/d from-first".parse().unwrap();
-    // No more than a request asks for is leased.
+    // With `most_held` 1 a node leases no more than a request asks for.
     let settings = Settings::new(policy).most_held(1);
     let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
     let permit = limiter.check("key", 700).await.into_result().unwrap();

@@ -1,7 +1,7 @@
-//! Deadlines that are missed while the store is well: what is admitted then, and how they are counted.
+//! Deadlines that are missed while the store works: what is admitted then, and how they are counted.
 //!
-//! The store answers every other request too late. It is never lost for that: no time in isolation passes, and of
-//! bound D1 the bursts are left: that of the limit, and of each node's share.
+//! The store answers every other request too late. It does not count as lost for that, so no time in isolation
+//! passes, and of bound D1 only the bursts remain: that of the limit, and that of each node's share.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -13,12 +13,12 @@ use common::server::Server;
 use common::{limiter, store};
 use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Store};
 
-/// Nothing comes back while a test runs.
+/// No unit comes back while a test runs.
 const POLICY: &str = "1/d burst 9";
 const NODES: u64 = 3;
-/// The burst, and three for each share.
+/// The burst of the limit, and three units for each share.
 const BOUND: u64 = 9 + 3 * NODES;
-/// So long that a busy machine does not miss it without.
+/// So long that a busy machine misses it only because of the proxy.
 const DEADLINE: Duration = Duration::from_millis(400);
 const TOO_LATE: Duration = Duration::from_millis(600);
 /// After a denial a node with leases leaves the store alone for a second.
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(1_050);
 /// More than a share has.
 const MISSES: u64 = 5;
 
-/// What a node admits of which the store answers every other request too late.
+/// What one node admits when the store answers every other request too late.
 async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     let proxy = Proxy::start(server_port).await;
     let address = format!("redis://127.0.0.1:{}/", proxy.port);
@@ -41,7 +41,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
         let late = limiter.check("key", 1).await;
         assert_eq!(late.fault(), Some(Fault::Deadline), "{mode:?}");
         proxy.delay(Duration::ZERO);
-        // Until the reply has come that nobody waits for.
+        // Until the late reply has come.
         tokio::time::sleep(PAUSE).await;
         let well = limiter.check("key", 1).await;
         admitted += u64::from(late.is_allowed()) + u64::from(well.is_allowed());
@@ -49,7 +49,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
         tokio::time::sleep(PAUSE).await;
     }
     let stats = store.stats();
-    // Each is counted in the phase in which it was missed, and the store was not lost for it.
+    // Each is counted in the phase in which it was missed, and the store does not count as lost for it.
     assert_eq!((stats.missed_sent, stats.missed_in_line), (without, 0), "{mode:?}");
     assert_eq!(stats.faults(Fault::Deadline), without);
     assert_eq!((stats.connections, stats.degraded_for), (1, isolated), "{mode:?}");
@@ -58,7 +58,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     admitted
 }
 
-/// All that the store has, and then what all nodes admit.
+/// Takes all that the store has, and then all that the nodes admit.
 async fn all_admitted(mode: Mode, on_error: OnError) -> u64 {
     let server = Server::start();
     let direct = limiter(&store(&server).await, POLICY, mode, NODES);

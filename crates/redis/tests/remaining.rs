@@ -1,4 +1,4 @@
-//! What is left, as answers of mode `leased` and `async` tell it, on a real server.
+//! `remaining` in the answers of modes `leased` and `async`, on a real server.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -23,7 +23,7 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
         assert_eq!(peeks, [900; 3], "{mode:?}");
         assert_eq!(left(limiter.check("key", 1).await), 899, "{mode:?}");
         assert_eq!(left(peek().await), 899, "{mode:?}");
-        // As the service asks.
+        // In the way in which the service asks.
         let tolls = [limiter.toll("key", 1)];
         let peeked = peek_request(&[Group::new(&tolls)]).await;
         assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
@@ -31,7 +31,7 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
     }
 }
 
-/// Whether the store has heard of a report by then, or the node of its answer: units are counted once.
+/// Whether or not the store has heard of a report by then, and the node of its answer: its units are counted once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice() {
     let server = Server::start();
@@ -48,7 +48,7 @@ async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice(
     }
 }
 
-/// Leases of every size, in one purse, and in one of each lane.
+/// Leases of every size, in one purse and in a purse for each lane.
 #[tokio::test]
 async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
     for (burst, cost) in [(50, 1), (1_000, 1), (1_000, 7), (20_000, 3), (20_000, 40)] {
@@ -91,7 +91,7 @@ async fn units_of_a_lease_that_has_expired_are_left_again() {
     assert_eq!(left(limiter.check("key", 900).await), 0);
 }
 
-/// A cost that fits in what is held and what the store has, but in neither alone.
+/// A cost that fits in what is held and what the store has together, but in neither alone.
 #[tokio::test]
 async fn a_look_counts_units_that_are_held_as_a_request_does() {
     let server = Server::start();
@@ -112,17 +112,17 @@ async fn of_several_nodes_none_tells_more_than_is_left() {
     for n in 0..3_000_usize {
         let (limiter, told) = (&nodes[n % 3], &mut told[n % 3]);
         admitted += u64::from(limiter.check("key", 1).await.is_allowed());
-        // Units in leases of the others are not left for this one.
+        // Units in leases of other nodes are not left for this one.
         let peeked = limiter.peek("key", 1).await.decision().remaining();
         assert!(peeked <= 1_000 - admitted, "{peeked} after {admitted}");
-        // Nothing comes back but what other nodes return.
+        // Only what other nodes return comes back.
         assert!(peeked <= *told + 250, "{peeked} after {told}");
         *told = peeked;
     }
     assert!(admitted > 900, "{admitted}");
 }
 
-/// A request under several limits is charged there, and by no lease.
+/// The store charges a request under several limits, without a lease.
 #[tokio::test]
 async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
     let server = Server::start();

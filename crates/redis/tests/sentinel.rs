@@ -1,4 +1,4 @@
-//! Sentinels name the master, and another one after a failover.
+//! Sentinels name the master, and after a failover another one.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -14,7 +14,7 @@ use tollgate_redis::{Fault, Mode, OnError, Source, Store};
 #[tokio::test]
 async fn the_master_is_asked_of_the_sentinels() {
     let sentinel = Sentinel::start();
-    // The first that is named does not exist.
+    // The first sentinel in the address does not exist.
     let address = sentinel.address().replace("://", "://127.0.0.1:1,");
     let store = Store::with(&address, PATIENT, "test").unwrap();
     store.ready().await;
@@ -30,8 +30,8 @@ async fn the_master_is_asked_of_the_sentinels() {
     assert!(store.is_degraded());
 }
 
-/// Bad input 112: the master dies, a replica that may lag behind is promoted, and the sentinels name it.
-/// Again and again: who was killed is the next replica.
+/// Bad input 112: the master dies, a replica that may lag behind is promoted, and the sentinels name it. That is
+/// repeated: the server that was killed is the next replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_112_after_a_failover_the_new_master_decides() {
     let mut sentinel = tokio::task::block_in_place(Sentinel::start);
@@ -60,7 +60,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
         load.survives(FAILOVER).await;
         let keys: Vec<String> = sentinel.servers[new].run(&["KEYS", "*"]);
         assert!(keys.iter().any(|key| key.ends_with(":hot")), "{keys:?}");
-        // The old master comes back as one, is told that it is a replica, and is asked by nobody.
+        // The old master comes back as a master, is told that it is a replica, and gets no requests.
         tokio::task::block_in_place(|| sentinel.servers[old].restart());
         Load::wait(500).await;
         load.audit("the old master is back");
@@ -69,7 +69,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
     load
 }
 
-/// Bad input 123, of sentinels: both they and the servers want a password, and not the same.
+/// Bad input 123, with sentinels: they and the servers want passwords, which differ.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs() {
     let mut sentinel = tokio::task::block_in_place(Sentinel::start_with_passwords);
@@ -78,7 +78,7 @@ async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs
     tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
     let decision = one.check("key", 3).await;
     assert_eq!((decision.source(), decision.decision().remaining()), (Source::Store, 7));
-    // Without either, or with the other's, nobody is asked.
+    // Without one of the passwords, or with the other one in its place, there is no connection.
     let [served, watched] = PASSWORDS;
     let address = sentinel.address();
     for refused in [
@@ -99,7 +99,7 @@ async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs
         assert_eq!(store.stats().connections, 0, "{refused}");
         assert!(store.stats().faults(Fault::Unauthenticated) > 0, "{refused}: {:?}", store.stats());
     }
-    // The passwords are for the next master, too.
+    // The passwords work for the next master, too.
     let load = fails_over(&mut sentinel, 1).await;
     load.stop.store(true, Ordering::Relaxed);
 }

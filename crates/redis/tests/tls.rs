@@ -1,4 +1,4 @@
-//! TLS to a real server, with the certificates of authorities that the tests make; and users by name.
+//! TLS to a real server, with certificates of authorities that the tests make, and users with names.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
@@ -11,7 +11,7 @@ use common::{PATIENT, limiter};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tollgate_redis::{Fault, Mode, Source, Store, StoreOptions};
 
-/// One that signs certificates.
+/// An authority that signs certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -25,7 +25,7 @@ impl Authority {
     fn issue(&self) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        // Another name than its issuer's: else OpenSSL takes it for one that signed itself.
+        // Not the name of its issuer: OpenSSL would take it for a certificate that signed itself.
         params.distinguished_name.push(DnType::CommonName, "localhost");
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
@@ -81,7 +81,7 @@ async fn decides(store: &Store) {
     assert_eq!((decision.source(), decision.fault()), (Source::Store, None));
 }
 
-/// Until an attempt to connect has failed: nothing was believed.
+/// Waits until an attempt to connect has failed: no server was trusted.
 async fn refused(store: &Store) {
     let failed = async {
         while Fault::ALL.iter().all(|fault| store.stats().faults(*fault) == 0) {
@@ -98,9 +98,9 @@ async fn a_server_with_a_certificate_of_the_authority_is_believed_and_no_other()
     let secure = secure("tls_server", "no");
     decides(&secure.options("").trust(secure.authority.0.pem()).open().unwrap()).await;
     refused(&secure.options("").trust(Authority::new().0.pem()).open().unwrap()).await;
-    // Nor one that only the test's authority knows, if nobody names that.
+    // Without `trust` the test's authority is not trusted.
     refused(&secure.options("").open().unwrap()).await;
-    // Nor one by another name.
+    // A certificate for another name is not trusted.
     let address = format!("rediss://127.0.0.1:{}/", secure.port);
     let options = StoreOptions::new(address).trust(secure.authority.0.pem());
     refused(&options.open().unwrap()).await;
@@ -117,7 +117,7 @@ async fn a_server_that_asks_for_a_certificate_gets_this_ones() {
     refused(&options().identity(certificate, key).open().unwrap()).await;
 }
 
-/// Bad input 123, over TLS: a user who may run this script on these keys, and nothing else.
+/// Bad input 123, over TLS: a user with the right to run this script on these keys, and nothing else.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough_over_tls() {
     let secure = secure("tls_user", "no");

@@ -1,5 +1,5 @@
-//! Contenders that ask one redis-server by turns, and the table of what they did. Nothing is asserted of times; of
-//! requests each must be admitted.
+//! Contenders that ask one redis-server by turns, and a table of their results. No time is asserted; every request
+//! must be admitted.
 #![allow(unreachable_pub, reason = "each benchmark includes this module for itself")]
 #![allow(clippy::unwrap_used, reason = "a benchmark fails loudly")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use redis::aio::MultiplexedConnection;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
 
-/// A token bucket as it stands in many tutorials: its own clock, one key, one call.
+/// A token bucket as many tutorials have it: its own clock, one key, one call.
 const PLAIN: &str = "
 local now = redis.call('TIME')
 now = now[1] + now[2] / 1000000
@@ -30,7 +30,7 @@ return allowed and 1 or 0
 const TASKS: u64 = 128;
 /// More than any contender can use up, so that every request is admitted.
 const POLICY: &str = "100000000/s burst 10000000";
-/// Of so many requests one is timed: reading the clock takes as long as half a decision within a lease.
+/// One request in so many is timed: reading the clock takes as long as half a decision within a lease.
 const TIMED: u64 = 16;
 
 type Verdict = Pin<Box<dyn Future<Output = bool> + Send>>;
@@ -39,13 +39,13 @@ type Verdict = Pin<Box<dyn Future<Output = bool> + Send>>;
 pub enum Contender {
     Plain(MultiplexedConnection, String),
     Ours(RedisLimiter),
-    /// Somebody else's limiter.
+    /// The limiter of another crate.
     #[allow(dead_code, reason = "not every benchmark has one")]
     Other(Arc<dyn Fn(&str) -> Verdict + Send + Sync>),
 }
 
 impl Contender {
-    /// The plain one, on a connection of its own.
+    /// The plain limiter, on a connection of its own.
     pub async fn plain(address: &str) -> Self {
         let client = redis::Client::open(address).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -56,7 +56,7 @@ impl Contender {
         Self::Plain(connection, digest)
     }
 
-    /// This crate's, and its store.
+    /// This crate's limiter, and its store.
     pub async fn ours(address: &str, mode: Mode) -> (Self, Store) {
         let store = Store::with(address, Duration::from_secs(10), "bench").unwrap();
         store.ready().await;
@@ -81,10 +81,10 @@ impl Contender {
 pub struct Row {
     pub name: &'static str,
     pub contender: Contender,
-    /// Of each task in each round.
+    /// The requests of each task in each round.
     pub requests: u64,
     pub keys: u64,
-    /// The row that it is compared with.
+    /// The row that this one is compared with.
     pub beside: usize,
 }
 
@@ -95,7 +95,7 @@ struct Run {
     took: Duration,
 }
 
-/// One round: how many decisions a second, and how long some took, in nanoseconds.
+/// One round: how many decisions a second, and how long some of them took, in nanoseconds.
 async fn round(row: &Row) -> (f64, Histogram<u64>) {
     let names: Arc<[String]> = (0..row.keys).map(|n| n.to_string()).collect();
     let (requests, keys) = (row.requests, row.keys);
@@ -113,7 +113,7 @@ async fn round(row: &Row) -> (f64, Histogram<u64>) {
                         waits.record(u64::try_from(asked.elapsed().as_nanos()).unwrap()).unwrap();
                     }
                     if n % 64 == 63 {
-                        tokio::task::yield_now().await; // who decides from memory never waits
+                        tokio::task::yield_now().await; // a task that decides from memory never waits
                     }
                 }
                 waits
@@ -132,7 +132,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Lets them ask by turns and prints the table; how long each row took in all.
+/// Lets the contenders ask by turns and prints the table. Returns how long each row took in all.
 pub async fn race(rows: &[Row]) -> Vec<Duration> {
     let arguments: Vec<String> = std::env::args().collect();
     let rounds = arguments.iter().position(|argument| argument == "--rounds");

@@ -1,4 +1,4 @@
-//! A limit whose policy changes: what a key holds then, and that it is what the simulation makes of it.
+//! A limit whose policy changes: what its key then holds, and that the simulation computes the same.
 
 use super::{Told, ask, plan, server::Server};
 use crate::backoff::mixed;
@@ -15,8 +15,8 @@ fn remaining(plan: &Plan, reply: &Reply) -> u64 {
     View { plan, state: &reply.parts[0].state, now_us: reply.now_us }.remaining()
 }
 
-/// Units are spent under one policy at the beginning of a day; some seconds later another looks, and after a
-/// second look some more.
+/// Units are spent under one policy at the beginning of a day. Some seconds later the key is looked at under another
+/// policy, and after that look some seconds pass again.
 #[test]
 fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     let server = Server::start();
@@ -27,15 +27,15 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         ("60/m", 40, 10, "6/m burst 50", 20, 10, 21),
         ("60/m", 60, 30, "60/h", 30, 60, 31),
         ("100/h", 92, 0, "110/h", 18, 36, 19),
-        // What is above the new burst is forgiven, for this policy: it comes back as fast as it can.
+        // Under the new policy what is above its burst is forgiven: units come back at its rate from then on.
         ("1000/h", 900, 0, "60/m burst 10", 0, 1, 1),
-        // A window of the same length goes on, at most full.
+        // A window of the same length goes on, with its count cut to the new limit.
         ("fixed-window 5/h", 3, 9, "fixed-window 9/h", 6, 3_591, 9),
         ("fixed-window 5/h", 3, 9, "fixed-window 2/h", 0, 3_591, 2),
         ("fixed-window 5/h from-first", 3, 9, "fixed-window 9/h from-first", 6, 3_591, 9),
         ("sliding-window 100/h", 60, 0, "sliding-window 120/h strict", 60, 3_600, 60),
         ("segmented-window 60/h x6", 40, 600, "segmented-window 90/h x6", 50, 3_000, 90),
-        // Of another length, or another algorithm, what was used is used just now.
+        // With another length or another algorithm, the units that were used count as used just now.
         ("fixed-window 5/m", 3, 50, "fixed-window 9/h", 6, 20, 6),
         ("fixed-window 10/m", 4, 0, "10/m", 6, 6, 7),
         ("60/m", 40, 10, "fixed-window 60/m", 30, 50, 60),
@@ -49,7 +49,7 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         let look = |verb, cost| ask(verb, &key, &new, Units::exactly(cost));
         let peeked = told.call(at_us, look(Verb::Peek, 1));
         assert_eq!(remaining(&new, &peeked), left, "{before}, then {now}");
-        // The new policy is in force from when it is asked first, admitted or not.
+        // The new policy is in force from the first request under it on, admitted or not.
         let checked = told.call(at_us, look(Verb::Check, new.limit));
         assert!(!checked.admitted, "{before}, then {now}");
         let later = told.call(at_us + later_s * SECOND, look(Verb::Peek, 1));
@@ -57,7 +57,7 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     }
 }
 
-/// Random requests under three policies, by turns: the states of the script are those of the simulation.
+/// Random requests under three policies in random order: the states of the script are those of the simulation.
 fn compare(told: &mut Told, flaw: Option<Flaw>, rounds: u64) -> Result<(), String> {
     let mut random = 7;
     let mut draw = |below: u64| {

@@ -1,4 +1,4 @@
-//! What a node computes of a state by itself, against what the script finds later: equal, number by number.
+//! What a node computes of a state is, number by number, what the script finds later.
 
 use super::{Told, ask, plan, server::Server};
 use crate::backoff::mixed;
@@ -38,7 +38,7 @@ fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
             now_us += draw(period_us / 2);
             let state = &mut known.parts[0].state;
             state.advance(&plan, [before_us, now_us]);
-            // Charged whether they fit or not.
+            // These are charged whether they fit or not.
             let units = draw(plan.limit + 2);
             state.charge(&plan, units);
             let ask = ask(Verb::Add, &key, &plan, Units::exactly(units));

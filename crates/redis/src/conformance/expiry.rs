@@ -27,7 +27,7 @@ fn policies() -> Vec<Plan> {
     .into()
 }
 
-/// Bad input 122: no key is left behind, and none expires while it still limits something.
+/// Bad input 122: no key is left behind, and none expires while it still limits.
 #[test]
 fn bad_input_122_every_key_expires_and_none_too_early() {
     let server = Server::start();
@@ -67,7 +67,8 @@ fn a_denial_and_a_peek_write_nothing() {
     assert_eq!(keys, 0);
 }
 
-/// Bad input 115: text, numbers beyond 2^53, lists in place of a state. A full limit is what is safe.
+/// Bad input 115: text, numbers beyond 2^53, and lists in place of a state. Such a key is taken as full, which is
+/// safe.
 #[test]
 fn bad_input_115_what_is_no_state_counts_as_a_full_limit_and_is_replaced() {
     let server = Server::start();
@@ -96,7 +97,7 @@ fn bad_input_115_what_is_no_state_counts_as_a_full_limit_and_is_replaced() {
     }
 }
 
-/// Bad input 118: what one decision costs the server, by its own count of commands. No time is judged.
+/// Bad input 118: what one decision costs the server, by its own count of commands. Times are not asserted.
 #[test]
 fn bad_input_118_a_decision_takes_two_commands_whatever_the_limit_holds() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! What the limits of one request have to say, in groups; and limits that stand twice in one request.
+//! What the groups of a request decide, and limits that are in a request twice.
 
 use super::{Told, plan, server::Server};
 use crate::backoff::mixed;
@@ -33,11 +33,11 @@ fn a_group_that_only_counts_denies_nothing_and_is_charged_as_a_whole() {
     let reply = check(&mut told, ask(1, 5, 5));
     assert!(reply.admitted);
     assert_eq!(units(&reply), [1, 5, 5]);
-    // `c` has no room: then `b`, of the same group, is not charged, and the request goes.
+    // `c` has no room, so `b` of the same group is not charged; the request is admitted.
     let reply = check(&mut told, ask(1, 5, 6));
     assert!(reply.admitted && reply.parts[1].admits && !reply.parts[2].admits);
     assert_eq!(units(&reply), [1, 0, 0]);
-    // A request that is denied is charged nowhere.
+    // A request that is denied is charged under no limit.
     let reply = check(&mut told, ask(9, 1, 1));
     assert!(!reply.admitted);
     assert_eq!(units(&reply), [0, 0, 0]);
@@ -58,10 +58,10 @@ fn groups_that_deny_together_deny_when_none_has_room() {
     let reply = check(&mut told, ask(4, 4));
     assert!(!reply.admitted);
     assert_eq!(units(&reply), [0, 0]);
-    // One alone is all of them.
+    // If there is one group of this kind, it denies by itself.
     let alone = vec![part("a", Say::DeniesTogether, true, 4)];
     assert!(!check(&mut told, alone).admitted);
-    // And none of those that deny by themselves may be over.
+    // A group that denies by itself still does.
     let mut both = ask(1, 1);
     both.push(part("c", Say::Denies, true, 11));
     assert!(!check(&mut told, both).admitted);
@@ -85,7 +85,7 @@ fn a_limit_that_stands_twice_is_charged_twice_or_not_at_all() {
     assert!(!check(&mut told, vec![part("a", Say::Denies, true, 1)]).admitted);
 }
 
-/// Random requests of several groups, beside a model of counts: the order of rules above, in a dozen lines.
+/// Random requests of several groups, compared with a model of counts that applies the rules above.
 #[test]
 fn random_groups_are_charged_as_the_model_says() {
     let server = Server::start();
@@ -101,7 +101,7 @@ fn random_groups_are_charged_as_the_model_says() {
         for _ in 0..8 {
             let mut parts = Vec::new();
             let mut groups: Vec<(Say, Vec<(usize, u64)>)> = Vec::new();
-            // Every limit once.
+            // No limit is in a request twice.
             for limit in 0..=usize::try_from(below(5)).unwrap() {
                 let (begins, cost) = (limit == 0 || below(3) > 0, 1 + below(4));
                 let say = [Say::Denies, Say::Counts, Say::DeniesTogether]

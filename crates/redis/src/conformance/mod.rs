@@ -1,8 +1,8 @@
 //! The script against the reference model, decision by decision and answer by answer, on a real server.
 //!
-//! The script is the one that is shipped; only the lines above it, which read the server's clock, are
-//! replaced by one that takes the time from the test. Keys then outlive their use, since the test's time
-//! is not the server's; when they really expire is looked at with the server's own clock.
+//! The script is the one that is shipped, except that the lines above it, which read the server's clock, are replaced
+//! by one that takes the time from the test. Keys then outlive their use, since the test's time is not the server's;
+//! when keys expire is tested with the server's own clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -24,7 +24,7 @@ use tollgate_oracle::{Algorithm as Model, Oracle, Rounding};
 use crate::plan::Plan;
 use crate::script::{Ask, Invoked, Part, Reply, Units, Verb, command, replies};
 
-/// As in the model, a clock that goes back, however far, is one that nobody has set back.
+/// The slack under which the script, like the model, never takes a clock as set back, however far it goes back.
 const NEVER_SET_BACK: &str = "math.huge";
 
 fn text_with_told_time(slack_us: &str) -> String {
@@ -61,7 +61,7 @@ fn model(plan: &Plan) -> Oracle {
     })
 }
 
-/// The time that the model is told: that of the tick.
+/// The time that the model is given: the beginning of the tick.
 fn tick_ns(plan: &Plan, now_us: u64) -> u64 {
     now_us / plan.tick_us * plan.tick_us * 1_000
 }
@@ -70,7 +70,7 @@ fn ask(verb: Verb, key: &str, plan: &Plan, units: Units) -> Ask {
     Ask { verb, parts: vec![Part::new(key.as_bytes().to_vec(), *plan, units)] }
 }
 
-/// A script whose time the test tells.
+/// A script that is told the time by the test.
 struct Told {
     connection: Connection,
     digest: String,
@@ -89,7 +89,7 @@ impl Told {
         Self { connection, digest }
     }
 
-    /// Many calls at once, each at its own time.
+    /// Many calls at once, each at a time of its own.
     fn calls(&mut self, calls: &[(u64, Vec<Ask>)]) -> Vec<Vec<Reply>> {
         let mut pipeline = redis::Pipeline::with_capacity(calls.len());
         for (now_us, asks) in calls {

@@ -6,10 +6,10 @@ use crate::plan::{LARGEST, Plan};
 use crate::script::{Ask, Part, Reply, Units, Verb};
 use crate::state::{State, View};
 
-/// Enough for each pair of policy and verb to be met thousands of times. Each is a limit of its own and ten
+/// Enough for each pair of policy and verb to come up thousands of times. Each is a limit of its own, and of ten
 /// requests on average.
 const SEQUENCES: u64 = 100_000;
-/// Sequences that are under way at the same time, so that the server gets many requests at once.
+/// Sequences that run at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;
 
 const POLICIES: [&str; 20] = [
@@ -56,14 +56,14 @@ impl Sequence {
         let plan = plan(POLICIES[usize::try_from(number).unwrap() % POLICIES.len()]);
         let now_us = match random.below(4) {
             0 => random.below(1_000_000),
-            // Until 2100.
+            // Up to the year 2100.
             1 => random.below(4_102_444_800_000_000),
             _ => 1_790_000_000_000_000 + random.below(100_000_000_000),
         };
         Self { key: number.to_string(), plan, oracle: model(&plan), now_us }
     }
 
-    /// Time goes on by some thousandths of the period, by a whole one, or now and then back.
+    /// Time goes on by some thousandths of the period, by a whole period, or sometimes back.
     fn go_on(&mut self, random: &mut Random) {
         let period_us = self.plan.drain_us(self.plan.policy().quota().count()).max(1);
         let step_us = match random.below(10) {
@@ -89,7 +89,7 @@ impl Sequence {
         }
     }
 
-    /// A request, and what the model makes of it.
+    /// A request, and the model's answer.
     fn request(&mut self, random: &mut Random) -> (Ask, Expected) {
         let verb = if random.below(6) == 0 { Verb::Peek } else { Verb::Check };
         let cost = self.cost(random);
@@ -100,7 +100,7 @@ impl Sequence {
         };
         let admitted = verdict == tollgate_oracle::Verdict::Allowed;
         let remaining = self.oracle.remaining(now_ns);
-        // The model finds waits by search, which takes a while: now and then is often enough.
+        // The model finds waits by search, which is slow: it is done for one request in 40.
         let waits = (random.below(40) == 0).then(|| {
             let wait = |wait: tollgate_oracle::BigUint| u64::try_from(wait).unwrap();
             let fitting = cost.min(self.plan.limit);
@@ -117,7 +117,7 @@ struct Expected {
     admitted: bool,
     units: u64,
     remaining: u64,
-    /// Costs and how long until they fit.
+    /// Costs, and how long until they fit.
     waits: Option<[(u64, u64); 2]>,
     now_ns: u64,
 }
@@ -130,10 +130,10 @@ impl Expected {
         let view = View { plan, state: &seen.state, now_us: reply.now_us };
         assert_eq!(view.remaining(), self.remaining, "{what}");
         if seen.state == (State::Gcra { debt: LARGEST }) {
-            return; // time went back so far that the debt was cut: see there
+            return; // time went back so far that the debt was cut: see `State::Gcra`
         }
         for (cost, wait_ns) in self.waits.into_iter().flatten() {
-            // At the first tick that is not before.
+            // At the first tick that does not begin before.
             let tick = (self.now_ns + wait_ns).div_ceil(plan.tick_us * 1_000);
             let expected_us = if wait_ns == 0 { reply.now_us } else { tick * plan.tick_us };
             assert_eq!(view.ready_us(cost), expected_us, "{what}, a wait for {cost}");
@@ -141,7 +141,7 @@ impl Expected {
     }
 }
 
-/// So many sequences, in groups that are under way at the same time. How many requests that were.
+/// Compares so many sequences, in groups that run at the same time. Returns how many requests they made.
 fn compare(server: &Server, told: &mut Told, count: u64) -> u64 {
     let mut random = Random(1);
     let mut requests = 0_u64;
@@ -153,7 +153,7 @@ fn compare(server: &Server, told: &mut Told, count: u64) -> u64 {
             let mut all_expected = Vec::new();
             for sequence in &mut sequences {
                 sequence.go_on(&mut random);
-                // Up to three requests in one call, as a batch has them: at one time.
+                // Up to three requests at one time in one call, as in a batch.
                 let (asks, expected): (Vec<_>, Vec<_>) =
                     (0..=random.below(3)).map(|_| sequence.request(&mut random)).unzip();
                 requests += asks.len() as u64;
@@ -182,8 +182,8 @@ fn bad_input_37_a_hundred_thousand_random_sequences_are_decided_as_the_model_doe
     println!("{SEQUENCES} sequences, {requests} requests");
 }
 
-/// Mistakes in the script, one for each algorithm, such that most decisions stay right: each is found, and
-/// where it was made.
+/// Mistakes in the script, one for each algorithm, that leave most decisions right: each must be found, in the
+/// algorithm in which it was made.
 #[test]
 fn a_script_that_computes_something_else_is_caught() {
     let mistakes = [
@@ -210,7 +210,7 @@ fn a_script_that_computes_something_else_is_caught() {
     }
 }
 
-/// Leases take what is left, by halves; several limits are charged together or not at all.
+/// Leases take a part of what is left; several limits are charged together or not at all.
 #[test]
 fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
     let server = Server::start();
@@ -258,7 +258,8 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
     }
 }
 
-/// As the core's: nothing that has drained comes back, and a window gives back only its own.
+/// A refund does what the core's does: what has drained does not come back, and a window gives back only its own
+/// units.
 #[test]
 fn a_refund_gives_back_what_the_core_gives_back() {
     let server = Server::start();
@@ -267,7 +268,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
     for round in 0..4_000_u64 {
         let mut sequence = Sequence::new(round, &mut random);
         let limiter = tollgate::Limiter::new(sequence.plan.policy());
-        // Where the core's own words are exact too: no thirds of a tick, no quanta, a few hours.
+        // Only where the core's words are exact, too: no fractions of a tick, no quanta, a few hours.
         if sequence.plan.tick_us > 1 {
             continue;
         }
@@ -293,11 +294,11 @@ fn a_refund_gives_back_what_the_core_gives_back() {
             let policy = sequence.plan.policy();
             let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
             if !is_gcra && view.stamp() != stamp {
-                // The window has turned. (The core goes by its word, which turns with the next charge.)
+                // The window has turned. (The core's stays in its word until the next charge.)
                 assert_eq!(given, 0, "{policy}");
                 break;
             }
-            // Of gcra a last fraction of a unit may count as drained by one and not by the other.
+            // Under gcra the last fraction of a unit may count as drained in one of them and not in the other.
             let apart = u64::from(is_gcra);
             assert!(given.abs_diff(expected) <= apart, "{policy}: {given}, {expected}");
             let left = limiter.peek_at(1, at(sequence.now_us)).remaining();

@@ -1,7 +1,6 @@
-//! A clock of the server that is set back: what keys owe then, and that nothing too much is admitted.
+//! A server's clock that is set back: what keys owe then, and that no more is admitted than allowed.
 //!
-//! Times are told to the script by the test, and it is as sure as the one that is shipped when the clock was
-//! set back.
+//! The test tells the script the time; when it takes the clock as set back is as in the script that is shipped.
 
 use super::{Told, ask, plan, server::Server, text_with_told_time};
 use crate::backoff::mixed;
@@ -12,20 +11,21 @@ use crate::state::View;
 const NOW_US: u64 = 1_790_000_000_000_000;
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * SECOND;
-/// Of the script that is shipped.
+/// The slack of the script that is shipped.
 const SLACK_US: &str = "1000000";
 
 fn told(server: &Server) -> Told {
     Told::with(server, text_with_told_time(SLACK_US))
 }
 
-/// How long until `cost` fits, by a reply.
+/// How long until `cost` fits, as a reply says.
 fn wait_us(plan: &Plan, reply: &Reply, cost: u64) -> u64 {
     let view = View { plan, state: &reply.parts[0].state, now_us: reply.now_us };
     view.ready_us(cost) - reply.now_us
 }
 
-/// A check under this limit, and under another that nobody reaches: such calls go another way in the script.
+/// A check under this limit together with one that is never reached: requests under several limits take another path
+/// through the script.
 fn joint(key: &str, other: &str, plan: &Plan, units: Units) -> Ask {
     let mut ask = ask(Verb::Check, key, plan, units);
     let wide = self::plan("gcra 1000000/s");
@@ -33,26 +33,26 @@ fn joint(key: &str, other: &str, plan: &Plan, units: Units) -> Ask {
     ask
 }
 
-/// Twenty seconds into a minute everything is spent, and the clock set back an hour: for how long nothing is
-/// admitted. Before, that was an hour more.
+/// Twenty seconds into a minute all units are spent, and the clock is set back an hour: for how long nothing is
+/// admitted. With no treatment of set-backs it would be an hour more.
 #[test]
 fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
     let policies = [
-        // One unit drains in 10 ms, and a tick passes before anything does.
+        // One unit drains in 10 ms, after the one tick that a set-back adds.
         ("gcra 100/s burst 200", 10_000 + 1),
         ("gcra 10/m burst 5", 6 * SECOND + 1),
         // Ticks of ten microseconds.
         ("gcra 1000003/d burst 1000003", 86_410),
-        // The rest of this minute, and the next.
+        // The rest of this minute, and the next minute.
         ("fixed-window 5/m", 100 * SECOND),
         ("fixed-window 5/s", 2 * SECOND),
-        // Everything was spent in one instant, which is now.
+        // The window in which all units were spent begins in the next tick.
         ("fixed-window 5/m from-first", 60 * SECOND + 1),
-        // The same as of fixed windows, and then until one of five has slid out.
+        // As for fixed windows, and then until one of five units no longer counts.
         ("sliding-window 5/m", 112 * SECOND),
         ("sliding-window 5/m round-down", 100 * SECOND + 1),
         ("sliding-window 5/m strict", 160 * SECOND),
-        // Of six segments of ten seconds: the next one, and the others.
+        // The segment that has begun, of ten seconds; the next one, which all units are moved to; and five more.
         ("segmented-window 10/m x6", 70 * SECOND),
     ];
     let server = Server::start();
@@ -101,7 +101,7 @@ fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
     assert_ne!(server.run::<String>(&["GET", "key"]), stored);
 }
 
-/// Mode `async` charges what was admitted, whether it fits or not: that is owed as long as without a set-back.
+/// Mode `async` charges what was admitted, whether it fits or not: that is owed for as long as without a set-back.
 #[test]
 fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
     let server = Server::start();
@@ -113,7 +113,7 @@ fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
     for (n, hours) in [(1, 1), (2, 2), (3, 7)] {
         let denied =
             told.call(NOW_US - hours * HOUR, ask(Verb::Check, "key", &plan, Units::exactly(1)));
-        // A tick more for each time.
+        // One more tick for each set-back.
         assert_eq!((denied.admitted, wait_us(&plan, &denied, 1)), (false, 4_600_000 + n));
     }
 }
@@ -133,7 +133,7 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
         let charged = told.call(NOW_US, check(5));
         let view = View { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
         let refund = Units { stamp: view.stamp(), ..Units::exactly(3) };
-        // Of a state that is moved by it, and of one that was before.
+        // First for a state that this request moves, then for one that has been moved.
         for _ in 0..2 {
             let given = told.call(NOW_US - HOUR, ask(Verb::Refund, policy, &plan, refund));
             assert_eq!(given.parts[0].units, 0, "{policy}");
@@ -142,19 +142,20 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
     }
 }
 
-/// The most that a policy admits in an interval of true time.
+/// The most that a policy admits in any interval of so much true time.
 fn most(plan: &Plan, true_us: u64) -> u64 {
     let (quota, limit) = (plan.policy().quota(), plan.limit);
     let period_us = u64::try_from(quota.period().as_micros()).unwrap();
     match plan.policy().algorithm() {
         tollgate::Algorithm::Gcra => limit + quota.count() * (true_us + plan.tick_us) / period_us,
-        // For each window that may begin within the interval, and the one before.
+        // A limit for each window that may begin within the interval, and one for the window before.
         tollgate::Algorithm::SlidingWindowStrict => limit * (1 + true_us / period_us),
         _ => limit * (2 + true_us / period_us),
     }
 }
 
-/// Asks for one key all the time, while the clock is set back now and then, the more seldom the higher the seed. Says what was too much.
+/// Asks for one key all the time, while the clock is set back now and then, less often with a higher seed. Returns
+/// where more was admitted than allowed.
 fn overrun(told: &mut Told, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let mut random = seed;
@@ -170,7 +171,7 @@ fn overrun(told: &mut Told, policy: &str, seed: u64) -> Option<String> {
         true_us += draw(period_us / 20);
         back_us += match draw(60 + 40 * seed) {
             0..2 => draw(3 * HOUR),
-            // Such as nobody notices.
+            // Within the slack: the script does not take the clock as set back.
             2 => draw(SECOND / 2),
             3..5 => draw(3 * period_us),
             _ => 0,
@@ -184,7 +185,7 @@ fn overrun(told: &mut Told, policy: &str, seed: u64) -> Option<String> {
     }
     let admitted: Vec<u64> =
         told.calls(&calls).iter().map(|replies| replies[0].parts[0].units).collect();
-    // Ever more rarely, so that everything comes back now and then.
+    // With the higher seeds set-backs are so rare that everything comes back several times.
     assert!(seed < 10 || admitted.iter().sum::<u64>() > 2 * plan.limit, "{policy}");
     for first in 0..times.len() {
         let mut sum = 0;
@@ -222,7 +223,7 @@ fn a_clock_set_back_again_and_again_admits_no_more_than_true_time_allows() {
     }
 }
 
-/// States that are moved to now with less in them, or to where they end too early.
+/// Mistakes: states are moved with less in them, or to where they end too early.
 #[test]
 fn a_state_moved_with_less_in_it_is_caught() {
     let mistakes = [

@@ -1,9 +1,9 @@
-//! The textbook examples that name decisions, as in the core's `tests/worked_examples.rs`.
+//! The textbook examples of decisions that are in the core's `tests/worked_examples.rs`, too.
 
 use super::{Told, ask, plan, server::Server};
 use crate::script::{Units, Verb};
 
-/// `"0:05 1:01.5"`, minutes and seconds, in microseconds; `"0:05*3"` three times.
+/// Times such as `"0:05 1:01.5"`, in minutes and seconds, as microseconds; `"0:05*3"` is one three times.
 fn times(text: &str) -> Vec<u64> {
     let instant = |time: &str| {
         let (minutes, seconds) = time.split_once(':').unwrap();

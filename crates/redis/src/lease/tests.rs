@@ -58,12 +58,12 @@ fn what_is_not_spent_in_time_is_gone() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
     holding.granted(TERMS, grant(10, 0), 5 * MS);
-    // A thousandth short of a second after it was asked for.
+    // A thousandth less than a second after it was asked for, it has not ended.
     assert!(is_spent(spend(&mut holding, 1, 998 * MS)));
     assert!(matches!(spend(&mut holding, 1, 999 * MS), Spend::Ask(_)));
     assert_eq!(holding.left(), 0);
     assert_eq!(holding.take_expired().map(|(units, stamp)| (units, stamp.of(0))), [(9, 7), (0, 0)]);
-    // With its window, if that ends before.
+    // It ends with its window, if that is earlier.
     holding.granted(TERMS, Grant { turns_ns: Some(100 * MS), ..grant(10, 1_000 * MS) }, 1_001 * MS);
     assert!(is_spent(spend(&mut holding, 1, 1_099 * MS)));
     assert!(!is_spent(spend(&mut holding, 1, 1_100 * MS)));
@@ -79,7 +79,7 @@ fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
     assert!(!holding.is_idle(29 * MS));
     // A smaller cost may fit.
     assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(Want { want: 1, least: 1 }));
-    // Not more often than the poll, whatever the store says.
+    // The store is not asked more often than the poll interval, whatever it says.
     holding.denied(TERMS, (1, Beyond::default()), [0, MS]);
     assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
     assert!(matches!(spend(&mut holding, 1, 11 * MS), Spend::Ask(_)));
@@ -96,7 +96,7 @@ fn a_long_denial_is_looked_at_again_every_second() {
 }
 
 #[test]
-fn a_fault_answers_those_who_came_before_it() {
+fn a_fault_answers_the_requests_that_came_before_it() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
     holding.failed(Fault::Deadline, 5 * MS);
@@ -113,7 +113,7 @@ fn leases_end_in_the_order_in_which_they_are_spent() {
     holding.granted(TERMS, grant(5, 500 * MS), 501 * MS);
     assert!(is_spent(spend(&mut holding, 4, 600 * MS)));
     assert_eq!(holding.left(), 4);
-    // The second lives on when the first would have ended.
+    // The second lease lasts longer than the first.
     assert!(is_spent(spend(&mut holding, 4, 1_400 * MS)));
     assert_eq!(holding.end(1_400 * MS).map(|(left, _)| left), [0, 0]);
 }
@@ -169,7 +169,7 @@ fn an_answer_that_was_under_way_does_not_know_what_was_charged_beside_it() {
     let before = holding.glance(0);
     holding.charged_beside(3);
     assert_eq!((known(&holding), holding.glance(0).asks), (47, before.asks + 1));
-    // Nothing was under way: the next answer counts it.
+    // No units were under way, so the next answer counts it.
     holding.see(TERMS, Beyond { remaining: 47, reset_ns: 0 });
     assert_eq!(known(&holding), 47);
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
@@ -203,13 +203,13 @@ fn as_many_units_are_lent_as_leave_enough_to_notice_that_they_are_spent() {
         holding
     };
     let lent = |want, asking, lefts| with(want, asking, lefts).lend().map(|lent| lent.units);
-    // The last lease: a quarter of what the next one would be stays, and one unit at least.
+    // In the last lease a quarter of what the next one would be stays, and at least one unit.
     assert_eq!(lent(32, false, [20, 0]), Some(12));
     assert_eq!(lent(2, false, [20, 0]), Some(19));
-    // Another is there, or is asked for already.
+    // There is another lease, or one has been asked for.
     assert_eq!(lent(32, false, [20, 3]), Some(19));
     assert_eq!(lent(32, true, [20, 0]), Some(19));
-    // Few are not worth it.
+    // So few units are not worth it.
     assert_eq!([lent(1, false, [5, 0]), lent(1, false, [4, 0])], [Some(4), None]);
     let mut holding = with(32, false, [20, 0]);
     holding.beyond = Beyond { remaining: 30, reset_ns: 5 };
@@ -228,11 +228,11 @@ fn a_key_can_be_forgotten_when_its_denial_is_to_be_asked_about_again() {
     assert_eq!([30 * MS - 1, 30 * MS].map(|now_ns| holding.is_idle(now_ns)), [false, true]);
 }
 
-/// What is asked for after a lease of 4 units, of which as many are spent, at this time.
+/// What is asked for after a lease of 4 units, of which `spent` are spent at `at_ns`.
 fn want_after(spent: u64, at_ns: u64) -> u64 {
     let mut holding = Holding { want: 16, ..Holding::default() };
     holding.granted(TERMS, grant(4, 0), 0);
-    // Keeps the next lease from being asked for early.
+    // The next lease is not asked for early.
     holding.asking = true;
     assert!(spent == 0 || is_spent(spend(&mut holding, spent, at_ns)));
     holding.asking = false;
@@ -249,7 +249,7 @@ fn leases_that_last_long_or_expire_are_followed_by_half_as_many_units() {
     assert_eq!(want_after(0, 0), 8);
 }
 
-/// What is asked for when one unit is spent, at this time, of a lease that has so many.
+/// What is asked for when one unit is spent at `now_ns` of a lease that has `left`.
 fn early(want: u64, left: u64, now_ns: u64, change: impl FnOnce(&mut Holding)) -> Option<u64> {
     let mut holding = Holding { want, ..Holding::default() };
     holding.granted(TERMS, grant(left, 0), 0);
@@ -273,7 +273,7 @@ fn while_the_store_denies_or_fails_no_lease_is_asked_for_early() {
     let beyond = Beyond { remaining: 99, reset_ns: 0 };
     let denied = |holding: &mut Holding| holding.denied(TERMS, (1, beyond), [30 * MS, 0]);
     assert_eq!([30 * MS - 1, 30 * MS].map(|at_ns| early(8, 3, at_ns, denied)), [None, Some(8)]);
-    // For as long as it is not to be asked again after a failure.
+    // After a failure the store is left alone for the poll interval.
     let failed = |holding: &mut Holding| holding.failed(Fault::Deadline, 0);
     assert_eq!([10 * MS - 1, 10 * MS].map(|at_ns| early(8, 3, at_ns, failed)), [None, Some(8)]);
 }

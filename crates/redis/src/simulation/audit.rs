@@ -1,21 +1,21 @@
-//! Bound D1, looked at with every admission. In whole numbers: a unit is `period_ns * nodes` parts.
+//! Checks bound D1 with every admission. It counts in whole numbers: a unit is `period_ns * nodes` parts.
 
 use tollgate::Quota;
 
-/// What has been admitted, and what may have been.
+/// What has been admitted, and the most that may have been.
 #[derive(Debug)]
 pub(super) struct Audit {
     count: i128,
     unit: i128,
     nodes: i128,
     burst: i128,
-    /// By the store: spent at once or in leases.
+    /// Units that the store charged, spent at once or in leases.
     pub(super) by_store: u64,
     pub(super) by_shares: u64,
     /// Units that the store forgot.
     pub(super) lost: u64,
-    /// The least, over all instants so far, of what was admitted by then, less what had drained, and the
-    /// units in leases.
+    /// The least value so far of: units that the store had charged by an instant, and those in leases, less what had
+    /// drained by then.
     floor: i128,
     pub(super) violation: Option<String>,
 }
@@ -36,18 +36,18 @@ impl Audit {
         }
     }
 
-    /// What the rate of the whole limit brings in, in parts.
+    /// What drains of the whole limit in this time, in parts.
     fn drained(&self, ns: u64) -> i128 {
         self.count * self.nodes * i128::from(ns)
     }
 
-    /// Something may begin here: an interval in which `held` units lay in leases.
+    /// An interval may begin here, with `held` units in leases.
     pub(super) fn begin(&mut self, now_ns: u64, held: u64) {
         let here = i128::from(self.by_store + held) * self.unit - self.drained(now_ns);
         self.floor = self.floor.min(here);
     }
 
-    /// Looks at what has been admitted. The server's clock counts microseconds, so it may be one ahead.
+    /// Checks what the store has admitted. The server's clock counts microseconds, so it may be one ahead.
     pub(super) fn look(&mut self, now_ns: u64, is_calm: bool) {
         let admitted = i128::from(self.by_store) * self.unit;
         let tick = self.drained(1_000);
@@ -64,10 +64,10 @@ impl Audit {
         }
     }
 
-    /// Looks at what one node has admitted by its share, in all its isolation.
+    /// Checks what one node has admitted by its share, in all its time of isolation.
     pub(super) fn look_at_share(&mut self, spent: u64, lives: u64, isolated_ns: u64) {
         let budget = (self.burst / self.nodes).max(1) * i128::from(lives);
-        // By the node's own clock; and a tick of the limiter, 1/256 of a unit at most, for each life.
+        // One tick of the limiter, at most 1/256 of a unit, for each life of the node.
         let tick = self.unit / 256 * i128::from(lives);
         let regained = self.count * i128::from(isolated_ns) + tick;
         if i128::from(spent) * self.unit > budget * self.unit + regained {

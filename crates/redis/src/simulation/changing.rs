@@ -1,9 +1,9 @@
 //! Worlds in which the policy changes: nodes load the new rules one after the other, or go back to the old ones.
 //!
-//! The nodes run the product's holdings, of which limiters of both policies spend. What is made up is the store:
-//! the states of one key, for `gcra`, as the script has them; a test on a real server compares the two. Every
-//! charge is looked at: what is owed, of all that was charged, drains at the fastest rate of the policies that
-//! were asked so far, and may never exceed the largest of their bursts.
+//! The nodes run the product's holdings, and limiters of both policies spend from one. Only the store is simulated:
+//! the states of one key under `gcra`, as the script keeps them; a test on a real server compares the two. Every
+//! charge is checked: let all that was charged drain at the fastest rate of the policies that were asked so far; then
+//! what is owed never exceeds the largest of their bursts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,29 +15,29 @@ use crate::settings::Settings;
 use crate::state::{State, View};
 
 const MS: u64 = 1_000_000;
-/// As in the script.
+/// As many as in the script.
 const STATES: usize = 4;
 
-/// A mistake, planted to see whether it is found.
+/// A mistake, planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// A policy that is new to a key begins with nothing spent.
     Fresh,
-    /// There is one state, which is cut to the limit of the policy that asks.
+    /// A key keeps one state, which is cut to the limit of the policy that asks.
     OneState,
-    /// Only the state that is asked is charged.
+    /// Only the state of the policy that asks is charged.
     OneCharged,
 }
 
-/// What one key stores: a state for each policy, that which was asked last first.
+/// What one key stores: a state for each policy, the one asked last first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Key {
-    /// Policies, and when all that is owed will have drained, in parts since time 0.
+    /// Each policy, and when all that is owed under it will have drained, in parts since time 0.
     states: Vec<(Plan, u128)>,
     flaw: Option<Flaw>,
 }
 
-/// What a tick drains, and what a unit and the burst take.
+/// The parts that drain in a tick, those of a unit, and those of the burst.
 fn numbers(plan: &Plan) -> [u128; 3] {
     match plan.kind {
         Kind::Gcra { per_tick, per_unit, capacity } => {
@@ -72,7 +72,8 @@ impl Key {
         if self.flaw == Some(Flaw::Fresh) { 0 } else { carried }
     }
 
-    /// Takes as many units as the script: up to `want`, half of what is left, at least `least`. What is held then.
+    /// Takes as many units as the script does: up to `want`, at most half of what is left, but at least `least`.
+    /// Returns the units, and the state then.
     pub(crate) fn charge(&mut self, plan: &Plan, want: Want, now_us: u64) -> (u64, State) {
         let [_, per_unit, capacity] = numbers(plan);
         let debt = self.debt(plan, now_us);
@@ -110,12 +111,12 @@ struct World {
     plans: Vec<(Plan, Terms)>,
     events: BinaryHeap<Reverse<(u64, usize)>>,
     pending: Vec<Event>,
-    /// The policy of each, and what it holds.
+    /// The policy of each node, and its holding.
     nodes: Vec<(usize, Holding)>,
     key: Key,
-    /// Of all that was charged, in units of 2^-40, and when that was.
+    /// What is owed of all that was charged, in units of 2^-40, and when that was computed.
     owed: (u128, u64),
-    /// The fastest rate and the largest burst that were asked.
+    /// The fastest rate and the largest burst of the policies that were asked.
     rate: u128,
     burst: u64,
     gap_ns: u64,
@@ -132,7 +133,8 @@ impl World {
             random % below
         };
         let count = 2 + draw(20);
-        // Two policies, or three: tighter, wider, or the one in rate and the other in burst.
+        // Two policies or three: a tighter one, a wider one, or one that is tighter in rate or burst and wider in the
+        // other.
         let plans = (0..2 + draw(2)).map(|era| {
             let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
             let plan = Plan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
@@ -217,7 +219,7 @@ impl World {
             Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,
             _ => return,
         };
-        // The script is atomic: what takes time is the way back.
+        // The script runs in an instant: only the way back takes time.
         let (units, state) = self.key.charge(&plan, want, now_ns / 1_000);
         self.drain();
         self.rate = self.rate.max(plan.policy().quota().count().into());
@@ -230,14 +232,14 @@ impl World {
         self.later(wait_ns, Event::Replied { node, policy, want, asked_ns, units, beyond });
     }
 
-    /// By the store's clock, a part of 2^-40 more for each rounding.
+    /// Drains by the store's clock, with each rounding up to a part of 2^-40.
     fn drain(&mut self) {
         let now_us = self.now_ns / 1_000;
         let drained = ((self.rate * u128::from(now_us - self.owed.1)) << 40).div_ceil(1_000_000);
         self.owed = (self.owed.0.saturating_sub(drained), now_us);
     }
 
-    /// Looks at what is owed, of all that was charged.
+    /// Checks what is owed of all that was charged.
     fn charged(&mut self, units: u64) {
         self.units += units;
         self.owed.0 += u128::from(units) << 40;

@@ -1,9 +1,9 @@
 //! Worlds of mode `async`: nodes that decide by their counts and report them in the background.
 //!
-//! The nodes run the product's cells. What is made up is the store, for `gcra`, and messages that are late
-//! or lost, nodes that are cut off, and nodes that die with what they had not reported. Every admission is
-//! looked at: what is owed, of all that was admitted, may exceed the burst by no more than what the nodes
-//! have not reported, what was reported within two intervals, and what the dead took along.
+//! The nodes run the product's cells. The store is simulated, for `gcra`, and so are messages that are late or lost,
+//! nodes that are cut off, and nodes that die with what they had not reported. Every admission is checked: what is
+//! owed of all that was admitted may exceed the burst only by what the nodes have not reported, what was reported
+//! within two intervals, and what had not been reported by nodes that died.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,20 +17,20 @@ use crate::script::{Reply, Seen};
 use crate::state::State;
 
 const MS: u64 = 1_000_000;
-/// No message that arrives takes longer.
+/// The longest journey of a message that arrives.
 const JOURNEY_NS: u64 = 20 * MS;
 const DEADLINE_NS: u64 = 15 * MS;
 
-/// A mistake, planted to see whether it is found.
+/// A mistake, planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     /// A report that was not answered is forgotten.
     NotRepeated,
-    /// A node goes on by what it knew, however old.
+    /// A node goes on by what it knows, however old that is.
     NeverStale,
     /// The store charges no more than fits.
     Clamped,
-    /// What is learnt counts as known since it came, not since it was asked for.
+    /// What is learnt counts as known from when it came, not from when it was asked for.
     FreshFromReply,
 }
 
@@ -39,11 +39,11 @@ enum Event {
     Request(usize),
     /// A report is due.
     Tick(usize),
-    /// At the store: a check of one unit, or a report of some.
+    /// A message is at the store: a check of one unit, or a report of some units.
     Asked(usize, u64, Message),
-    /// With what is owed then, and when that was by the store's clock.
+    /// The reply, with what was owed when it was written, and when that was by the store's clock.
     Replied(usize, u64, Message, [u64; 2]),
-    /// Who asked no longer waits.
+    /// The deadline of a message has passed.
     Due(usize, u64, Message),
     Heal(usize),
     Storm,
@@ -59,9 +59,9 @@ enum Message {
 struct Node {
     cell: Option<Cell>,
     reachable: bool,
-    /// The messages that are waited for, and when each was sent.
+    /// The messages whose replies are waited for, and when each was sent.
     waits: Vec<(u64, u64)>,
-    /// Units that the store was told of, and when.
+    /// Units that were reported to the store, and when.
     reported: VecDeque<(u64, u64)>,
 }
 
@@ -76,12 +76,12 @@ struct World {
     events: BinaryHeap<Reverse<(u64, usize)>>,
     pending: Vec<Event>,
     nodes: Vec<Node>,
-    /// Of the store: what is owed, in parts since time 0.
+    /// When all that the store knows of will have drained, in parts since time 0.
     tat: u128,
-    /// Of all that was admitted.
+    /// The same for all that was admitted.
     owed: u128,
     messages: u64,
-    /// Units that died with their node.
+    /// Units that were not reported by nodes that died.
     dead: u64,
     outcome: Outcome,
 }
@@ -93,7 +93,7 @@ struct Outcome {
     by_store: u64,
     crashes: u64,
     lost: u64,
-    /// The most that was owed above the burst, in units, and the most that might have been then.
+    /// The most units by which the burst was exceeded, and how many would have been allowed then.
     over: u64,
     slack: u64,
 }
@@ -108,7 +108,7 @@ impl World {
         let (count, rate) = (2 + draw(20), [20, 100, 1_000][usize::try_from(draw(3)).unwrap()]);
         let burst = [1, 5, rate / 5, rate][usize::try_from(draw(4)).unwrap()].max(1);
         let interval_ns = [10, 50, 100][usize::try_from(draw(3)).unwrap()] * MS;
-        // From half of the limit to eight times as much.
+        // All nodes ask for half of the limit up to eight times as much.
         let gap_ns = 10_000_000_000 * count / (rate * (5 + draw(75)));
         let plan = Plan::new(Policy::from(Quota::per_second(rate).burst(burst))).unwrap();
         let node = |_| Node { reachable: true, ..Node::default() };
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// What the script does; what is owed then.
+    /// What the script does. Returns what is owed then.
     fn carry_out(&mut self, node: usize, message: Message) -> u64 {
         let (_, per_unit, capacity) = self.numbers();
         let now = self.now();
@@ -234,7 +234,7 @@ impl World {
         let units = match message {
             Message::Check if debt + per_unit <= capacity => {
                 self.outcome.by_store += 1;
-                // Admitted when it is charged, though the node may never hear of it.
+                // A unit counts as admitted when it is charged, though the node may never hear of it.
                 self.admit();
                 1
             }
@@ -274,7 +274,7 @@ impl World {
         let Some(cell) = &mut self.nodes[node].cell else { return };
         if let Message::Report(_) = message {
             if self.flaw == Some(Flaw::NotRepeated) {
-                // As if it had been heard, and said nothing.
+                // As if the report had been heard, and the reply said nothing.
                 cell.reported(
                     (&self.plan, 0),
                     &Reply { now_us: 0, admitted: true, parts: vec![] },
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Forgets that a message is waited for; when it was sent.
+    /// Stops waiting for a reply; returns when its message was sent.
     fn answered(&mut self, node: usize, number: u64) -> Option<u64> {
         let waits = &mut self.nodes[node].waits;
         let index = waits.iter().position(|(waited, _)| *waited == number)?;
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// Looks at what is owed, of all that was admitted.
+    /// Counts an admitted unit, and checks what is owed of all that was admitted.
     fn admit(&mut self) {
         let (_, per_unit, capacity) = self.numbers();
         let now = self.now();

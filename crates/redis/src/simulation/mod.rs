@@ -1,9 +1,8 @@
-//! A simulation of many nodes on one store, in one thread, of discrete events, the same for the same seed.
+//! A simulation of many nodes on one store: discrete events in one thread, the same for the same seed.
 //!
-//! The nodes run the code of the product: holdings of leases, shares, isolation clocks, backoff. What is
-//! made up is the world: a server that computes what the script does, messages that are late or lost,
-//! partitions, pauses, crashes of nodes and of the server. Every admission is looked at: does bound D1
-//! still hold?
+//! The nodes run the code of the product: holdings of leases, shares, isolation clocks, backoff. The rest of the
+//! world is simulated: a server that computes what the script does, messages that are late or lost, partitions,
+//! pauses, and crashes of nodes and of the server. With every admission bound D1 is checked.
 //!
 //! `TOLLGATE_SEEDS=10000 cargo test --release -p tollgate-redis simulation` runs as many worlds.
 
@@ -19,7 +18,7 @@ mod world;
 
 use world::{Flaw, Outcome, Setup, run};
 
-/// A few worlds in every test run, as many as asked for in others.
+/// Each run of the tests simulates some worlds, or as many as are asked for.
 fn seeds() -> u64 {
     std::env::var("TOLLGATE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
@@ -38,7 +37,7 @@ fn bad_input_38_bound_d1_holds_in_every_world() {
     for (seed, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.violation, None, "seed {seed}");
     }
-    // The storms happened: a bound that nothing strains shows nothing.
+    // The faults did happen: a bound under no strain proves nothing.
     let worlds = outcomes.len();
     println!(
         "{worlds} worlds, {} nodes, {} requests, {} admitted ({} by shares), {} calls, \
@@ -64,7 +63,7 @@ fn bad_input_38_bound_d1_holds_in_every_world() {
     }
 }
 
-/// What the leases add in any interval: the units in them when it began.
+/// In any interval leases add no more than the units that were in them when it began.
 #[test]
 fn without_faults_nothing_is_added_but_the_units_in_leases() {
     let outcomes = all(Setup::calm);
@@ -74,13 +73,13 @@ fn without_faults_nothing_is_added_but_the_units_in_leases() {
     }
 }
 
-/// When four times as much is asked for as the limit admits, at least 99 % of the limit is given out.
+/// When four times the limit is asked for, at least 99 % of the limit is admitted.
 #[test]
 fn without_faults_the_limit_is_used_up() {
     let outcomes = all(Setup::saturated);
     for (seed, outcome) in outcomes.iter().enumerate() {
         let Outcome { admitted, bound, held, nodes, .. } = outcome;
-        // Every node may have asked for a unit and not have it yet.
+        // Every node may have been charged a unit that has not arrived yet.
         let used = admitted + held + nodes;
         assert!(used * 100 >= bound * 99, "seed {seed}: {used} of {bound}, {nodes} nodes");
     }

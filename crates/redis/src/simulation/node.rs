@@ -20,12 +20,12 @@ pub(super) struct Waiter {
     pub(super) came_ns: u64,
 }
 
-/// What a node wants the world to do.
+/// What a node asks the world to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// Send a request for a lease.
     Lease(Want),
-    /// Try to connect again, after so long.
+    /// Try to connect again after this time.
     Probe(Duration),
 }
 
@@ -37,15 +37,15 @@ pub(super) struct Node {
     backoff: Backoff,
     terms: Terms,
     pub(super) waiters: Vec<Waiter>,
-    /// The lease that is being asked for, and when it was.
+    /// The number of the request for a lease that is under way, and when it was sent.
     pub(super) asking: Option<(u64, u64)>,
     asked: u64,
     missed: u32,
-    /// Millionths by which its clock is fast or slow.
+    /// By how many millionths its clock is fast or slow.
     drift_ppm: i64,
     pub(super) reachable: bool,
     pub(super) by_share: u64,
-    /// Starts of the process: each has a share of its own.
+    /// How often the process was started: each life has a share of its own.
     pub(super) lives: u64,
     isolated_before: Duration,
 }
@@ -56,7 +56,7 @@ fn origin() -> Instant {
     *ORIGIN.get_or_init(Instant::now)
 }
 
-/// How the requests of one moment went.
+/// What became of the requests that were decided at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     pub(super) by_store: u64,
@@ -104,19 +104,19 @@ impl Node {
         self.holding.left()
     }
 
-    /// Over all its lives.
+    /// The time in isolation over all its lives.
     pub(super) fn isolated_ns(&self, now_ns: u64) -> u64 {
         let life = self.health.isolated(self.instant(now_ns)) - Timestamp::default();
         u64::try_from((self.isolated_before + life).as_nanos()).unwrap()
     }
 
-    /// A request comes.
+    /// A request arrives.
     pub(super) fn arrive(&mut self, cost: u64, now_ns: u64) -> Outcomes {
         self.waiters.push(Waiter { cost, came_ns: self.clock(now_ns) });
         self.turn(now_ns)
     }
 
-    /// Looks at all requests that wait.
+    /// Decides the requests that wait, as far as possible.
     pub(super) fn turn(&mut self, now_ns: u64) -> Outcomes {
         let mut outcomes = Outcomes::default();
         let clock_ns = self.clock(now_ns);
@@ -148,7 +148,7 @@ impl Node {
         }
     }
 
-    /// Within the share: the units that were admitted.
+    /// Decides within the share; returns the units that were admitted.
     pub(super) fn fall_back(&mut self, cost: u64, now_ns: u64) -> u64 {
         let isolated = self.health.isolated(self.instant(now_ns));
         let units = if self.share.check(b"key", cost, isolated).allowed { cost } else { 0 };
@@ -156,7 +156,7 @@ impl Node {
         units
     }
 
-    /// A reply, unless the node has given up on it.
+    /// A reply arrives; `None` if the node no longer waits for it.
     pub(super) fn reply(
         &mut self,
         ask: u64,
@@ -200,7 +200,7 @@ impl Node {
         outcomes
     }
 
-    /// What a probe found.
+    /// A probe was answered, or not.
     pub(super) fn probed(&mut self, answered: bool, now_ns: u64) -> Option<Wish> {
         if answered {
             self.missed = 0;
@@ -211,7 +211,7 @@ impl Node {
         Some(Wish::Probe(self.backoff.next()))
     }
 
-    /// The process starts anew, with nothing.
+    /// The process starts anew, with nothing held.
     pub(super) fn restart(&mut self, share: Share, now_ns: u64) {
         self.isolated_before = Duration::from_nanos(self.isolated_ns(now_ns));
         self.health = Health::new(self.instant(now_ns));
@@ -224,7 +224,7 @@ impl Node {
         self.lives += 1;
     }
 
-    /// A fault that the product does not have.
+    /// For a planted mistake: the share is full again.
     pub(super) fn refill_share(&mut self, share: Share) {
         self.share = share;
     }

@@ -1,10 +1,10 @@
-//! What many nodes cost: the figures of docs/scale.md, which are read from here.
+//! What many nodes cost: the figures of docs/scale.md come from this test.
 //!
 //! `cargo test --release -p tollgate-redis simulation::scale -- --nocapture` prints them.
 
 use super::world::{Outcome, Scale, Setup, run};
 
-/// Of every world, in its own seconds.
+/// How long every world lasts, in its own time.
 const SECONDS: u64 = 2;
 
 fn world(nodes: u64, rate: u64, load: u64) -> Outcome {
@@ -13,7 +13,7 @@ fn world(nodes: u64, rate: u64, load: u64) -> Outcome {
     outcome
 }
 
-/// One key, and what all nodes together do with it.
+/// What one key costs the store with all nodes together.
 #[test]
 fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_milliseconds() {
     println!("nodes  rate/s  asked/s  admitted/s  calls/s  calls per ask  in leases at the end");
@@ -30,11 +30,11 @@ fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_millisecond
                 per_mille % 1_000,
             );
             assert!(admitted <= bound);
-            // The limit is a node's business at most once in its poll of 10 ms, and once more for each of
-            // the leases that it has taken: of at least one unit each.
+            // A node asks at most once in each poll interval of 10 ms, and once more for each lease that it took,
+            // which was of at least one unit.
             let most = nodes * SECONDS * 101 + admitted + held;
             assert!(calls <= most, "{calls} calls, {most} at most");
-            // All nodes together hold half of a burst, or a unit each.
+            // All nodes together hold at most half of a burst, or a unit each.
             assert!(held <= (rate / 2).max(nodes), "{held} units in leases");
         }
     }

@@ -1,24 +1,24 @@
-//! The store: what the script does for `gcra`, and what may befall it.
+//! The store: what the script does for `gcra`, and its faults.
 
 use crate::plan::{Kind, Plan};
 use crate::state::{State, View};
 
-/// The server and the one key that matters.
+/// The server, and the one key that the simulation uses.
 #[derive(Debug)]
 pub(super) struct Server {
     plan: Plan,
     /// When all that is owed will have drained, in parts of a unit since time 0.
     tat: u128,
-    /// What a replica or a file has of it.
+    /// The `tat` that a replica or a file has.
     saved: u128,
-    /// Whether it answers at all, and until when it is held up.
+    /// Whether it answers at all, and until when it is paused.
     pub(super) up: bool,
     pub(super) paused_until_ns: u64,
     /// Units charged in all.
     pub(super) charged: u64,
 }
 
-/// A reply to a lease that was asked for.
+/// The reply to a request for a lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lent {
     pub(super) units: u64,
@@ -44,7 +44,7 @@ impl Server {
         u64::try_from(self.tat.saturating_sub(drained)).unwrap()
     }
 
-    /// Takes up to `want`, half of what is left, at least `least`.
+    /// Takes up to `want` units, at most half of what is left, but at least `least`.
     pub(super) fn lend(&mut self, want: u64, least: u64, now_us: u64) -> Lent {
         let (per_tick, per_unit) = self.numbers();
         let seen = |debt| State::Gcra { debt };
@@ -66,13 +66,13 @@ impl Server {
         }
     }
 
-    /// What is saved now is what a restart finds.
+    /// Saves the state that a restart will find.
     pub(super) fn save(&mut self) {
         self.saved = self.tat;
     }
 
-    /// Comes back with what was saved, or empty. Says how many units that lost, rounded up. What was saved
-    /// before an earlier loss may also be more than there is.
+    /// Comes back with what was saved, or empty. Returns how many units that lost, rounded up. (What was saved before
+    /// an earlier loss may also be more than there is now.)
     pub(super) fn lose(&mut self, empty: bool, now_us: u64) -> u64 {
         let before = self.debt(now_us);
         self.tat = if empty { 0 } else { self.saved };

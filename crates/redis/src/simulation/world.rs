@@ -1,4 +1,4 @@
-//! The world: events in the order of their times, and what befalls whom.
+//! The world: events in the order of their times, among them the faults of nodes, links and the server.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ use super::server::{Lent, Server};
 const MS: u64 = 1_000_000;
 const DEADLINE_NS: u64 = 5 * MS;
 
-/// A mistake, planted to see whether it is found.
+/// A mistake, planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     ReplyTwice,
@@ -32,19 +32,19 @@ pub(super) enum Flaw {
 pub(super) struct Setup {
     seed: u64,
     storms: bool,
-    /// Four times as much is asked for as the limit admits.
+    /// Four times the limit is asked for.
     saturated: bool,
     flaw: Option<Flaw>,
     scale: Option<Scale>,
 }
 
-/// A world of a certain size, in place of a random one.
+/// The size of a world, in place of a random one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     pub(super) nodes: u64,
-    /// Of the limit, units in a second; the burst is as large.
+    /// The limit, in units per second; the burst is as large.
     pub(super) rate: u64,
-    /// Tenths of the rate that are asked for.
+    /// What is asked for, in tenths of the rate.
     pub(super) load: u64,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Outcome {
     pub(super) violation: Option<String>,
     pub(super) nodes: u64,
     pub(super) requests: u64,
-    /// Units.
+    /// Units that were asked for.
     pub(super) offered: u64,
     pub(super) admitted: u64,
     pub(super) by_shares: u64,
@@ -94,7 +94,7 @@ enum Event {
     Request {
         node: usize,
     },
-    /// At the server.
+    /// A request is at the server.
     Asked {
         node: usize,
         ask: u64,
@@ -106,7 +106,7 @@ enum Event {
         want: Want,
         lent: Lent,
     },
-    /// The deadline of what was asked for.
+    /// The deadline of a request.
     Due {
         node: usize,
         ask: u64,
@@ -132,12 +132,12 @@ struct World {
     server: Server,
     audit: Audit,
     outcome: Outcome,
-    /// Between two requests of a node, on average.
+    /// The time between two requests of a node, on average.
     gap_ns: u64,
     in_flight: u64,
 }
 
-/// Runs one world for a few seconds of its time.
+/// Runs one world for a few seconds of its own time.
 pub(super) fn run(setup: Setup) -> Outcome {
     let mut world = World::new(setup);
     let end_ns = if setup.storms || setup.saturated { 4_000 * MS } else { 2_000 * MS };
@@ -179,7 +179,7 @@ impl World {
                 Node::new(share, terms, seed, i64::try_from(ppm).unwrap() - 200)
             })
             .collect();
-        // From a tenth of the limit to four times as much.
+        // A tenth of the limit up to four times as much.
         let load = if setup.saturated { 40 } else { 1 + draw(40) };
         let load = setup.scale.map_or(load, |scale| scale.load);
         let gap_ns = 10_000_000_000 * count / (rate * load);
@@ -221,7 +221,7 @@ impl World {
         self.events.push(Reverse((self.now_ns + wait_ns, index as u64, index)));
     }
 
-    /// How long a message takes: mostly a fraction of a millisecond, now and then long.
+    /// How long a message takes: mostly a fraction of a millisecond, sometimes long.
     fn journey(&mut self) -> u64 {
         let fast_ns = 20_000 + self.draw(400_000);
         match self.draw(200) {
@@ -347,7 +347,7 @@ impl World {
         }
     }
 
-    /// Something goes wrong, and the next thing will soon.
+    /// A fault happens, and the next one will soon.
     fn storm(&mut self) {
         let wait_ns = 20 * MS + self.draw(200 * MS);
         self.later(wait_ns, Event::Storm);

@@ -52,7 +52,7 @@ impl Cluster {
         cluster
     }
 
-    /// Until every node knows who has which slot.
+    /// Waits until every node knows which node has which slot.
     fn wait(&self) {
         let start = Instant::now();
         let all = format!("cluster_slots_ok:{SLOTS}");
@@ -78,19 +78,19 @@ impl Cluster {
         self.servers[0].run(&["CLUSTER", "KEYSLOT", key])
     }
 
-    /// The node that a slot belonged to when the cluster began.
+    /// The node that had a slot when the cluster was started.
     pub fn first_owner(&self, slot: usize) -> usize {
         (0..NODES).find(|n| slot < SLOTS * (n + 1) / NODES).unwrap()
     }
 
-    /// A name whose limits live on this node.
+    /// A name whose limits are on this node.
     pub fn name_on(&self, node: usize) -> String {
         let names = (0..).map(|n: u32| format!("name{n}"));
         let mut on = names.filter(|name| self.first_owner(self.slot(name)) == node);
         on.next().unwrap()
     }
 
-    /// Begins to move a slot: from now on each key is at one of the two nodes.
+    /// Begins to move a slot: until the move ends, each of its keys is at one of the two nodes.
     pub fn begin_move(&self, slot: usize, [from, to]: [usize; 2]) {
         let id = |node: usize| self.servers[node].run::<String>(&["CLUSTER", "MYID"]);
         let slot = slot.to_string();
@@ -104,19 +104,19 @@ impl Cluster {
         let keys: Vec<String> = self.servers[from].run(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"]);
         let port = self.servers[to].port.to_string();
         for key in &keys {
-            // NOKEY, if it has expired meanwhile, is as good.
+            // NOKEY, if the key has expired meanwhile, is as good.
             let words = ["MIGRATE", "127.0.0.1", &port, key, "0", "2000"];
             self.servers[from].run::<String>(&words);
         }
         !keys.is_empty()
     }
 
-    /// The slot belongs to the other node.
+    /// Ends the move: the slot belongs to the other node.
     pub fn end_move(&self, slot: usize, [from, to]: [usize; 2]) {
         while self.move_key(slot, [from, to]) {}
         let id: String = self.servers[to].run(&["CLUSTER", "MYID"]);
         for node in [to, from].into_iter().chain((0..NODES).filter(|n| *n != to && *n != from)) {
-            // A key may have come between at the old owner: it refuses until that is moved, too.
+            // A key may have been made at the old owner since: it refuses until that is moved, too.
             let words = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id];
             while self.servers[node].try_run(&words).is_err() {
                 self.move_key(slot, [from, to]);

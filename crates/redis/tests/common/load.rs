@@ -1,17 +1,16 @@
-//! Nodes under load, while something befalls their store; and what they may have admitted by then.
+//! Nodes under load while their store has faults, and the most that they may have admitted.
 //!
-//! Three nodes in every mode ask for one key all the time. In every fault bound D1 must hold: of each mode
-//! no more is admitted than
+//! In every mode three nodes ask for one key all the time. Under every fault bound D1 must hold: in each mode no more
+//! is admitted than
 //!
 //! ```text
 //! burst + rate * t + burst for each loss of the store's memory
 //!       + for each node: max(1, burst / nodes) + rate / nodes * its time in isolation
 //! ```
 //!
-//! and of mode `async` besides, from the start and for each loss, what the nodes may admit in six intervals.
+//! and in mode `async` also, from the start and for each loss, what the nodes may admit in six intervals.
 //!
-//! decisions must go on meanwhile, no caller may wait past the deadline, and all nodes must come back by
-//! themselves.
+//! Meanwhile decisions must go on, no caller may wait past the deadline, and all nodes must recover by themselves.
 #![allow(unreachable_pub, reason = "each test file includes this module for itself")]
 #![allow(dead_code, reason = "and uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
@@ -25,21 +24,21 @@ use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Stats
 pub const RATE: u64 = 60;
 pub const BURST: u64 = 90;
 pub const NODES: u64 = 3;
-/// In this order they stand wherever modes are counted.
+/// The order of all arrays that have a figure for each mode.
 pub const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
-/// Of mode `async`, how often nodes report.
+/// How often nodes report in mode `async`.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Those who ask at each node, and the pause of each between two requests.
+/// Tasks that ask at each node, and the pause of each between two requests.
 const CALLERS: u64 = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 pub const DEADLINE: Duration = Duration::from_millis(30);
-/// What a caller may come late on top of the deadline, and of what any thread of this machine was late.
+/// How late an answer may be, besides the deadline and the time by which a sleeping thread woke late.
 const LATE: Duration = Duration::from_millis(400);
-/// All nodes are back by then: a backoff of a second at most, and the attempts themselves.
+/// By then all nodes have recovered: it takes a backoff of a second at most, and the attempts themselves.
 pub const RECOVERY: Duration = Duration::from_secs(10);
 
-/// What befalls the store in one run of the tests, and how often unless `TOLLGATE_CYCLES` says otherwise.
-/// Who is killed comes back empty, and who was read-only is promoted again.
+/// The faults of the store in one run of the tests, and how often each happens unless `TOLLGATE_CYCLES` says
+/// otherwise. A server that is killed comes back empty, and one that was read-only is promoted again.
 pub const PLAN: [(&str, u64); 10] = [
     ("kill -9 and restart empty", 7),
     ("SIGSTOP", 5),
@@ -53,7 +52,7 @@ pub const PLAN: [(&str, u64); 10] = [
     ("failover to a replica", 3),
 ];
 
-/// How often this is to happen.
+/// How often this fault is to happen.
 pub fn planned(what: &str) -> u64 {
     let (_, cycles) = PLAN.iter().find(|(planned, _)| *planned == what).unwrap();
     number("TOLLGATE_CYCLES", *cycles)
@@ -79,13 +78,13 @@ pub struct Load {
     start: Instant,
     pub stop: Arc<AtomicBool>,
     pub losses: u64,
-    /// By how much a thread that only sleeps was late at most: the machine may be busy.
+    /// By how much a thread that only sleeps woke late at most: the machine may be busy.
     slowest_pulse_us: Arc<AtomicU64>,
-    /// What has befallen the store, and was survived.
+    /// The faults that the nodes have survived.
     survived: Vec<&'static str>,
 }
 
-/// Watches how busy the machine is, on a thread of its own: nothing that is tested here can hold it up.
+/// Measures how busy the machine is, on a thread of its own that the code under test cannot hold up.
 fn pulse(stop: Arc<AtomicBool>) -> Arc<AtomicU64> {
     let slowest_us = Arc::new(AtomicU64::new(0));
     let slowest = Arc::clone(&slowest_us);
@@ -100,7 +99,7 @@ fn pulse(stop: Arc<AtomicBool>) -> Arc<AtomicU64> {
     slowest_us
 }
 
-/// What all nodes together can ask for in six intervals: so many units the store may not have heard of.
+/// What all nodes together can ask for in six intervals: as many units the store may not have heard of.
 fn unheard() -> u64 {
     let requests = u64::try_from(6 * INTERVAL.as_micros() / PAUSE.as_micros()).unwrap() + 1;
     NODES * CALLERS * requests
@@ -120,7 +119,7 @@ async fn ask(limiter: RedisLimiter, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
 }
 
 impl Load {
-    /// Three nodes; each mode on a connection of its own, so that its time in isolation is its own.
+    /// Three nodes; each mode has a connection of its own, so that its time in isolation is its own.
     pub async fn on(port: u16) -> Self {
         Self::ruled(&format!("redis://127.0.0.1:{port}/"), OnError::Local).await
     }
@@ -150,7 +149,7 @@ impl Load {
         load
     }
 
-    /// All nodes are back, and decide with the store again.
+    /// Waits until all nodes are back, and decide with the store again.
     pub async fn recovered(&self) {
         for store in &self.stores {
             tokio::time::timeout(RECOVERY, store.ready()).await.expect("a node does not come back");
@@ -198,7 +197,7 @@ impl Load {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// Bound D1, with all that is known by now, and the deadline.
+    /// Checks bound D1, by all that is known now, and the deadline.
     pub fn audit(&self, what: &str) {
         for n in 0..self.seen.len() {
             let (admitted, bound) = self.admitted(n);
@@ -211,9 +210,9 @@ impl Load {
         }
     }
 
-    /// What one mode has admitted, and the most that it may have.
+    /// What one mode has admitted, and the most that it may have admitted.
     pub fn admitted(&self, mode: usize) -> (u64, u64) {
-        // What is admitted is read first, so that time is on the safe side.
+        // What is admitted is read first: the time that is read later allows rather more.
         let admitted = self.seen[mode].admitted.load(Ordering::Relaxed);
         let nodes = usize::try_from(NODES).unwrap();
         let stores = &self.stores[mode * nodes..][..nodes];
@@ -228,19 +227,19 @@ impl Load {
         (admitted, from_store + from_shares + unheard)
     }
 
-    /// All nodes are back after this, and the bound holds.
+    /// Checks after a fault that all nodes come back, and that the bound holds.
     pub async fn survives(&mut self, what: &'static str) {
         self.recovered().await;
         self.goes_on(what);
     }
 
-    /// The bound holds after this, whoever is back.
+    /// Checks after a fault that the bound holds, whether nodes are back or not.
     pub fn goes_on(&mut self, what: &'static str) {
         self.audit(what);
         self.survived.push(what);
     }
 
-    /// Each of these has happened as often as planned.
+    /// Checks that each of these faults has happened as often as planned.
     pub fn end(self, befallen: &[&str]) {
         let what = befallen.join(", ");
         self.audit(&what);

@@ -14,10 +14,10 @@ use std::time::Duration;
 use server::Server;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
 
-/// Long enough for a machine that is busy with other tests.
+/// Long enough on a machine that is busy with other tests.
 pub const PATIENT: Duration = Duration::from_secs(10);
 
-/// A connection that stands.
+/// A store that is connected.
 pub async fn store(server: &Server) -> Store {
     let store = Store::with(&server.address(), PATIENT, "test").unwrap();
     store.ready().await;

@@ -44,12 +44,12 @@ impl Proxy {
         Self { port, delay_ms, refuses, cuts }
     }
 
-    /// Every reply comes so much later.
+    /// Delays every reply by so much.
     pub fn delay(&self, delay: Duration) {
         self.delay_ms.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// Breaks every connection; if it refuses, takes no new ones.
+    /// Breaks every connection; if `refuses`, accepts no new ones.
     pub fn cut(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::Relaxed);
         self.cuts.send_modify(|cuts| *cuts += 1);

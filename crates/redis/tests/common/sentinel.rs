@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use super::server::{Server, free_port};
 
-/// How the master is called.
+/// The name of the master.
 pub const NAME: &str = "main";
-/// A sentinel that was held up for two seconds, on a busy machine, does nothing for half a minute.
+/// On a busy machine: a sentinel that was held up for two seconds does nothing for half a minute.
 pub const LONGEST_FAILOVER: Duration = Duration::from_secs(90);
-/// Milliseconds without an answer after which a server counts as down. No stall of a busy machine is as long as the
-/// first: only a server that a test has killed is ever replaced.
+/// Milliseconds without an answer after which a server counts as down, before a test kills one and after. No machine
+/// stalls for as long as the first, so only a server that a test has killed is ever replaced.
 const DOWN_AFTER: [&str; 2] = ["60000", "1000"];
-/// Of servers and of the sentinel, where they want one.
+/// The passwords of the servers and of the sentinel, where they want one.
 pub const PASSWORDS: [&str; 2] = ["served", "watched"];
 
 #[derive(Debug)]
 pub struct Sentinel {
-    /// The first is the master at the beginning.
+    /// The first is the master when the test begins.
     pub servers: [Server; 2],
     sentinel: Server,
     file: PathBuf,
@@ -32,7 +32,7 @@ impl Sentinel {
         Self::with(false)
     }
 
-    /// All of them want a password, the servers and the sentinel different ones.
+    /// The servers want a password, and the sentinel another.
     pub fn start_with_passwords() -> Self {
         Self::with(true)
     }
@@ -61,7 +61,7 @@ impl Sentinel {
         }
         std::fs::write(&file, text).unwrap();
         let sentinel = Server::sentinel(&file, own, &arguments);
-        // It asks for replicas more often than every ten seconds.
+        // The sentinel asks for replicas every ten seconds; with this, ten times a second.
         sentinel.run::<()>(&["SENTINEL", "DEBUG", "info-period", "100"]);
         let sentinel = Self { servers: [master, replica], sentinel, file, has_passwords };
         sentinel.wait_for_replica();
@@ -77,7 +77,7 @@ impl Sentinel {
         }
     }
 
-    /// Until there is a replica that can be promoted, and no failover before a master is killed.
+    /// Waits until there is a replica that can be promoted; no failover begins before a test kills the master.
     pub fn wait_for_replica(&self) {
         self.set_down_after(DOWN_AFTER[0]);
         let start = Instant::now();
@@ -95,7 +95,7 @@ impl Sentinel {
         }
     }
 
-    /// Kills one of the servers, and has the sentinel replace it.
+    /// Kills one of the servers, and lets the sentinel replace it.
     pub fn kill(&mut self, server: usize) {
         self.servers[server].kill();
         self.set_down_after(DOWN_AFTER[1]);
@@ -106,10 +106,10 @@ impl Sentinel {
         self.sentinel.run::<()>(&words);
     }
 
-    /// Until the replica has all that the first master has been told by now.
+    /// Waits until the replica has all that the first master has executed by now.
     pub fn has_been_told(&self) {
         let mut connection = self.servers[0].connection();
-        // It waits for what this connection has written, which comes after everything else.
+        // This waits for what this connection has written, which comes after everything else.
         let mut written = redis::cmd("SET");
         written.arg("told").arg(1).exec(&mut connection).unwrap();
         let told: u64 = redis::cmd("WAIT").arg(1).arg(20_000).query(&mut connection).unwrap();

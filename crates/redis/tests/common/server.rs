@@ -1,4 +1,4 @@
-//! A redis-server of the test's own, on a free port, with nothing on disk, gone with the test.
+//! A redis-server for one test: on a free port, with no files, and ended with the test.
 #![allow(unreachable_pub, reason = "each test file includes this module for itself")]
 #![allow(dead_code, reason = "and uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server, its arguments kept for the next start.
+/// A server, and its arguments for the next start.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -16,11 +16,11 @@ pub struct Server {
     arguments: Vec<String>,
 }
 
-/// Ports below those that the system gives to clients (32768 on), so that no client of another test has one by the
-/// time a server is there.
+/// Ports below those that the system gives to clients (from 32768 on), so that no client of another test takes one
+/// before a server listens on it.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
 
-/// A port that nobody listens on now, and that is given once.
+/// A port on which no process listens now. Each port is given once.
 pub fn free_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     // Processes that run at the same time begin far from each other.
@@ -69,7 +69,7 @@ impl Server {
         server
     }
 
-    /// A sentinel, whose settings are in a file; and these.
+    /// A sentinel, whose settings are in a file, and these arguments.
     pub fn sentinel(file: &std::path::Path, port: u16, arguments: &[&str]) -> Self {
         let child = Command::new("redis-server")
             .args([file.to_str().unwrap(), "--sentinel"])
@@ -84,14 +84,14 @@ impl Server {
         server
     }
 
-    /// With the password that the server wants.
+    /// The address, with the password that the server wants.
     pub fn address(&self) -> String {
         let mut arguments = self.arguments.iter().skip_while(|name| *name != "--requirepass");
         let login = arguments.nth(1).map_or(String::new(), |password| format!(":{password}@"));
         format!("redis://{login}127.0.0.1:{}/", self.port)
     }
 
-    /// A plain connection of the test's own.
+    /// A plain connection for the test itself.
     pub fn connection(&self) -> redis::Connection {
         redis::Client::open(self.address()).unwrap().get_connection().unwrap()
     }
@@ -103,14 +103,14 @@ impl Server {
         command.query(&mut self.connection()).unwrap()
     }
 
-    /// The same, of which the server may disapprove.
+    /// The same for a command that the server may refuse.
     pub fn try_run(&self, words: &[&str]) -> redis::RedisResult<()> {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);
         command.query(&mut self.connection())
     }
 
-    /// Until it answers.
+    /// Waits until the server answers.
     pub fn wait(&self) {
         let start = Instant::now();
         loop {
@@ -136,7 +136,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Starts again what was killed: on the same port, empty.
+    /// Starts a server that was killed again: on the same port, empty.
     pub fn restart(&mut self) {
         self.child = launch(self.port, &self.arguments);
         self.wait();
