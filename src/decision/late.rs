@@ -1,4 +1,4 @@
-//! How a denial is told to who has waited already.
+//! How a denial is told to a caller that has waited already.
 
 use std::time::Duration;
 

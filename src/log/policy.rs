@@ -94,7 +94,7 @@ impl FromStr for LogPolicy {
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
-        // As in other policies, nobody means anything else by Sliding_Log.
+        // As in other policies, `Sliding_Log` can mean nothing else.
         let lower = text.to_lowercase().replace('_', "-");
         let mut words = lower.split_whitespace();
         match words.next() {

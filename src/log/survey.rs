@@ -78,7 +78,7 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
     let missing = cost.saturating_sub(seen.free);
     let ready_ns = match missing {
         0 => now_ns,
-        // Above the limit it never fits, and nobody asks when.
+        // Above the limit it never fits, so no caller asks when.
         _ if cost > limit => now_ns,
         1 => seen.least_ns.min(seen.latest_ns),
         _ => nth_ns(slots, now_ns, cost, seen.latest_ns),

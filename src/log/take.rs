@@ -1,7 +1,7 @@
 //! Taking slots: one by one compare-and-swap; several one by one, all or none.
 //!
 //! # One unit
-//! One compare-and-swap of any free slot. A caller who finds none has seen every slot above its now, and
+//! One compare-and-swap of any free slot. A caller that finds none has seen every slot above its now, and
 //! slots that are above a now stay above it: the denial is right at the end of the search.
 //!
 //! # Several units
@@ -9,11 +9,11 @@
 //! one, and only when all of them are, each gets its time. If they turn out to be too few after all, or not
 //! to be the caller's any more, each mark is taken away: the slot holds to the bit what it held before.
 //!
-//! So this is the one denial that writes. Why that is harmless: a marked slot reads as taken to everybody,
-//! so it can only make somebody else be denied, for as long as the attempt lasts. It cannot make anybody be
-//! admitted: nobody but its owner writes to a marked slot, so the time under the mark still stands when the
+//! So this is the one denial that writes. Why that is harmless: a marked slot reads as taken to every caller,
+//! so it can only make another request be denied, for as long as the attempt lasts. It cannot make one be
+//! admitted: only its owner writes to a marked slot, so the time under the mark still stands when the
 //! mark goes, and the times in a slot rise as if the attempt had not been. Two attempts that need each
-//! other's slots may both be denied; nothing is retried, so nobody waits.
+//! other's slots may both be denied; nothing is retried, so no thread waits.
 //!
 //! What an attempt has marked is remembered as bits on the stack, a frame for each row in which it marked
 //! something: 128 bytes and a little for up to 1024 units.
@@ -135,9 +135,9 @@ fn take_in_row(
 }
 
 /// Puts back what a slot held before it was taken by the caller, unless its time has come meanwhile and
-/// somebody else has taken it: then nothing of the caller's is left in it.
+/// another request has taken it: then nothing of the caller's is left in it.
 ///
-/// Equal bits are the caller's own here. Who takes the slot after it finds it free, so no earlier than at
+/// Equal bits are the caller's own here. A request that takes the slot after it finds it free, so no earlier than at
 /// `mine`, and writes a later time; so the slot holds `mine` until it is put back or taken, and never
 /// again before it is put back.
 fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u64) {

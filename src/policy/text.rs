@@ -83,7 +83,7 @@ const ALGORITHMS: &str =
 
 fn read(text: &str) -> Result<Policy, PolicyError> {
     let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
-    // Nobody means anything else by GCRA or fixed_window.
+    // `GCRA` and `fixed_window` can mean nothing else.
     let lower = text.to_lowercase().replace('_', "-");
     let mut words = lower.split_whitespace().peekable();
     let name = match words.peek() {

@@ -8,7 +8,7 @@
 //!   all of a request's cost or nothing. A decision is one compare-and-swap, so there are no halves.
 //! * **A restore never admits beyond that.** Its words are the file's. So it admits what the limiter would
 //!   have admitted from there on, and in the worst case once more what was charged after the word was
-//!   read. Who wants that to be nothing takes the snapshot when the last request has been decided.
+//!   read. To make that nothing, take the snapshot when the last request has been decided.
 //! * **Whole or not at all.** A file with a checksum that is not its own, of another length, version,
 //!   policy, layout, pointer width, kind of clock or with other hashers is refused before anything is
 //!   made of it, and the error says which.
