@@ -119,7 +119,7 @@ impl Place<'_> {
         let mut plan = plan.or_else(|| self.plan(ask));
         while let Some(found) = plan {
             if let Some(outcome) = found.carried_out(self.home()) {
-                // Each way makes its own decision, as in `Table::decide`.
+                // Built in each branch, as in `Table::decide`.
                 return self.traced(self.table.decision(outcome, ask, 0), &outcome, ask);
             }
             plan = self.plan(ask);

@@ -2,7 +2,7 @@
 //! owes nothing, so nothing is installed.
 //!
 //! Unlike a charge, an amendment may write a time *below* the one that it found, though never below the
-//! floor that it read. Should its thread then sleep, between that reading and its exchange, while the
+//! floor that it read. Should its thread then sleep, between that reading and its CAS, while the
 //! floor advances twice, and the word stay as it was all the while, what it writes lies out of the
 //! word's reach and is read as far ahead: the key is denied until that has passed (fail closed). Two
 //! epochs are two minutes, or what twice the burst takes to come back if that is less; a hit rests on a

@@ -2,15 +2,15 @@
 //!
 //! A *tier* is what a caller names; an *index* is where a quota's numbers stand. A change of a tier's quota
 //! takes an index that no word carries, writes the new numbers there, and only then turns the tier to
-//! it. So the numbers under an index that a word carries never change, and whoever reads a word and
+//! it. So the numbers under an index that a word carries never change, and a thread that reads a word and
 //! then its numbers has one quota, whole.
 //!
-//! # Who may read what is being written
-//! Only who holds a word that is gone. Words are written `Release` and loaded `Acquire` (`shard.rs`), and who
-//! writes one has read its index's numbers before: so who reads it sees them, too. An index is written again
-//! only after every word with it has been replaced. So who meets numbers in the making has an old word
-//! in hand; each entry has a version, odd while it is written, by which he notices, and he looks for the key
-//! again. And who read old numbers to the end has an exchange before him that will fail, or looks
+//! # Which threads may read numbers that are being written
+//! Only a thread that holds a word that is gone. Words are written `Release` and loaded `Acquire` (`shard.rs`), and
+//! a thread that writes one has read its index's numbers before: so a thread that reads it sees them, too. An index
+//! is written again only after every word with it has been replaced. So a thread that finds numbers half written
+//! has an old word; each entry has a version, odd while it is written, by which the thread notices, and it looks
+//! for the key again. A thread that read old numbers to the end has a CAS before it that will fail, or looks
 //! at the word a second time: see `price.rs`.
 //!
 //! # When an index is free again
@@ -21,7 +21,7 @@
 //! the new index or the change sees the claim. Nothing has to wait until what was charged under the old
 //! quota has drained: that would be needed if a word were counted anew only when it is touched, and here
 //! none is left.
-//! One change at a time: who comes second is told so, and nobody waits.
+//! One change at a time: a second one is refused ([`ChangeError::Busy`](crate::ChangeError::Busy)) and does not wait.
 
 use crate::decision::View;
 use crate::policy::Policy;
@@ -56,9 +56,9 @@ pub(super) struct Book {
     named: Box<[Named]>,
     /// Of each tier, the index of the quota in force: one of the entries'.
     turned_to: Box<[AtomicU64]>,
-    /// Whether somebody is changing a quota.
+    /// Whether a quota is being changed.
     changing: AtomicU64,
-    /// The latest instant at which a quota was replaced. Only who changes looks at it.
+    /// The latest instant at which a quota was replaced. Only a change looks at it.
     latest_ns: AtomicU64,
 }
 
@@ -152,7 +152,7 @@ impl Book {
         }
     }
 
-    /// The indices that words may carry while nobody is changing a quota, tier by tier.
+    /// The indices that words may carry while no quota is being changed, tier by tier.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         self.turned_to.iter().map(|index| index_of(index.load(Ordering::Acquire)))
     }
@@ -194,7 +194,7 @@ impl Book {
     /// The same of a word that carries this index.
     pub(super) fn page_of(&self, index: usize) -> Option<Page> {
         let (layout, tier) = self.read(index)?;
-        // Acquire: pairs with the Release of `retire`: who sees a quota retired sees its tier turned.
+        // Acquire: pairs with the Release of `turn`: a thread that sees a quota retired sees its tier turned.
         match self.entries[index].retired.load(Ordering::Acquire) {
             0 => Some(Page::InForce(self.lane(layout, index))),
             retired => {
@@ -270,9 +270,9 @@ impl Book {
 
     /// The numbers of an index and whose they are, or `None` while they are written.
     ///
-    /// Acquire throughout: whoever loads one number of a newer version then also sees the version odd, or
-    /// newer, at the end. And he sees what came before it: the word replaced, or the tier turned, that led
-    /// him here. So he comes here once in vain for each change, and never waits for one.
+    /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or
+    /// newer, at the end. And it sees what came before it: that the word was replaced, or the tier turned, through
+    /// which it came. So a reader fails here at most once for each change, and never waits for one.
     #[inline(always)]
     fn read_coded(&self, index: usize) -> Option<(Coded, usize)> {
         let entry = &self.entries[index];
@@ -292,22 +292,22 @@ impl Book {
     /// before, and another between them. It is so if the word stands: see `price.rs`. A charge of the very instant
     /// may be of the equal one; then the other was in force for no time, and nothing has drained in it.
     pub(super) fn is_of(&self, lane_mark: u64, charge: &View) -> bool {
-        // Acquire: who sees the word, or the tier turned, sees what was written before.
+        // Acquire: a thread that sees the word, or the tier turned, sees what was written before.
         let since = self.entries[self.index(lane_mark)].since.load(Ordering::Acquire);
         charge.at_ns.max(charge.now_ns) >= since
     }
 
-    /// Writes the numbers of an index that no word carries, in force `since`. Only who builds or changes does.
+    /// Writes the numbers of an index that no word carries, in force `since`. Only a build or a change does.
     fn write(&self, index: usize, tier: usize, quota: NewQuota<'_>, since: u64) {
         let NewQuota { policy, code } = quota;
         let entry = &self.entries[index];
-        // Relaxed: only who changes writes it, and one change comes after the other.
+        // Relaxed: only changes write it, and one change comes after the other.
         let version = entry.version.load(Ordering::Relaxed);
         if !planted(Fault::QuotaWrittenInPlace) {
-            // Release: who sees it sees the word gone, or the tier turned, for which it is written.
+            // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
             entry.version.store(version + 1, Ordering::Release);
         }
-        // Release: who sees one of them sees the odd version, too.
+        // Release: a thread that sees one of them sees the odd version, too.
         for (number, &value) in entry.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
         }
@@ -324,9 +324,9 @@ impl Book {
         entry.version.store(version + step, Ordering::Release);
     }
 
-    /// The right to change a quota, unless somebody has it.
+    /// The right to change a quota, unless another thread has it.
     pub(super) fn begin(&self) -> Option<Changing<'_>> {
-        // Acquire: pairs with the Release of the one who had it before.
+        // Acquire: pairs with the Release of the thread that had it before.
         let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         // Made only where it is granted: dropped, it would end the right of another thread.
         mine.ok().map(|_| Changing { book: self })
@@ -341,7 +341,7 @@ pub(super) struct Changing<'a> {
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        // Release: who changes next sees all that was written.
+        // Release: the next change sees all that was written.
         self.book.changing.store(0, Ordering::Release);
     }
 }

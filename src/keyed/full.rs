@@ -45,8 +45,8 @@ pub enum Full {
     /// at six times, until what was admitted has drained.
     /// Of several [`Tiers`](crate::Tiers) each has an equal part of it.
     ///
-    /// Who fears such floods builds the table larger: a key's cell takes 8 bytes, whatever its quota, and as long as
-    /// there are cells nobody is refused wrongly.
+    /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
+    /// long as there are cells no key is refused wrongly.
     Spill,
     /// It is denied, until a cell is free ([`Denial::is_table_full`](crate::Denial::is_table_full)). The
     /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot

@@ -7,11 +7,11 @@
 //! # Why this is no property of every limiter
 //! A decision of a plain [`Limiter`](crate::Limiter) takes some forty instructions, and knows its numbers
 //! before it has seen the word. Here it must see the word, then find its numbers, and look at the word again: ten
-//! loads more, and the bits of the index are missing in the time. Whoever does not need it should not pay
+//! loads more, and the bits of the index are missing in the time. Users that do not need it should not pay
 //! for it.
 //!
 //! # Orderings
-//! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: whoever sees a word with
+//! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: a thread that sees a word with
 //! an index must see the numbers under that index.
 
 mod verbs;

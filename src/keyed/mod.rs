@@ -161,7 +161,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// [`new`](KeyedLimiter::new) with a clock and two hashes of your choice, seeded independently: the
     /// first places keys and tells them apart, by bits from both of its ends; of the second only secret numbers
-    /// are taken. For keys chosen by an attacker who can see many answers, give SipHash for both.
+    /// are taken. For keys chosen by an attacker that can see many answers, give SipHash for both.
     ///
     /// # Errors
     /// As [`new`](KeyedLimiter::new).

@@ -10,9 +10,9 @@
 //! and old ticks need not be told apart for longer than an epoch.
 //!
 //! # A word and its numbers
-//! They are two readings. A writer has the exact word confirmed by its CAS. A reader looks at
-//! the word once more after its numbers: as long as it stands, its numbers do (`book.rs`). There is one
-//! way past both: the thread sleeps between its readings for so long that the index is retired, free
+//! They are two loads. A writer's CAS validates the pair, a reader loads the word once more after its
+//! numbers: as long as the word stands, its numbers do (`book.rs`). There is one
+//! way past both: the thread sleeps between its loads for so long that the index is retired, free
 //! and taken again, *and* then finds the same bits in the cell, tag and index and time alike. That is the
 //! assumption on sleeping threads that the table makes anyhow, with several changes of quota in
 //! place of a whole wrap.
@@ -391,8 +391,8 @@ impl Table {
         })
     }
 
-    /// Forgets what a key has spent, if its word still says exactly that. Whoever has restored the bits: they
-    /// say what is owed now, and just that has been moved.
+    /// Forgets what a key has spent, if its word still says exactly that. Others may have restored the bits
+    /// meanwhile: they say what is owed now, and just that has been moved.
     pub(super) fn clear(&self, spent: &Spent) -> bool {
         let Standing { cell, word, .. } = spent.standing;
         self.shard(spent.index).replace(cell, word, spent.cleared)

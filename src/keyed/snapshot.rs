@@ -10,9 +10,9 @@
 //! # What is not there was idle
 //! Let a charge to key K have been made before the call. If the word with it, or a later one of the same
 //! cell, is read, it is in the file. Otherwise K had been forgotten there before that cell was read:
-//! below a floor F that was published first. Who sees the cell without K's word has that from whoever
+//! below a floor F that was published first. The snapshot sees the cell without K's word through the write that
 //! took it away, and so, reading the header after it, a floor at or above F: that is the floor in the
-//! file, the charge had drained by it, and whoever brings K back after a restore starts at or above it. A
+//! file, the charge had drained by it, and an install of K after a restore starts at or above it. A
 //! key that is missing because it moved to a cell that had been read already is the same case: what it
 //! had owed in its old cell has drained by the floor there, and what it was charged in its new one came
 //! after that cell was read.
@@ -21,7 +21,7 @@
 //! The table never has two at one moment, but a copy is not of one moment. A key that was read, then
 //! forgotten and installed further on in the order of reading, is there twice. The word that was read
 //! *last* is the newer: were it the older, it would have been forgotten before the other was opened, and
-//! who has read the other (`Acquire` of its opener's `Release`) no longer finds it. And everything that
+//! a thread that has read the other (`Acquire` of its opener's `Release`) no longer finds it. And everything that
 //! the older one held had drained by the floor below which it was forgotten, at or above which the newer
 //! one starts. So the older is left out. That takes a whole copy before the first byte is written; it also
 //! makes the copy a matter of milliseconds, however slow the writer.
@@ -165,7 +165,7 @@ impl Table {
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Writes what the table holds, while others go on deciding: of every key all that was charged before
     /// this call and has not drained, and of a request that is charged meanwhile either its whole cost or
-    /// nothing. Nobody waits, and nothing in the table changes.
+    /// nothing. No thread waits, and nothing in the table changes.
     ///
     /// A limiter that is [restored](KeyedLimiter::restore) from this admits what this one would have
     /// admitted, and in the worst case once more what was charged to a key after its word had been read.
@@ -180,8 +180,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// table is copied, no quota can be changed.
     ///
     /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or
-    /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. Who reads
-    /// it can make keys that collide, as could who reads this process's memory. Keep it where only the
+    /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. A reader of
+    /// it can make keys that collide, as could a reader of this process's memory. Keep it where only the
     /// service can read it.
     ///
     /// # Errors

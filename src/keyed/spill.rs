@@ -1,7 +1,7 @@
 //! [`Spill`]: where keys are decided that have no cell, and how they get one without losing what they owe.
 //!
-//! The spill is a sketch ([`crate::sketch`]): it forgets nobody's charge, whoever else it is asked for, and
-//! denies the more the more it holds. A key's cells there follow from its tag and its units, so that
+//! The spill is a sketch ([`crate::sketch`]): it forgets no key's charge, however many keys it holds, but
+//! denies more wrongly the more it holds. A key's cells there follow from its tag and its units, so that
 //! keys which the table takes for one are one key here, too.
 //!
 //! # Between the spill and the table nothing is lost
@@ -30,14 +30,14 @@
 //!
 //! *I claimed c before that, and X read what came later.* The live word: X is decided there, and its charge
 //! stays in the sketch for nothing. Or a word that came after: then the key was forgotten in between, below a
-//! floor that X, who has seen that word, finds when it reads the headers next. If X's base is not below that
+//! floor that X, having seen that word, finds when it reads the headers next. If X's base is not below that
 //! floor, everything that the key was charged in c had drained by then. If it is, X is decided anew from
 //! there.
 //!
 //! So each of the key's charges is in the word that decides for it next, or has drained: what is charged in
 //! a cell, by the floor (`floor`), what is charged here, by the estimate; and a key that has a live cell when
-//! its decision stands was never decided by the spill. That it is I who reads second is what the claim is
-//! for: an estimate that was read before it may be older than a charge that looked before it, too.
+//! its decision stands was never decided by the spill. The claim is there so that I reads second: an estimate
+//! that was read before it may be older than a charge that looked before it, too.
 //!
 //! # How long it matters
 //! A mark is an instant: the latest at which something still counts that a key of these shards was charged
@@ -87,7 +87,7 @@ enum Again {
     Stands,
     /// The key has a cell, and was decided there.
     Decided(Outcome),
-    /// Somebody was faster: look once more.
+    /// Another thread was faster: look once more.
     Disturbed,
     /// A floor lies above what the decision was made at.
     Passed,
@@ -121,7 +121,7 @@ impl Table {
             let Some(told) = spill.decide(&lens, asked) else { continue };
             let charged = told.verdict == Verdict::Allowed && told.cost > 0;
             loop {
-                // A question, or a denial: nobody builds on it, so it is enough that there is no cell.
+                // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
                 let again = self.look_again(identity, second, (at_ns, charged), fresh);
                 match again {
                     Again::Stands => {
@@ -149,8 +149,8 @@ impl Table {
         if planted(Fault::SpillUnscanned) {
             return Again::Stands;
         }
-        // SeqCst: the other place that needs a total order. My charge comes before this look, another's claim
-        // before he reads what the key owes; with the fence in between, at least one of us sees the other.
+        // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
+        // before it reads what the key owes; with the fence in between, at least one of them sees the other.
         if charged && !planted(Fault::SpillWithoutFence) {
             fence(Ordering::SeqCst);
         }
@@ -171,7 +171,7 @@ impl Table {
                 }
             }
         }
-        // After the words: who no longer sees a word of the key sees the floor that it was forgotten below.
+        // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
         let passed = |header: Header| header.floor_ns() > at_ns;
         let is_passed = charged && self.headers(identity.first, second).into_iter().any(passed);
         if is_passed && !planted(Fault::SpillFloorsReadOnce) {

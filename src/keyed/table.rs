@@ -28,8 +28,8 @@ const DESIGN_LOAD: (usize, usize) = (70, 100);
 pub(super) struct Ask {
     pub(super) now_ns: u64,
     pub(super) cost: u64,
-    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. Who does not
-    /// charge changes nothing, not even a floor; nor does who asks for more than ever fits.
+    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. A request that does not
+    /// charge changes nothing, not even a floor; nor does one that asks for more than ever fits.
     pub(super) charge: bool,
     pub(super) verb: Verb,
     /// Whose quota a new key gets, in a table of several.
@@ -56,7 +56,7 @@ impl<'a> Fresh<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(super) verdict: Verdict,
-    /// What it held before: for who may have to undo the charge.
+    /// What it held before: for a caller that may have to undo the charge.
     pub(super) before: Held,
     pub(super) mark: Mark,
     pub(super) held: Held,
@@ -113,7 +113,7 @@ impl Table {
         Ok(Self::of(memory, layout))
     }
 
-    /// A table for `capacity` keys whose shards are told one by one.
+    /// A table for `capacity` keys whose shards are read from `next`, one by one.
     pub(super) fn told<E: From<BuildError>>(
         layout: Layout,
         capacity: usize,
@@ -181,7 +181,7 @@ impl Table {
         ask: Ask,
         clock: Option<&Clock>,
     ) -> Decision {
-        // Each way makes its own decision of its outcome: joined before, both would go through memory.
+        // The Decision is built in each branch: merging the branches first would spill the outcome to the stack.
         match (self.kernel(), ask.verb) {
             (Kernel::Gcra(gcra), Verb::Check) => {
                 if let Some(outcome) = self.hit_plain(gcra, home, identity.tag, ask) {
@@ -203,7 +203,7 @@ impl Table {
     /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
     #[inline(always)]
     pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
-        // Each way makes its own decision, as above: joined before, both would go through memory.
+        // Built in each branch, as in `decide`.
         match fresh.kernel {
             None => self.decision(outcome, fresh.ask, self.layout.rules.soft_bp),
             Some(kernel) => Self::decision_by(kernel, outcome, fresh.ask, 0),

@@ -2,7 +2,7 @@
 //!
 //! Its words stand in the file as those of a table of one quota do, and before them the *book*: of each tier the
 //! index that its words carry, its policy, and how that divides words. The copy holds the right to change a
-//! quota, so while it is taken nobody does; and a change has brought every word over before it gives that right
+//! quota, so while it is taken no thread does; and a change has brought every word over before it gives that right
 //! back. So no word in the file carries the index of a quota that is not in it.
 //!
 //! A restore is given the tiers, as one of a single policy is given that. The file's words say how they are
@@ -45,7 +45,7 @@ impl Book {
         form_of(self.shared(), self.tiers(), latest_ns)
     }
 
-    /// The book, as a file has it. For who has the right to change it.
+    /// The book, as a file has it. For a caller that has the right to change it.
     pub(super) fn words(&self) -> Vec<u64> {
         let of_tier = |(tier, index): (usize, usize)| {
             let policy = self.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());

@@ -1,6 +1,6 @@
 //! [`LogPolicy`]: the quota of a sliding log, and its text.
 //!
-//! A [`Policy`](crate::Policy) is what one word can hold, and whoever takes one may keep it in a word: the
+//! A [`Policy`](crate::Policy) is what one word can hold, so all that take one may keep it in a word: the
 //! keyed table, the sketch, a snapshot. A log takes a slot for each unit and fits none of these. So it has a text
 //! of its own kind, and a place that expects the one refuses the other when the text is read, not later.
 

@@ -6,12 +6,12 @@
 //! stands, a search that finds nothing has looked everywhere.
 //!
 //! Where it need not look: slots lie in rows of about the square root of their number, and for each row two
-//! bounds are kept, one below and one above all of its times. The lower is raised by who has read the whole
-//! row, the upper by who is about to take a slot in it. So an empty log, a full one, and one whose
+//! bounds are kept, one below and one above all of its times. A thread that has read the whole row raises the
+//! lower, a thread that is about to take a slot in it the upper. So an empty log, a full one, and one whose
 //! times rise are decided by the bounds and a row or two. At worst, when callers' times leap to and fro, all
 //! slots are read.
 //!
-//! A denial and a peek take no slot, but they may write such a bound: what one has read nobody need read again.
+//! A denial and a peek take no slot, but they may write such a bound: what one has read no other need read again.
 
 use crossbeam_utils::CachePadded;
 

@@ -135,7 +135,7 @@ impl Shared {
         Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, ..bare })
     }
 
-    /// What is the same in every layout of the table: enough for who looks only for tags.
+    /// What is the same in every layout of the table: enough for code that looks only for tags.
     ///
     /// Its arithmetic is none. That of a word is found by the word's index.
     #[inline(always)]

@@ -38,7 +38,7 @@ impl Table {
     pub(super) fn hit(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         loop {
             let (place, mut header) = self.find(identity, second)?;
-            // A question changes nothing: it is answered also while somebody else looks.
+            // A question changes nothing: it is answered also while another thread looks whether to forget the key.
             if header.kind() == Kind::Closing && ask.charge && ask.cost <= self.rule.limit {
                 let Some(live) = self.store.reopen(place, header) else { continue };
                 header = live;

@@ -1,6 +1,6 @@
 //! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/install.rs`, whose header
-//! has the proof that at most one entry is a key's at every moment; here an entry that somebody looks at
-//! (`Closing`) counts as live. What differs:
+//! has the proof that at most one entry is a key's at every moment; here an entry that a thread looks at
+//! to forget it (`Closing`) counts as live. What differs:
 //!
 //! * A generation in each header takes the place of a counter per shard.
 //! * A key is opened idle, and then decided as any other.
@@ -9,8 +9,8 @@
 //!   this key was forgotten in any entry, that entry was seen without it by then, and so was the floor below
 //!   which it was forgotten.
 //!
-//! A claim is given back by who made it, or vacated by another of the same key. A thread that stalls with
-//! a claim holds one entry until it goes on.
+//! A claim is given back by the thread that made it, or vacated by another of the same key. A thread that stalls
+//! with a claim holds one entry until it goes on.
 
 use crossbeam_utils::Backoff;
 
@@ -40,7 +40,7 @@ const SOON_NS: u64 = 1_000_000;
 /// How a round went.
 enum Round {
     Decided(Decision),
-    /// The key has an entry, or somebody was in the way: search again.
+    /// The key has an entry, or another thread was in the way: search again.
     Again,
 }
 
@@ -170,7 +170,7 @@ impl Table {
         Some(offer)
     }
 
-    /// Puts a claim on an entry and makes sure that nobody else is opening this key.
+    /// Puts a claim on an entry and makes sure that no other thread is opening this key.
     fn claim(
         &self,
         identity: Identity,
@@ -182,8 +182,8 @@ impl Table {
         if !self.store.replace(place, header, claim) {
             return None;
         }
-        // SeqCst: as in `src/keyed/install.rs`. My claim comes before my scan, another's claim before his; with
-        // the fence in between, at least one of us sees the other's claim.
+        // SeqCst: as in `src/keyed/install.rs`. Each thread's claim comes before its own scan; with the fence in
+        // between, at least one of two sees the other's claim.
         if !planted(Fault::NoFence) {
             fence(Ordering::SeqCst);
         }

@@ -178,7 +178,7 @@ impl Spill {
 
     /// The cells of a key: the same, whichever of its shards is home.
     pub(super) fn places(&self, identity: Identity, second: usize, tier: u8) -> Places {
-        // The tag and the shard are parts of hashes that nobody can foresee. Multiplied by odd numbers that
+        // The tag and the shard are parts of hashes that no client can foresee. Multiplied by odd numbers that
         // look random, and folded, all bits of both are in every bit of these.
         let lower = lower(identity, second) as u64;
         let hashes = [mix(identity.tag ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
@@ -266,8 +266,8 @@ impl Spill {
 /// Notes that what a key was charged counts until then.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
-    // the header of the module above. A thread that finds it high enough leans on the one that wrote it, in the
-    // same order.
+    // the header of the module above. If the mark is already high enough, the fence of its writer orders it the
+    // same way.
     if mark.load(Ordering::Relaxed) < until_ns && !planted(Fault::SpillUnmarked) {
         // A quarter more, so that it is not written by every charge: it costs only a look.
         let more_ns = until_ns.saturating_sub(now_ns) / 4;
