@@ -101,6 +101,7 @@ impl Shard {
 
     /// A number for a claim that no other claim in this shard carries until the counter has turned.
     pub(super) fn take_nonce(&self) -> u64 {
+        // Some models count installs outside of the header.
         if let Some(count) = scale::count_apart() {
             return if planted(Fault::EqualNonces) { 7 } else { count };
         }

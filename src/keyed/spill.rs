@@ -107,12 +107,14 @@ impl Table {
             (spill.places(identity, second, fresh.ask.tier), spill.mark(identity, second));
         let mut rounds = 0..scale::rounds(ROUNDS);
         loop {
+            // As for an install: no earlier than any floor that the key may have been forgotten below.
             let at_ns = base_ns(self.headers(identity.first, second), fresh);
-            // Later the sketch's times stand still.
+            // Beyond this instant the sketch's times stand still, so what is charged would never drain.
             if at_ns > LATEST_NS {
                 return None;
             }
             let (lens, layout, _) = spill.lens((book, &self.layout), &places)?;
+            // Shared cells cannot keep the bound of this quota.
             if !lens.is_shared() {
                 return None;
             }
@@ -128,9 +130,12 @@ impl Table {
                         let kernels = (&lens.kernel, &layout.kernel);
                         return Some(self.spilled(identity, (told, at_ns), kernels, fresh));
                     }
+                    // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.
                     Again::Decided(outcome) => return Some(outcome),
+                    // Another try; behind the last one the request is denied.
                     Again::Disturbed | Again::Passed => rounds.next()?,
                 };
+                // Decided anew from the later floor. Otherwise the decision may still stand: look once more.
                 if matches!(again, Again::Passed) {
                     break;
                 }
@@ -158,15 +163,19 @@ impl Table {
             let shard = self.shard(index);
             for cell in cells() {
                 let word = shard.load(cell);
+                // An installer was faster: the request is decided in the key's cell.
                 if self.layout.is_live(word, identity.tag) {
                     let hit = match self.book.as_deref() {
                         Some(book) => self.hit_priced(book, index, identity.tag, fresh),
                         None => self.hit_slowly(index, identity.tag, &fresh.ask),
                     };
+                    // No hit: the word was forgotten or replaced in between.
                     return hit.map_or(Again::Disturbed, Again::Decided);
                 }
+                // An install that may have read the sketch before this charge must not open.
                 let rival = charged && self.layout.is_claim_of(word, identity.tag);
                 if rival && !planted(Fault::SpillIgnoresClaims) && !shard.replace(cell, word, 0) {
+                    // It has just been opened or given back.
                     return Again::Disturbed;
                 }
             }
@@ -191,6 +200,7 @@ impl Table {
     ) -> Outcome {
         let (Told { verdict, cost, held }, ask) = (told, fresh.ask);
         let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
+        // A cost above the limit never fits, so there is no instant to name.
         let ready_ns = if verdict == Verdict::Allowed || cost > limit {
             ask.now_ns
         } else {
@@ -225,6 +235,7 @@ impl Table {
         if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns
             || planted(Fault::EstimateLeftOut)
         {
+            // Nothing that was ever charged here counts at this instant any more.
             return Some(Held::IDLE);
         }
         let (book, (layout, mark), kernel) = (self.book.as_deref(), quota, &quota.0.kernel);
@@ -240,6 +251,7 @@ impl Table {
         };
         let own = match (book, counted_in) {
             (Some(book), (old, counted_in)) if counted_in != mark => {
+                // The cells are counted in another quota than the caller's: that is read again if it is the old one.
                 if book.in_force(tier.into()).mark != mark {
                     return None;
                 }

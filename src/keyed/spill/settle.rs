@@ -48,6 +48,7 @@ impl Spill {
 
     /// What a change of a tier's quota at this instant does first.
     pub(in crate::keyed) fn raise_marks(&self, changed_ns: u64) {
+        // A single quota never changes.
         let Quotas::Several { reach_ns } = self.quotas else { return };
         for mark in &self.marks {
             // Relaxed: what this change need not see here its reach covers, see the header. What was marked
@@ -75,7 +76,9 @@ impl Spill {
             let word = self.cells.word(place);
             let index = book.index_of_spilled(word);
             match book.page_of(index) {
+                // Brought over already, or never counted in another quota.
                 Some(Page::InForce(lane)) => return lane,
+                // Carried over the change. If the CAS fails the cell has been charged or brought over: look again.
                 Some(Page::Retired { old, at_ns, new }) => {
                     let lenses =
                         (book.lens(&old, book.mark_of(index)), book.lens(&new.layout, new.mark));

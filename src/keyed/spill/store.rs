@@ -98,6 +98,7 @@ impl Spill {
     ) -> Result<Option<Self>, BuildError> {
         let tiers = book.tiers();
         let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
+        // One tier that can spill is enough: requests of the others are denied when there is no cell.
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
             return Ok(None);
         };
@@ -167,8 +168,10 @@ impl Spill {
             *mark = AtomicU64::new(next()?);
         }
         self.cells.fill(|_| next().map(Word::from_bits))?;
+        // Under a single quota every word is a state of it: see `restore`.
         let Some(book) = book else { return Ok(None) };
         let part = self.part();
+        // A word with the index of another tier's quota, or of none, would be read by the wrong arithmetic.
         let is_foreign = |(place, word): &(usize, Word)| {
             book.lens_of(place / part).is_none_or(|lens| !lens.reads(*word))
         };
@@ -221,16 +224,19 @@ impl Spill {
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
+            // A sketch promises no place in the future: a reservation is admitted if it can be used at once.
             Verb::Reserve { .. } => Verb::Check,
             verb => verb,
         };
         let wish = Wish { verb, cost: ask.cost, most: lens.longest_debt() };
         let denied = Told { verdict: Verdict::Denied, cost: wish.denied_cost(), held };
+        // Denied by the estimate: nothing has been written.
         let Some(Charged { cost, .. }) = kernel.apply(wish, held, kernel.moment(at_ns), late)
         else {
             return Some(denied);
         };
         let verdict = Verdict::Allowed;
+        // A question, or a charge of nothing.
         if !ask.charge || cost == 0 {
             return Some(Told { verdict, cost: 0, held });
         }
@@ -238,7 +244,9 @@ impl Spill {
             // Before the charge: see `settle`. One that is denied after all has marked in vain.
             note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
         }
+        // A charge into debt is made whatever the cells hold, so none of them has to decide it.
         let told = if verb == Verb::Charge {
+            // A cell was brought over to a new quota meanwhile. What the others got can only deny.
             if !lens.add(&self.cells, places, at, cost) {
                 return None;
             }
@@ -250,6 +258,7 @@ impl Spill {
                 (Verdict::Denied, held) => Told { held, ..denied },
             }
         };
+        // Under a single quota the mark follows from what the key owes now, so it is written after the charge.
         if matches!(self.quotas, Quotas::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
