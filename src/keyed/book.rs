@@ -146,6 +146,7 @@ impl Book {
             let version = &self.entries[index].version;
             let before = version.load(Ordering::Acquire);
             let numbers = std::array::from_fn(|n| self.named[index][n].load(Ordering::Acquire));
+            // An even version that is the same behind the numbers: none of them was written in between.
             if before.is_multiple_of(2) && version.load(Ordering::Acquire) == before {
                 return Policy::of_numbers(numbers);
             }
@@ -196,7 +197,9 @@ impl Book {
         let (layout, tier) = self.read(index)?;
         // Acquire: pairs with the Release of `turn`: a thread that sees a quota retired sees its tier turned.
         match self.entries[index].retired.load(Ordering::Acquire) {
+            // No change has retired it.
             0 => Some(Page::InForce(self.lane(layout, index))),
+            // Retired, so its tier has been turned before; the numbers of both are whole.
             retired => {
                 let new = self.in_force(tier);
                 Some(Page::Retired { old: layout, at_ns: retired - 1, new })
@@ -279,6 +282,7 @@ impl Book {
         let before = entry.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| entry.numbers[n].load(Ordering::Acquire));
         let tier = index_of(entry.tier.load(Ordering::Acquire));
+        // Odd, or changed: a change is writing here, so the word that led here is gone.
         let whole = before.is_multiple_of(2) && entry.version.load(Ordering::Acquire) == before;
         (whole || planted(Fault::QuotaReadTorn)).then_some((code, tier))
     }
@@ -365,6 +369,7 @@ impl Changing<'_> {
     /// it: no word may carry that any more before the right ends.
     pub(super) fn turn(&self, tier: usize, quota: NewQuota<'_>, at_ns: u64) -> usize {
         let book = self.book;
+        // Relaxed: only the thread with the right to change writes it.
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
         let new = self.free_index(old);
         if planted(Fault::QuotaWrittenInPlace) {
@@ -383,6 +388,7 @@ impl Changing<'_> {
     /// one that was retired just now comes last.
     fn free_index(&self, after: usize) -> usize {
         let count = self.book.entries.len();
+        // Relaxed: as in `turn`.
         let in_use = |index: &usize| {
             let indices = self.book.turned_to.iter();
             indices.map(|index| index_of(index.load(Ordering::Relaxed))).any(|used| used == *index)

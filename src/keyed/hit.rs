@@ -151,12 +151,15 @@ impl Table {
             };
             Outcome::plain(verdict, [held(since), held(after)], now_ns, cost)
         };
+        // The word's time lies too far ahead of now for the cost to fit.
         if since > back + room {
             return Some(Plan::Told(outcome(Verdict::Denied, since, cost)));
         }
+        // A question: it would fit.
         if !charge {
             return Some(Plan::Told(outcome(Verdict::Allowed, since, 0)));
         }
+        // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         let next = tag | (earliest.wrapping_add(after) & mask);
         Some(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
@@ -184,9 +187,11 @@ impl Table {
             let word = shard.load(cell);
             let header =
                 if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            // Equal with the install counter: neither a floor nor an install came in between.
             if header == before {
                 let is_near =
                     self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
+                // If not, the hint was wrong or now is not near: the slow way looks at every word.
                 let is_found = self.layout.is_live(word, tag) && is_near;
                 return if is_found { Ok((cell, word)) } else { Err(Missed::Afar) };
             }
@@ -209,6 +214,7 @@ fn hit_by<D: Told>(
             Err(missed) => return missed.into(),
         };
         let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
+        // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
         if next == word || shard.charge(cell, word, next) {
             return Hit::Decided(D::told(outcome, table.kernel(), ask, table.layout.rules.soft_bp));
         }
@@ -272,7 +278,9 @@ fn step(
     };
     let written = |held| layout.live(own, held, algorithm, moment);
     match algorithm.step(held, moment, 0, cost) {
+        // Admitted and charged.
         Some(next) if charge => (outcome(Verdict::Allowed, next, cost, 0), written(next)),
+        // Admitted, but only asked for.
         Some(_) => (outcome(Verdict::Allowed, held, 0, cost), word),
         // Written only where the policy counts denials; for the argument see `cell`.
         None => match algorithm.refuse(held, now_ns, cost).filter(|_| charge) {

@@ -231,6 +231,7 @@ impl LiveLimiter {
         let at_ns = changing.instant(now.as_nanos().min(LATEST_NS));
         let quota = NewQuota { policy: &policy, code: &code };
         let retired = changing.turn(0, quota, at_ns);
+        // Every thread that met the word may have brought it over; if none did, the change does. Lock-free.
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_left = self.book.has_index(read.word, retired) && !planted(Fault::OldTicksLeft);
@@ -251,10 +252,12 @@ impl LiveLimiter {
             // Acquire: see the header.
             let word = self.word.load(Ordering::Acquire);
             let read = self.book.page(word).map(|page| match page {
+                // Counted in the quota in force.
                 Page::InForce(lane) => {
                     let held = seen(&lane.layout, word);
                     Read { word, layout: lane.layout, mark: lane.mark, held, at_ns }
                 }
+                // Counted in the one before: read in its ticks, then carried over the change.
                 Page::Retired { old, at_ns: changed_ns, new } => {
                     let change =
                         Change { old: &old.kernel, new: &new.layout.kernel, at_ns: changed_ns };
@@ -286,12 +289,15 @@ impl LiveLimiter {
             let answer = |verdict, held, cost| {
                 Decision::new(verdict, View::plain(kernel, held, at_ns, at_ns, cost))
             };
+            // Denied: nothing is written, so the word stays in the quota that it is counted in.
             let Some(next) = kernel.apply(wish, held, kernel.moment(at_ns), 0) else {
                 return answer(Verdict::Denied, held, wish.denied_cost());
             };
+            // A question, or a charge of nothing.
             if !charge || next.cost == 0 {
                 return answer(Verdict::Allowed, held, 0);
             }
+            // Lock-free: if this fails, another thread has charged the word or brought it over.
             if self.replace(&read, read.with(next.held)) {
                 return answer(Verdict::Allowed, next.held, next.cost);
             }

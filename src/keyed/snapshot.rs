@@ -96,6 +96,7 @@ impl Table {
             }
             let stale = planted(Fault::SnapshotWithStaleHeader);
             let header = if stale { before } else { shard.header() };
+            // No floor was published between the words: each is in the range of this one.
             if header.floor() == before.floor() {
                 return Copied { header, words };
             }
@@ -107,15 +108,18 @@ impl Table {
         let mut copies = Vec::new();
         let bytes = self.shards().saturating_mul(size_of::<Copied>());
         let refused = |_| SnapshotError::OutOfMemory { bytes };
+        // All memory before the first word is read: a copy that fails costs the table nothing.
         copies.try_reserve_exact(self.shards()).map_err(refused)?;
         copies.extend((0..self.shards()).map(|index| self.copy(index)));
         for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
+            // An install in progress: it carries no debt.
             if Layout::kind(*word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims) {
                 *word = 0;
             }
         }
         let word = |shard: usize, cell: usize| copies[shard].words[cell];
         for [(shard, cell), _] in self.twins(word, second) {
+            // The word that was read first is the older: the key was forgotten there before it was installed again.
             if !planted(Fault::SnapshotKeepsTwins) {
                 copies[shard].words[cell] = 0;
             }
@@ -145,11 +149,13 @@ impl Table {
         };
         for (index, cell) in places(0..self.shards(), CELLS) {
             let this = word(index, cell);
+            // Vacant cells and claims of equal tags are no keys.
             if Layout::kind(this) != Kind::Live {
                 continue;
             }
             let tag = self.layout.tag(this);
             let others = shards_of(index, second(Identity { first: index, tag }));
+            // Each pair once: only words that come before this one in the order of reading.
             let earlier = others.filter(|&shard| shard < index);
             let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
             for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
@@ -242,6 +248,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             }
             _ => (Whose::Keyed, self.table.layout.form(), self.policy.to_string()),
         };
+        // Behind the shards: a key that moves from the spill to a cell meanwhile is found in one of them at least.
         let spill = self.table.copy_spill()?;
         drop(changing);
         // After the copy, and in this order: see the head of `crate::snapshot`.

@@ -183,16 +183,19 @@ impl Table {
     ) -> Decision {
         // The Decision is built in each branch: merging the branches first would spill the outcome to the stack.
         match (self.kernel(), ask.verb) {
+            // Plain GCRA, which nearly all tables have: in line.
             (Kernel::Gcra(gcra), Verb::Check) => {
                 if let Some(outcome) = self.hit_plain(gcra, home, identity.tag, ask) {
                     return self.decision(outcome, ask, 0);
                 }
             }
+            // Every other policy: one call to the code laid out for it.
             (_, Verb::Check) => {
                 if let Hit::Decided(decision) = self.hit(home, identity.tag, ask) {
                     return decision;
                 }
             }
+            // Other verbs always go the slow way.
             _ => {}
         }
         let mut fresh = Fresh::new(ask, clock);
@@ -205,7 +208,9 @@ impl Table {
     pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
         // Built in each branch, as in `decide`.
         match fresh.kernel {
+            // By the table's own arithmetic.
             None => self.decision(outcome, fresh.ask, self.layout.rules.soft_bp),
+            // By that of one of several quotas, or by answers that the spill has worked out.
             Some(kernel) => Self::decision_by(kernel, outcome, fresh.ask, 0),
         }
     }
@@ -255,6 +260,7 @@ impl Table {
         if is_check {
             for index in shards_of(identity.first, second) {
                 let shard = self.shard(index);
+                // A hint: `install` looks at every word before it gives the key another cell.
                 if !is_here(shard) {
                     continue;
                 }
@@ -269,11 +275,14 @@ impl Table {
                         fresh.kernel = self.book.is_some().then_some(kernel);
                         return outcome;
                     }
+                    // The hint was wrong, or the word has just been replaced.
                     Hit::Absent => {}
+                    // The word is here, but its floor cannot follow first: a question, or one of several quotas.
                     Hit::Afar => is_absent = false,
                 }
             }
         }
+        // Looked for in vain by hints: the words themselves need no second look, since an install has one.
         let found = if is_absent { None } else { self.look(identity, second, fresh) };
         found.unwrap_or_else(|| self.install(identity, second, fresh))
     }
@@ -290,11 +299,13 @@ impl Table {
     /// verb `Refuse`, which charges nothing.
     pub(super) fn refuse(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         let rules = &self.layout.rules;
+        // There is no denial to count.
         if !rules.count_denials() || ask.cost == 0 {
             return None;
         }
         let outcome = shards_of(identity.first, second)
             .find_map(|index| self.hit_slowly(index, identity.tag, &ask))?;
+        // Others have given back meanwhile, and the request would be admitted: no denial of this limit.
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
@@ -319,6 +330,7 @@ impl Table {
     /// [`forgotten_in`](Self::forgotten_in).
     #[inline]
     pub(super) fn hit_slowly(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
+        // Two calls, so that the arithmetic without rules is compiled without them.
         if self.layout.rules.are_none() {
             self.hit_whole(self.kernel(), index, tag, ask)
         } else {
@@ -335,6 +347,8 @@ impl Table {
         ask: &Ask,
     ) -> Option<Outcome> {
         loop {
+            // The word's floor is not near. A charge above it leaves, so that the floor can follow; so does a
+            // question if the charge would forget the key. All others read the word from where they are.
             let afar = |header: Header, word| {
                 let behind =
                     !self.wish(*ask).is_never(self.kernel()) && ask.now_ns > header.floor_ns();
@@ -343,6 +357,7 @@ impl Table {
             };
             match self.hit_by(algorithm, self.shard(index), tag, *ask, afar) {
                 SlowHit::Decided(outcome) => return Some(outcome),
+                // The floor comes near to now; the next turn may find the word, or find it forgotten.
                 SlowHit::Afar if ask.charge => self.follow(index, ask.now_ns),
                 SlowHit::Elsewhere | SlowHit::Afar => return None,
             }
@@ -403,6 +418,7 @@ impl Table {
             let Some((cell, word)) = self.find(shard, tag) else { return SlowHit::Elsewhere };
             let header =
                 if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            // A floor was published between the loads: unknown which of the two dates the word.
             if header.floor() != before.floor() {
                 continue;
             }
@@ -431,6 +447,7 @@ impl Table {
                     }
                     return outcome(Verdict::Denied, (next, ask.now_ns), cost, 0);
                 }
+                // A word that is seen from far away is cut: the wait is then told from near its own time.
                 let seen = if held.is_cut() { self.near(header, word) } else { (held, ask.now_ns) };
                 return outcome(Verdict::Denied, seen, cost, 0);
             };

@@ -221,6 +221,7 @@ impl Tiers {
         let (shared, quotas) = self.shared_of(&preamble, &clock)?;
         let before = Book::words_of(quotas.len());
         let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
+        // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
@@ -238,11 +239,13 @@ impl Tiers {
             foreign = spill.fill(table.book.as_deref(), || reader.word())?;
             table.spill = Some(spill);
         }
+        // Only behind the end and the checksum are the words looked at.
         reader.close()?;
         table.is_a_snapshots(
             |identity| hashers.mix().second(identity, table.shards(), unit()),
             before,
         )?;
+        // Found before the checksum was, but told only now: a damaged file is the better answer.
         if let Some((place, found)) = foreign {
             let words =
                 before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
@@ -272,6 +275,7 @@ impl Tiers {
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
             .ok_or_else(|| divided("with tags of 24 to 32 bits".to_string()))?;
         let expected = form_of(shared, tiers, form.back);
+        // No table of so many tiers divides its words as the file says.
         if form != expected {
             return Err(divided(expected.to_string()));
         }
@@ -316,18 +320,21 @@ fn read_book<R: Read>(
         for number in &mut code {
             *number = reader.word()?;
         }
+        // A tier of another quota: its words would be read in the wrong ticks.
         if numbers != policy.numbers() {
             let unknown = || "of no policy".to_string();
             let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
             return Err(RestoreError::Tier { tier, found, expected: policy.to_string() });
         }
         let expected = Shared::code(layout).unwrap_or_default();
+        // The same quota, divided in another way than this version does.
         if code != expected {
             let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
             return Err(RestoreError::Layout { found, expected });
         }
         let free = (0..indices_for(quotas.len())).filter(|index| !indices.contains(index));
         let free = free.map(|index| index as u64).collect::<Vec<_>>();
+        // Out of range, or another tier's.
         if !free.contains(&index) {
             let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
             return Err(RestoreError::Field { name: "index of a tier", found: index, expected });

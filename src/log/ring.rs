@@ -114,6 +114,7 @@ impl Slots for Ring {
     fn start(&self, now_ns: u64) -> (usize, usize) {
         // Relaxed, here and below: a hint orders nothing.
         let mut slot = self.slot_at(self.cursor.load(Ordering::Relaxed));
+        // It may well be had: a number of its own keeps threads apart. If it is not free, the cursor stays.
         if is_free(load(&self.slots[slot]), now_ns) {
             slot = self.slot_at(self.cursor.fetch_add(1, Ordering::Relaxed));
         }

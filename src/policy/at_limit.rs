@@ -19,8 +19,8 @@ use crate::error::PolicyError;
 ///   admitted with a mark ([`Permit::is_over`](crate::Permit::is_over)). `limit` and `remaining` speak
 ///   of L, `retry_after` of S.
 /// * **Counting denials**, `count-denied`: a denied request is charged as if it had been admitted, so that
-///   a client that keeps asking is kept out. The charge is cut where one unit would have to wait longer than C,
-///   by default the horizon; a client that pauses so long is always let in again. In GCRA's words, TAT = max(TAT,
+///   a client that keeps asking is kept out. The charge is cut where one unit would have to wait longer than
+///   C, by default the horizon; a client that pauses so long is always let in again. In GCRA's words, TAT = max(TAT,
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)). Windows take no C: the current count grows by the
 ///   cost and stops at L (for `sliding-window` exact and `round-down` at 2L, which the next window
 ///   feels). At most as much is admitted as without.

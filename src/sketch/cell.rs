@@ -155,6 +155,7 @@ impl Cell {
             if !ask.reads(word) {
                 return None;
             }
+            // The window has turned: this cell is no longer the one with the least load in the earliest window.
             if ask.load(word).windows_ahead > chosen && !planted(Fault::TurnedRowDecides) {
                 return None;
             }

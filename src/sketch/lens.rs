@@ -78,6 +78,7 @@ impl Lens {
             let passed = u128::from(kernel.passed(0, LATEST_NS));
             passed + u128::from(ahead) <= u128::from(most)
         };
+        // Only ticks can be made longer; counts need their bits.
         let longer = |kernel: &Kernel| match kernel {
             Kernel::Gcra(gcra) => gcra.halved().map(Kernel::Gcra),
             _ => None,

@@ -134,6 +134,7 @@ impl Cells {
             if !late && !planted(Fault::OthersNotCharged) && !charge_others() {
                 return None;
             }
+            // Behind all others: see the header.
             if let Some(step) = self.at(least).decide(ask, word) {
                 if late {
                     charge_others();

@@ -20,6 +20,7 @@ impl Layout {
         instants_ns: [u64; N],
     ) -> Idleness<'_, N> {
         let times = match &self.kernel {
+            // The word is a time: idleness is one comparison, with a bound that is the same for all words.
             Kernel::Gcra(gcra) if self.rules.are_none() => {
                 let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
                 let bounds = instants_ns.map(|at_ns| {
@@ -29,6 +30,7 @@ impl Layout {
                 });
                 Some((earliest, bounds))
             }
+            // Counts have to be unpacked for each word.
             _ => None,
         };
         Idleness { layout: self, floor_ns, instants_ns, times }

@@ -29,6 +29,7 @@ impl Store {
     pub(super) fn forget(&self, place: Place, header: Header, now_ns: u64) -> Option<Header> {
         let first_sight_ns = self.entry(place, header).idle_ns();
         let closing = header.turned(Kind::Closing);
+        // Another thread has closed it, or it is another key's by now.
         if !self.replace(place, header, closing) {
             return None;
         }
@@ -39,13 +40,16 @@ impl Store {
         } else {
             self.entry(place, closing).idle_ns()
         };
+        // A unit was taken before the closing was seen.
         if until_ns > now_ns {
             // If that fails, its key or another has opened or closed it.
             self.replace(place, closing, closing.turned(Kind::Live));
             return None;
         }
+        // Before the header: a thread that sees the entry vacant sees the floor.
         self.raise_floor(place.shard, until_ns);
         let vacant = closing.vacated();
+        // Fails if its key has opened it again, or another thread closed it anew. The floor is then only too high.
         self.replace(place, closing, vacant).then_some(vacant)
     }
 
