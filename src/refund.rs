@@ -42,8 +42,8 @@
 //! both is said where they are offered.
 //!
 //! # Numbers
-//! What is told is rounded up: of the last unit some may have drained. So admitted less told keeps the
-//! bound, too; and something is told exactly if the word was changed.
+//! The number reported is rounded up: part of the last unit may have drained. So admitted less reported keeps the
+//! bound, too; and it is above 0 exactly if the word was changed.
 
 use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled};
 use crate::clock::{LATEST_NS, Timestamp};

@@ -39,7 +39,7 @@ use crate::word::Word;
 #[derive(Debug)]
 pub struct StripedLimiter {
     stripes: Box<[CachePadded<Cell>]>,
-    /// Of the first `larger` stripes, whose burst is one unit larger than that of the others.
+    /// For the first `larger` stripes, whose burst is one unit larger than that of the others.
     large: Meter,
     small: Meter,
     larger: usize,

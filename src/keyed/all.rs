@@ -157,7 +157,7 @@ impl Place<'_> {
         outcome: &Outcome,
         ask: Ask,
     ) -> (Decision, Option<KeyTrace>) {
-        // Of what the spill was charged nothing can be undone.
+        // What the spill was charged cannot be undone.
         let is_charged = ask.charge && decision.is_allowed() && !decision.is_spilled();
         (decision, is_charged.then_some(KeyTrace { before: outcome.before }))
     }

@@ -54,7 +54,7 @@ pub(super) struct Book {
     entries: Box<[Entry]>,
     /// Under each index, the policy whose numbers these are. No decision looks at them.
     named: Box<[Named]>,
-    /// Of each tier, the index of the quota in force: one of the entries'.
+    /// For each tier the index of the quota in force: one of the entries'.
     turned_to: Box<[AtomicU64]>,
     /// Whether a quota is being changed.
     changing: AtomicU64,

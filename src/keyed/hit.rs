@@ -221,13 +221,13 @@ fn hit_by<D: Told>(
     }
 }
 
-/// Of a policy that says nothing of its limit.
+/// For a policy that says nothing of its limit.
 fn plain<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
     let Some(algorithm) = A::of(table.kernel()) else { return Hit::Afar };
     hit_by(table, algorithm, shard, tag, ask)
 }
 
-/// Of a policy that does.
+/// For a policy that does.
 fn ruled<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
     let Some(kernel) = A::of(table.kernel()) else { return Hit::Afar };
     hit_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)

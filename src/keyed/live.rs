@@ -110,7 +110,7 @@ impl LiveLimiter {
         let book = layout.and_then(|layout| Book::new(shared, &[(policy, layout)]));
         let state_bits = shared.index_shift();
         let book = book.ok_or(ChangeError::DoesNotFit { state_bits })?;
-        // Of the first quota, at time 0, nothing spent.
+        // 0 is the word of the first quota at time 0 with nothing spent.
         Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book, clock: clock.into() })
     }
 

@@ -72,7 +72,7 @@ impl Memory {
         Ok(Self::allocated(shards))
     }
 
-    /// Of these shards the last is there to be before them.
+    /// The last of these shards is the spare one.
     fn allocated(shards: Vec<Shard>) -> Self {
         let mut shards = shards.into_boxed_slice();
         let is_model = cfg!(any(loom, shuttle));

@@ -134,7 +134,7 @@ impl Table {
         fresh: &mut Fresh<'_>,
     ) -> Option<Outcome> {
         let Identity { first, tag } = identity;
-        // Of a key that is not there, until an install says otherwise.
+        // A key that is not there is priced by the quota in force, until an install has one.
         fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
         shards_of(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh))
     }

@@ -182,7 +182,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
     ///
-    /// Of a limiter with [`Tiers`](crate::Tiers) the file has 112 bytes more for each tier; while the
+    /// For a limiter with [`Tiers`](crate::Tiers) the file has 112 bytes more for each tier; while the
     /// table is copied, no quota can be changed.
     ///
     /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or

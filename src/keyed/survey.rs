@@ -69,7 +69,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// Of no shard.
+    /// What no shard offers: a place in an array that has not been filled yet.
     pub(super) const NONE: Self = Self {
         shard: 0,
         own_claim: None,
@@ -124,7 +124,7 @@ pub(super) enum Choice {
 }
 
 impl Reading {
-    /// Of no shard.
+    /// A place in an array that has not been filled yet.
     pub(super) const NONE: Self = Self { shard: 0, header: Header::first(0), words: [0; CELLS] };
 }
 
@@ -276,7 +276,7 @@ impl Table {
 /// Where a new key should go, by the offers of its shards in their order: to an unfinished install of the same tag; else
 /// to a vacant cell; else to the cell of a key that is idle.
 ///
-/// Of its two units to the home unit, unless that is nearly full and the other is emptier. At home to its own shard
+/// It goes to its home unit, unless that is nearly full and the other is emptier: at home to its own shard
 /// first, in the second unit to the emptier.
 pub(super) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);

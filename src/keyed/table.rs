@@ -66,7 +66,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Of a policy that says nothing of its limit, and of what the word held before and holds now.
+    /// For a policy that says nothing of its limit; `held` is what the word held before and holds now.
     #[inline(always)]
     pub(super) fn plain(
         verdict: Verdict,
@@ -77,7 +77,7 @@ impl Outcome {
         Self { verdict, mark: Mark::None, before, held, at_ns, cost }
     }
 
-    /// Of a request whose key was idle.
+    /// For a request whose key was idle.
     pub(super) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
         Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
@@ -364,7 +364,7 @@ impl Table {
         }
     }
 
-    /// Of a key that was asked for and is there, but would be forgotten before it is charged: its shard.
+    /// The shard of a key that was asked for and is there, but would be forgotten before it is charged.
     pub(super) fn forgotten_in(
         &self,
         identity: Identity,
@@ -447,7 +447,7 @@ impl Table {
                     }
                     return outcome(Verdict::Denied, (next, ask.now_ns), cost, 0);
                 }
-                // A word that is seen from far away is cut: the wait is then told from near its own time.
+                // A word seen from far away may be cut: the wait is then computed from near its own time.
                 let seen = if held.is_cut() { self.near(header, word) } else { (held, ask.now_ns) };
                 return outcome(Verdict::Denied, seen, cost, 0);
             };

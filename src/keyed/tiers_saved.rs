@@ -36,7 +36,7 @@ use super::unit::unit;
 /// A policy in numbers.
 const POLICY_WORDS: usize = 4;
 
-/// Of each tier: its index, its policy, and how that divides words.
+/// The words of each tier: its index, its policy, and how that divides words.
 const WORDS_PER_TIER: usize = 1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>();
 
 impl Book {
@@ -71,7 +71,7 @@ impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as
     /// [`KeyedLimiter::restore`], which is for one policy.
     ///
-    /// Of a tier whose quota was changed, give the one that was in force ([`Tier::policy`](crate::Tier::policy)),
+    /// For a tier whose quota was changed, give the one that was in force ([`Tier::policy`](crate::Tier::policy)),
     /// and change it again afterwards if that is wanted. [`headroom`](Tiers::headroom) may be another than it was,
     /// if it fits in the words that the file has.
     ///

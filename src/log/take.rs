@@ -112,7 +112,7 @@ fn take_one(slots: &impl Slots, want: Want, mut turn: Turn) -> Taken {
 
 /// Takes the first free slot of a row from a place on, going round, and gives its place and what it held.
 ///
-/// Lock-free: an exchange that fails lost to another's (or for no reason, as the weak form may).
+/// Lock-free: a CAS that fails has lost to another (or fails for no reason, as the weak form may).
 fn take_in_row(
     slots: &impl Slots,
     (row, offset): (usize, usize),

@@ -118,7 +118,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             }
             _ if options.mode.is_none() => options.mode = Some(word),
             _ => {
-                // Of two odd words the first is at fault, unless it is right.
+                // The first of two unknown words is at fault, unless it is right.
                 build(name, quota, &options, &wrong)?;
                 return Err(wrong(format!("{word:?} is one option too many")));
             }

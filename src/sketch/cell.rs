@@ -13,7 +13,7 @@
 //!   cells, and happens-before has no circles. With `Relaxed` a processor may let a request's decision be seen
 //!   before its add to another cell, and both requests would miss each other.
 //! * An add that finds nothing to change writes nothing, but has read: its load, and the load of a failed
-//!   exchange, are `Acquire`, for the same reason, from the reader's end alone.
+//!   CAS, are `Acquire`, for the same reason, from the reader's end alone.
 //!
 //! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued, not modelled. On
 //! x86-64 all of it is free.

@@ -58,12 +58,12 @@ impl Adds for Late<'_> {
 }
 
 impl Lens {
-    /// Of the one quota of a sketch: words that have room for its times.
+    /// For the one quota of a sketch: words that have room for its times.
     pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
         Self { kernel, words: Marked::new(fields, 0, 0) }
     }
 
-    /// Of one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
+    /// For one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
     /// ones if only those can be told apart until the latest time. `None` if nothing fits.
     pub(crate) fn fitting(
         kernel: Kernel,

@@ -50,7 +50,7 @@ use crate::clock::{Clock, Origin, Timestamp};
 use checksum::Checksum;
 use preamble::PREAMBLE_BYTES;
 
-/// Of a checksum, and of a word.
+/// The bytes of a checksum, and of a word.
 const NUMBER_BYTES: usize = 8;
 
 /// Where the words begin: after the preamble and its checksum.
@@ -123,7 +123,7 @@ impl<R: Read> Reader<R> {
         let mut reader = Self { input, checksum, bytes: 0 };
         let mut bytes = [0; PREAMBLE_BYTES];
         match reader.fill(&mut bytes, WORDS_AT + NUMBER_BYTES as u64) {
-            // What is no snapshot is told so, also if it is short.
+            // A file that is no snapshot is refused as such, also if it is short.
             Err(short @ RestoreError::Truncated { .. }) => {
                 let count = bytes.len().min(usize::try_from(reader.bytes).unwrap_or(0));
                 preamble::is_ours(&bytes[..count]).and(Err(short))

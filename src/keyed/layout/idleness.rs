@@ -43,7 +43,7 @@ pub(in crate::keyed) struct Idleness<'a, const N: usize> {
     layout: &'a Layout,
     floor_ns: u64,
     instants_ns: [u64; N],
-    /// Of plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
+    /// For plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
     /// word's lies that is not idle yet.
     times: Option<(u64, [u64; N])>,
 }

@@ -27,7 +27,7 @@ impl Header {
     /// So many headers differ in what is not the tag.
     pub(super) const WORDS_PER_TAG: u64 = 1 << (Self::KIND_BITS + Self::GENERATION_BITS);
 
-    /// Of an entry that was never used.
+    /// The header of an entry that was never used.
     pub(super) const UNUSED: Self = Self(0);
 
     pub(super) fn from_bits(bits: u64) -> Self {

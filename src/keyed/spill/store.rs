@@ -37,7 +37,7 @@ const SHARDS_PER_MARK: usize = 64;
 #[derive(Debug)]
 pub(in crate::keyed) struct Spill {
     pub(super) cells: Cells,
-    /// Of the part of one tier.
+    /// The size of one tier's part.
     size: SketchSize,
     pub(super) marks: Box<[AtomicU64]>,
     pub(super) quotas: Quotas,
