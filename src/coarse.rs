@@ -135,6 +135,7 @@ impl Default for CoarseClock {
 
 impl Drop for CoarseClock {
     fn drop(&mut self) {
+        // Relaxed: the flag publishes nothing but itself.
         self.ticker.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();

@@ -422,6 +422,7 @@ mod modelled {
 
         /// The last value in modification order. No step of the model: for assertions.
         pub(crate) fn newest(&self) -> u64 {
+            // Relaxed: no model orders anything by it.
             self.newest.load(Relaxed)
         }
 
@@ -436,6 +437,7 @@ mod modelled {
         fn wrote(&self, bits: u64) {
             #[cfg(shuttle)]
             super::switched::wrote();
+            // Relaxed: as in `newest`.
             self.newest.store(bits, Relaxed);
         }
 

@@ -155,6 +155,7 @@ impl Book {
 
     /// The indices that words may carry while no quota is being changed, tier by tier.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        // Acquire: as in `in_force`.
         self.turned_to.iter().map(|index| index_of(index.load(Ordering::Acquire)))
     }
 
@@ -279,6 +280,7 @@ impl Book {
     #[inline(always)]
     fn read_coded(&self, index: usize) -> Option<(Coded, usize)> {
         let entry = &self.entries[index];
+        // Acquire: each pairs with its Release in `write`.
         let before = entry.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| entry.numbers[n].load(Ordering::Acquire));
         let tier = index_of(entry.tier.load(Ordering::Acquire));
@@ -311,20 +313,22 @@ impl Book {
             // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
             entry.version.store(version + 1, Ordering::Release);
         }
-        // Release: a thread that sees one of them sees the odd version, too.
+        // Release, here and below: a thread that sees one of them sees the odd version, too.
         for (number, &value) in entry.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
         }
-        // No step of a model: no decision depends on it.
+        // No step of a model: no decision depends on it. Release, as for the numbers.
         if !cfg!(loom) {
             for (number, value) in self.named[index].iter().zip(policy.numbers()) {
                 number.store(value, Ordering::Release);
             }
             entry.since.store(since, Ordering::Release);
         }
+        // Release, both: as for the numbers.
         entry.tier.store(tier as u64, Ordering::Release);
         entry.retired.store(0, Ordering::Release);
         let step = if planted(Fault::QuotaWrittenInPlace) { 0 } else { 2 };
+        // Release: a thread that sees the even version sees everything that was written before it.
         entry.version.store(version + step, Ordering::Release);
     }
 

@@ -282,12 +282,10 @@ impl Table {
         if !near && !planted(Fault::FloorLeftOutOfBase) {
             self.give_back(mine);
             let reach = floor_at(fresh.ask.now_ns).saturating_add(self.layout.epoch);
-            // Within reach of the floor that now allows: it has to advance first.
             if base_ns >> GRANULE_BITS <= reach {
                 return Round::Advance(mine.shard);
             }
-            // The floor of another of its shards lies more than an epoch ahead of now: a request came with a time
-            // far ahead. Following it would carry that time from shard to shard.
+            // A request of a time far ahead moved another shard's floor: to follow would carry that time on.
             self.tallies.full(identity.first, 1);
             return Round::Decided(no_cell(base_ns, &fresh.ask));
         }

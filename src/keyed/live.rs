@@ -265,7 +265,8 @@ impl LiveLimiter {
                     Read { word, layout: new.layout, mark: new.mark, held, at_ns }
                 }
             });
-            // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced.
+            // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
+            // as above.
             let stands = self.word.load(Ordering::Acquire) == word || planted(Fault::QuotaReadTorn);
             if let (Some(read), true) = (read, stands) {
                 return read;

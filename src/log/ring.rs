@@ -90,11 +90,12 @@ impl Slots for Ring {
     }
 
     fn low_ns(&self, row: usize) -> u64 {
-        // Relaxed, here and below: see `raise`.
+        // Relaxed: see `raise`.
         self.bounds.get(row).map_or(0, |bounds| bounds.low_ns.load(Ordering::Relaxed))
     }
 
     fn high_ns(&self, row: usize) -> u64 {
+        // Relaxed: see `raise`.
         self.bounds.get(row).map_or(u64::MAX, |bounds| bounds.high_ns.load(Ordering::Relaxed))
     }
 
@@ -122,6 +123,7 @@ impl Slots for Ring {
     }
 
     fn taken(&self, row: usize, index: usize) {
+        // Relaxed, here and below: as in `start`.
         let number = self.cursor.load(Ordering::Relaxed);
         let (here, count) = (self.slot_at(number), self.slots.len());
         let next = (row << self.row_bits) + index + 1;
@@ -129,15 +131,18 @@ impl Slots for Ring {
         // Only if the search had to go on from the slot that it began at: else the cursor is there already,
         // or has been moved on by others, which looks like almost a whole round.
         if ahead > 0 && ahead <= count / 2 + 1 {
+            // Relaxed: as above. A number that another thread drew meanwhile is lost, which costs a search.
             self.cursor.store(number.wrapping_add(ahead as u64), Ordering::Relaxed);
         }
     }
 
     fn oldest(&self) -> usize {
+        // Relaxed: as in `start`.
         self.split(self.slot_at(self.cursor.load(Ordering::Relaxed))).0
     }
 
     fn guess_ns(&self, units: u64) -> Option<u64> {
+        // Relaxed: as in `start`.
         let oldest = self.cursor.load(Ordering::Relaxed);
         let nth = oldest.wrapping_add(units.saturating_sub(1));
         Some(time(load(&self.slots[self.slot_at(nth)])))
