@@ -165,6 +165,7 @@ impl Place<'_> {
     /// Undoes a charge, as far as that can be done.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
         let (table, tag) = (self.table, self.identity.tag);
+        // In a table of several quotas the word may be counted in another one than the charge was.
         if table.book.is_some() {
             // Whether or not the quota has changed: if no other request has built on the charge it is taken back,
             // and else it stays until it has drained.

@@ -131,6 +131,7 @@ impl Book {
         let turned_to = indices.iter().map(|&index| AtomicU64::new(index as u64)).collect();
         let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
         let book = Self { shared, entries, named, turned_to, changing, latest_ns };
+        // No other thread has the book yet, so the order of the writes does not matter.
         for (tier, ((policy, layout), &index)) in quotas.iter().zip(indices).enumerate() {
             book.write(index, tier, NewQuota { policy, code: &Shared::code(layout)? }, 0);
         }
@@ -380,6 +381,7 @@ impl Changing<'_> {
             book.write(old, tier, quota, at_ns);
             return old;
         }
+        // No word carries the new index and no tier is turned to it: no thread relies on what is written.
         book.write(new, tier, quota, at_ns);
         // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
         book.turned_to[tier].store(new as u64, Ordering::Release);

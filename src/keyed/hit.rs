@@ -121,6 +121,7 @@ impl Table {
         ask: Ask,
     ) -> Option<Outcome> {
         loop {
+            // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
             if let Some(outcome) = self.plan_plain(gcra, shard, tag, ask)?.carried_out(shard) {
                 return Some(outcome);
             }
@@ -253,6 +254,7 @@ fn priced<D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
             } else {
                 shard.charge(cell, word, next)
             };
+            // If not, the word was charged meanwhile, or its quota replaced: read anew.
             if stands {
                 return Hit::Decided(D::told(outcome, &layout.kernel, ask, 0));
             }
@@ -285,6 +287,7 @@ fn step(
         // Written only where the policy counts denials; for the argument see `cell`.
         None => match algorithm.refuse(held, now_ns, cost).filter(|_| charge) {
             Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
+            // A plain denial writes nothing.
             None => (outcome(Verdict::Denied, held, cost, 0), word),
         },
     }

@@ -140,6 +140,7 @@ impl Table {
         let vacancy =
             if ask.charge && lost == 0 { self.vacancy(identity, second, ask) } else { None };
         let choice = match vacancy {
+            // Nearly always while the table is below its capacity.
             Some(choice) => Some(choice),
             None => match self.offered(identity, second, ask) {
                 Ok(choice) => choice,
@@ -229,6 +230,7 @@ impl Table {
         // Read into a local: after each load that acquires, the compiler would read it anew. Words of the tag, live or
         // claims, differ from it in no bit above the state but the topmost.
         let states = self.layout.words_per_tag << 1;
+        // Counted without a branch: which cells hold what cannot be foreseen.
         let mut of_tag = 0_u32;
         for index in shards_of(first, second) {
             let shard = self.shard(index);
@@ -257,6 +259,7 @@ impl Table {
                         && !lower
                         && !planted(Fault::VerifyIgnoresHigher)
                         && !self.shard(index).replace(cell, word, 0));
+                // The other thread goes on; this one searches again.
                 if in_the_way {
                     self.give_back(mine);
                     return Round::Lost;
@@ -405,6 +408,7 @@ impl Table {
         let moment = ruled.moment(at_ns);
         // How much a word of its tier holds does not matter: nothing is charged.
         let wish = self.wish(fresh.ask);
+        // Only asked for: an admission charges nothing here.
         let (verdict, cost) = match ruled.apply(wish, owed, moment, late) {
             Some(_) => (Verdict::Allowed, 0),
             None => (Verdict::Denied, wish.denied_cost()),

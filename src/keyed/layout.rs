@@ -132,6 +132,7 @@ impl Layout {
                 // It fits; a later choice, coarser, may leave a wider tag or a longer epoch.
                 Ok(layout) => {
                     needed_bits = needed_bits.min(layout.state_bits());
+                    // Of equals the first, which is the finer.
                     if best.is_none_or(|best| best.merit() < layout.merit()) {
                         best = Some(layout);
                     }
@@ -343,6 +344,7 @@ impl Demand {
     }
 
     fn of_window(policy: &Policy, count_bits: u32, quanta: u64, ranked: bool) -> Result<Self, u32> {
+        // Counts alone fill the word.
         if count_bits >= 63 {
             return Err(count_bits);
         }
@@ -364,6 +366,7 @@ impl Demand {
         // In whole units, and one more for each of its two ends.
         let end = policy.at_limit().penalty.map_or(0, |_| policy.penalty_ns() / unit_ns + 2);
         let count_bits = policy.bits_beside_end(count_bits, unit_ns, end_quantum_ns);
+        // So they do with the end of a penalty.
         if count_bits >= 63 {
             return Err(count_bits);
         }

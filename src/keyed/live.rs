@@ -235,6 +235,7 @@ impl LiveLimiter {
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_left = self.book.has_index(read.word, retired) && !planted(Fault::OldTicksLeft);
+            // Brought over by another thread, or now by this one.
             if !is_left || self.replace(&read, read.with(read.held)) {
                 return Ok(());
             }

@@ -68,6 +68,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         now: Timestamp,
     ) -> Result<u64, ChangeError> {
         let [from, to] = [self.tier(from)?.number(), self.tier(to)?.number()];
+        // Charging first would double what it owes.
         if from == to {
             return Ok(0);
         }

@@ -113,6 +113,7 @@ impl Table {
             if header.floor() != before.floor() {
                 continue;
             }
+            // `None` if the numbers are being written: then the word is gone as well.
             let priced = Self::price(book, word, header.floor_ns());
             // Loaded again after its numbers, which are its own only while it stands. If it does not, another
             // thread has replaced it: lock-free.
@@ -189,6 +190,7 @@ impl Table {
             }
             // Written in the quota in force: this re-bases a word of a replaced one.
             let next_word = layout.live(tag | priced.lane.mark, next.held, &kernel, moment);
+            // Lock-free: if the CAS fails, another thread has charged, cleared or re-based the word.
             if self.shard(index).charge(cell, word, next_word) {
                 return outcome(Verdict::Allowed, (next.held, ask.now_ns), next.cost);
             }
@@ -237,6 +239,7 @@ impl Table {
                     let same = word == layout.live(own, charge.held, &kernel, moment);
                     if same { kernel.undone(found, charge) } else { (held, 0) }
                 }
+                // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
                 Amendment::Reset => (Held::IDLE, 0),
             };
             // Nothing to give back: nothing is written.
@@ -244,6 +247,7 @@ impl Table {
                 return Some(0);
             }
             let next = layout.live(own, next, &kernel, kernel.moment(at_ns));
+            // Lock-free, as in `hit_priced`.
             if self.shard(index).charge(cell, word, next) {
                 return Some(units);
             }
@@ -279,6 +283,7 @@ impl Table {
         let priced = Self::price(book, word, floor_ns)?;
         let layout = priced.lane.layout;
         Some(match priced.replaced_ns {
+            // In the quota in force: stale as in a table of one quota.
             None => layout.staleness([floor_ns, swept_ns]).of(word),
             // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
             Some(_) => layout.kernel.is_idle(priced.held, layout.kernel.moment(floor_ns)),
@@ -332,6 +337,7 @@ impl Table {
     /// when its quota was replaced. Reads the whole table; waits for no thread.
     pub(super) fn settle_all(&self, book: &Book, retired: usize, at_ns: u64) {
         for index in 0..self.shards() {
+            // Begun again until a whole turn over the shard met no other thread.
             while self.settle_shard(book, index, retired, at_ns).is_none() {}
         }
     }

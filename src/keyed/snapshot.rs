@@ -159,6 +159,7 @@ impl Table {
             let earlier = others.filter(|&shard| shard < index);
             let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
             for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
+                // Two words of one key, which the table never has at one moment.
                 if self.layout.is_live(word(shard, earlier), tag) {
                     twins.push([(shard, earlier), (index, cell)]);
                 }

@@ -128,6 +128,7 @@ impl Table {
                 match again {
                     Again::Stands => {
                         let kernels = (&lens.kernel, &layout.kernel);
+                        // No cell and no later floor since: what was decided in the sketch is the answer.
                         return Some(self.spilled(identity, (told, at_ns), kernels, fresh));
                     }
                     // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.

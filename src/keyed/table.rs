@@ -271,6 +271,7 @@ impl Table {
                     hit = self.hit_outcome(shard, identity.tag, fresh.ask);
                 }
                 match hit {
+                    // In a table of several quotas the answer is computed by the one of the word.
                     Hit::Decided((outcome, kernel)) => {
                         fresh.kernel = self.book.is_some().then_some(kernel);
                         return outcome;
@@ -359,6 +360,7 @@ impl Table {
                 SlowHit::Decided(outcome) => return Some(outcome),
                 // The floor comes near to now; the next turn may find the word, or find it forgotten.
                 SlowHit::Afar if ask.charge => self.follow(index, ask.now_ns),
+                // Not here; or a question about a key that a charge would forget first.
                 SlowHit::Elsewhere | SlowHit::Afar => return None,
             }
         }
@@ -442,6 +444,7 @@ impl Table {
                     && let Some(next) = algorithm.refuse(held, ask.now_ns, cost)
                 {
                     let next_word = self.layout.live(tag, next, algorithm, moment);
+                    // Another thread was faster: what it left may admit the request.
                     if next_word != word && !shard.charge(cell, word, next_word) {
                         continue;
                     }
@@ -469,6 +472,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
         let words_per_tag = self.layout.words_per_tag; // a copy: past a load that acquires it would be loaded anew
+        // The words of a tag follow each other, so one comparison tells whether a live word is one of them.
         let is_it = |word: u64| word.wrapping_sub(tag) < words_per_tag;
         // The borrow of each comparison is shifted in: bit n for cell n.
         let found = cells()
@@ -506,6 +510,7 @@ impl Table {
     fn unpack_afar(&self, header: Header, word: u64, now_ns: u64) -> Held {
         let floor_ns = header.floor_ns();
         let held = self.layout.unpack(word, self.kernel(), self.kernel().moment(floor_ns));
+        // Late by more than an epoch.
         if now_ns < floor_ns {
             held.seen_earlier(self.kernel().passed(now_ns, floor_ns))
         } else {

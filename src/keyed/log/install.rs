@@ -127,6 +127,7 @@ impl Table {
             Some(claim) => {
                 self.open(identity, second, Candidate { place, header: claim }, ask, clock)
             }
+            // The entry, or the key, went to another thread.
             None => Round::Again,
         }
     }

@@ -39,6 +39,7 @@ impl Spill {
     /// the table's words do. So no thread waits for one that changes a quota.
     pub(super) fn settled(&self, book: &Book, places: &Places) -> Lane {
         let mut lane = None;
+        // All of them, so that the request finds its cells in one quota: that of the last one read.
         for &place in places.cells() {
             lane = Some(self.settle_cell(book, place));
         }

@@ -83,6 +83,7 @@ impl Spill {
         layout: &Layout,
         shards: usize,
     ) -> Result<Option<Self>, BuildError> {
+        // The table denies keys that find no cell.
         if !can_spill(&policy) {
             return Ok(None);
         }
@@ -252,6 +253,7 @@ impl Spill {
             }
             Told { verdict, cost, held: self.estimate(lens, places, at_ns)? }
         } else {
+            // Decided and charged in one step of the deciding cell.
             match lens.check_late(&self.cells, places, (at, late), cost)? {
                 (Verdict::Allowed, held) => Told { verdict, cost, held },
                 // Others were faster with what was left.
@@ -302,6 +304,7 @@ fn sole(policy: Policy, layout: &Layout) -> Lens {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,
     };
+    // The table's own arithmetic: what moves between a cell and the sketch keeps its value.
     if has_room {
         Lens::sole(layout.kernel, Fields { count_bits: layout.count_bits })
     } else {
