@@ -1,8 +1,8 @@
 //! Waiting for a place: [`Wait`] says how long, a [`Timer`] does it.
 //!
 //! A waiting request has its place in the limit's own word, from the moment at which it asks: there is
-//! no queue in memory, nothing to wake, and nobody can overtake. What it waits for is only that its time
-//! comes. Whoever gives up gives the place back, if it is the last.
+//! no queue in memory, nothing to wake, and no request can overtake. What it waits for is only that its time
+//! comes. A caller that gives up gives the place back, if it is the last.
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
@@ -64,7 +64,7 @@ impl Wait {
         Self { units: Some(units), ..self }
     }
 
-    /// Goes up to so much later than its turn, evenly spread, never earlier: so that those who were told
+    /// Goes up to so much later than its turn, evenly spread, never earlier: so that callers that were told
     /// the same instant do not all come at it.
     ///
     /// ```
@@ -154,8 +154,9 @@ impl Timer for TokioTimer {
     }
 }
 
-/// A place that is given back if whoever waits for it gives up: whole before its turn, and after it (a jitter
-/// goes on) less what has drained. So it forgives nobody, whatever has restored the bits that it left.
+/// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
+/// jitter goes on) less what has drained. So it forgives no other charge, even if one has restored the bits that
+/// it left.
 struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,
@@ -209,7 +210,7 @@ impl Limiter {
     /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
     /// it came. A leaky bucket as a queue, a shaper.
     ///
-    /// The place is taken when the future is first polled. Dropping the future gives it back, if nobody
+    /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
     /// limiter's clock must be one that advances by itself, or with the timer.
     ///

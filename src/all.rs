@@ -26,7 +26,7 @@
 //!
 //! # Denials that count
 //! A limit whose policy counts denials (`count-denied`, `penalty`) counts those that are its own: in the
-//! first round, where it is only asked, each that denies is told so by a compare-and-swap of its own. A
+//! first round, where it is only asked, each that denies counts that by a compare-and-swap of its own. A
 //! denial by another limit leaves it as it was: no denial of its own, and no end of a row of them. What is
 //! put back where a charge is undone is the whole word, its row of denials with it.
 //!
@@ -66,7 +66,7 @@ pub struct Toll<'a> {
     limit: Limit<'a>,
     cost: u64,
     now: Timestamp,
-    /// What it was told when it was last charged.
+    /// The decision when it was last charged.
     decision: Option<Decision>,
     trace: Option<Trace>,
     /// How it is to be charged, as far as that was found out when it was asked.

@@ -49,7 +49,7 @@ impl Cell {
     /// Decides and charges.
     #[inline(always)]
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
-        // Each arm makes its own decision of its step: joined before, both would go through memory.
+        // The Decision is built in each arm: merging the arms first would spill the step to the stack.
         match &meter.kernel {
             Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost).0.decision(meter.kernel, 0),
             _ => {
@@ -97,9 +97,11 @@ impl Cell {
             else {
                 return step(Verdict::Denied, word);
             };
+            // A peek: nothing to write.
             if cost == 0 {
                 return step(Verdict::Allowed, word);
             }
+            // An idle word counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
             let next = select_unpredictable(word < unit, unit, word) + ticks;
             // As in `charge`.
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {

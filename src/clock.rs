@@ -136,7 +136,7 @@ fn scaled_up(steps: u64, scale: u64) -> u64 {
     ((u128::from(steps) * u128::from(scale)) >> SCALE_BITS) as u64
 }
 
-/// Of a reading of one core from before the origin, which another core has read: none. A call, so that the comparison
+/// No steps: one core's reading lies before the origin, which another core has read. A call, so that the comparison
 /// is a branch that is foreseen, and no decision waits for it.
 #[cold]
 #[inline(never)]
@@ -442,7 +442,7 @@ mod tests {
         }
     }
 
-    /// Of a counter of 3 GHz, of 1 GHz, and of 24 MHz, whose step is 41 and two thirds of a nanosecond.
+    /// Counters of 3 GHz, of 1 GHz, and of 24 MHz, whose step is 41 and two thirds of a nanosecond.
     #[test]
     fn fast_and_slow_counters_are_scaled_alike() {
         for (ns, steps) in [(1, 3), (1, 1), (125, 3)] {

@@ -1,4 +1,4 @@
-//! [`CoarseClock`]: a clock that somebody else reads, so that a decision only loads a number.
+//! [`CoarseClock`]: a clock that another thread reads, so that a decision only loads a number.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::sync::Arc;
 ///
 /// Its owner advances it: by [`tick`](CoarseClock::tick), from an event loop that goes round often
 /// enough, or by a thread that [`start`](CoarseClock::start) runs until the owner is dropped. A
-/// [`Clock`] for limiters comes only from here, so nobody has one that was never advanced; when the
+/// [`Clock`] for limiters comes only from here, so no limiter has one that was never advanced; when the
 /// owner is gone, time stands still, and limiters admit what is left and then nothing.
 ///
 /// What it costs in precision: a request is decided at the last tick before it. Bounds hold in the
@@ -135,6 +135,7 @@ impl Default for CoarseClock {
 
 impl Drop for CoarseClock {
     fn drop(&mut self) {
+        // Relaxed: the flag publishes nothing but itself.
         self.ticker.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();

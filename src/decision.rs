@@ -195,7 +195,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Of a policy that says nothing of its limit.
+    /// For a policy that says nothing of its limit.
     pub(crate) fn plain(kernel: Kernel, held: Held, at_ns: u64, now_ns: u64, cost: u64) -> Self {
         Self { kernel, held, at_ns, now_ns, cost, soft_bp: 0, mark: Mark::None }
     }

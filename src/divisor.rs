@@ -18,7 +18,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// Of a divisor above 0; 0 is taken for 1.
+    /// For a divisor above 0; 0 is taken for 1.
     #[expect(clippy::cast_possible_truncation, reason = "the product is below 2^64")]
     pub(crate) const fn new(divisor: u64) -> Self {
         let divisor = if divisor == 0 { 1 } else { divisor };
@@ -41,8 +41,8 @@ impl Divisor {
         [self.divisor, self.multiplier]
     }
 
-    /// Of numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again. Of others, as they are
-    /// read while they are written, it gives some numbers.
+    /// From numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again. From others, as
+    /// they are read while they are written, it makes some divisor.
     pub(crate) const fn of_parts([divisor, multiplier]: [u64; 2]) -> Self {
         Self { divisor, multiplier }
     }

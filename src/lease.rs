@@ -143,17 +143,20 @@ impl Lease<'_> {
     #[cold]
     #[inline(never)]
     fn renew(&mut self, cost: u64) -> Result<(), Denial> {
+        // What is left goes back first, so that the next batch can be taken whole.
         self.give_back();
         let now = self.limiter.now();
+        // A lease of the caller's times takes no batch anew: see `check`.
         if self.own_clock && self.refill(cost, now) {
             return Ok(());
         }
+        // No batch: the request alone may still fit.
         self.over = self.limiter.check_at(cost, now).into_result()?.is_over();
         Ok(())
     }
 
-    /// Takes the next batch and spends `cost` of it, and says whether there was one. Each way keeps its own
-    /// permit: joined before, a plain one would go through memory twice.
+    /// Takes the next batch and spends `cost` of it, and says whether there was one. The permit is kept in each
+    /// branch: merging the branches first would send a plain one through memory twice.
     #[inline(always)]
     fn refill(&mut self, cost: u64, now: Timestamp) -> bool {
         let batch = self.units.max(cost);

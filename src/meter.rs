@@ -128,7 +128,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Of plain GCRA: what the word held before and holds after, the word then, the time and the cost.
+    /// A step of plain GCRA: what the word held before and holds after, the word then, the time and the cost.
     #[inline(always)]
     pub(crate) fn plain(
         verdict: Verdict,
@@ -213,7 +213,7 @@ impl Step {
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
     }
 
-    /// As it is told under a policy with rules for its limit; `unpaid` is what was only asked for.
+    /// As it is reported under a policy with rules for its limit; `unpaid` is what was only asked for.
     pub(crate) fn told(self, ruled: &Ruled<'_>, unpaid: u64) -> Self {
         let (mark, held, at_ns) = ruled.tell(self.verdict, self.held, self.now_ns, (0, unpaid));
         Self { mark, held, at_ns, ..self }

@@ -14,7 +14,7 @@
 //! A *turn* is the instant from which a charge may be used. That of a check is its own time; that of a
 //! reservation may lie in the future, and until then nothing of it drains.
 //!
-//! Equal bits do not say that nobody has built on the charge: a refund and an equal charge restore them. So
+//! Equal bits do not say that no request has built on the charge: a refund and an equal charge restore them. So
 //! a cancellation may not take what the word holds for its own, and is bounded as a refund is.
 //!
 //! # Why what is admitted less what is given back keeps the bound
@@ -42,8 +42,8 @@
 //! both is said where they are offered.
 //!
 //! # Numbers
-//! What is told is rounded up: of the last unit some may have drained. So admitted less told keeps the
-//! bound, too; and something is told exactly if the word was changed.
+//! The number reported is rounded up: part of the last unit may have drained. So admitted less reported keeps the
+//! bound, too; and it is above 0 exactly if the word was changed.
 
 use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled};
 use crate::clock::{LATEST_NS, Timestamp};

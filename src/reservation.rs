@@ -8,8 +8,8 @@ use crate::decision::Permit;
 /// Units that are charged already and may be used from an instant on.
 ///
 /// Reservations of one limit queue up: each takes the next place, in the order in which they were made.
-/// Whoever does not want to wait any more can
-/// [cancel](crate::Limiter::cancel), which gives the place back if nobody has queued up behind it. A
+/// A caller that does not want to wait any more can
+/// [cancel](crate::Limiter::cancel), which gives the place back if no request has queued up behind it. A
 /// reservation that is dropped stays charged.
 ///
 /// ```

@@ -39,7 +39,7 @@ use crate::word::Word;
 #[derive(Debug)]
 pub struct StripedLimiter {
     stripes: Box<[CachePadded<Cell>]>,
-    /// Of the first `larger` stripes, whose burst is one unit larger than that of the others.
+    /// For the first `larger` stripes, whose burst is one unit larger than that of the others.
     large: Meter,
     small: Meter,
     larger: usize,
@@ -184,11 +184,13 @@ impl StripedLimiter {
     /// ```
     #[inline]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
+        // Not every stripe holds so much, even when it is full.
         if cost > self.largest_cost {
             return self.never(cost);
         }
         let own = self.own();
         let decision = self.stripes[own].check(self.meter(own), now, cost);
+        // Most often no other stripe is looked at.
         if decision.is_allowed() || planted(Fault::OwnStripeOnly) {
             return decision;
         }
@@ -239,6 +241,7 @@ impl StripedLimiter {
             }
             let other = (own + turn) % self.stripes.len();
             let decision = ask(&self.stripes[other], self.meter(other));
+            // The first that admits ends the search; of denials the one with the shortest wait is kept.
             if decision.is_allowed() || decision.shortage() < answer.shortage() {
                 answer = decision;
             }

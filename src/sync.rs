@@ -59,7 +59,7 @@ pub enum Fault {
     ReclaimWithoutExactWord,
     /// A cell is taken when it is idle by the newcomer's own clock, below no published floor.
     ForgetByOwnClock,
-    /// A newcomer whose key was installed meanwhile counts that word as somebody else's.
+    /// A newcomer whose key was installed meanwhile counts that word as another key's.
     OwnWordForStrangers,
     /// A cell is taken although its key still limits something.
     EvictLive,
@@ -85,7 +85,7 @@ pub enum Fault {
     SurveyWithStaleHeader,
     /// A sweep leaves claims standing: they may be opened below any number of newer floors.
     SweepSparesClaims,
-    /// A floor is published over cells that nobody has looked at.
+    /// A floor is published over cells that no sweep has looked at.
     PublishWithoutSweep,
     /// A floor goes straight to its goal, also over live words.
     JumpOverLiveWords,
@@ -103,7 +103,7 @@ pub enum Fault {
     UndoWhatDrained,
     /// A charge into debt is admitted and leaves no trace.
     ChargeForgotten,
-    /// A charge is undone although somebody has built on it.
+    /// A charge is undone although another request has built on it.
     UndoWhatChanged,
     /// A log takes slots that another request has marked.
     MarkedSlotTaken,
@@ -115,7 +115,7 @@ pub enum Fault {
     MarksEndUnused,
     /// A row of a log is said to be taken for longer than its slots say.
     RowPassedOver,
-    /// A unit counts, whoever the log belongs to by the time it is written.
+    /// A unit counts, whatever key the log belongs to by the time it is written.
     ChargeUnconfirmed,
     /// A unit that was written into another key's log is left there.
     ChargeLeftBehind,
@@ -137,13 +137,13 @@ pub enum Fault {
     FullestRowDecides,
     /// A row decides although its window has turned since it was chosen.
     TurnedRowDecides,
-    /// Who is decided in the spill does not look at its shards again.
+    /// A request that is decided in the spill does not look at its shards again.
     SpillUnscanned,
-    /// Who is decided in the spill leaves claims of its key standing.
+    /// A request that is decided in the spill leaves claims of its key standing.
     SpillIgnoresClaims,
     /// No total order between a spilled charge and the look at the shards.
     SpillWithoutFence,
-    /// Who is decided in the spill does not mind that a floor has passed it meanwhile.
+    /// A request that is decided in the spill stands although a floor has passed it meanwhile.
     SpillFloorsReadOnce,
     /// A charge in the spill leaves no mark.
     SpillUnmarked,
@@ -438,6 +438,7 @@ mod modelled {
 
         /// The last value in modification order. No step of the model: for assertions.
         pub(crate) fn newest(&self) -> u64 {
+            // Relaxed: no model orders anything by it.
             self.newest.load(Relaxed)
         }
 
@@ -452,6 +453,7 @@ mod modelled {
         fn wrote(&self, bits: u64) {
             #[cfg(shuttle)]
             super::switched::wrote();
+            // Relaxed: as in `newest`.
             self.newest.store(bits, Relaxed);
         }
 

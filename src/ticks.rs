@@ -79,7 +79,7 @@ impl TickScale {
     #[inline]
     pub(crate) const fn ticks_low(&self, now_ns: u64) -> u64 {
         let product = now_ns as u128 * self.factor as u128;
-        // Of a shift over two words only what the rate needs: fewer than a tick in a nanosecond, or more.
+        // The rate says which half of a shift over two words is needed: fewer than a tick in a nanosecond, or more.
         if self.shift >= 64 {
             (product >> 64) as u64 >> (self.shift % 64)
         } else {

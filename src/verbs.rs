@@ -84,7 +84,7 @@ impl Limiter {
     /// window gives back only while it is the one that was charged (the segment, if it has those). A
     /// permit of a peek, or of a limiter with another policy, gives back nothing.
     ///
-    /// A permit stands for one charge: to refund it twice is to forgive somebody else's.
+    /// A permit stands for one charge: to refund it twice is to forgive another one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -163,7 +163,7 @@ impl Limiter {
         self.wish(Wait::at_most(max_wait).verb(), cost, now).into_result().map(Reservation::new)
     }
 
-    /// Gives a reservation's place back if nobody has queued up behind it, and says whether it did: before
+    /// Gives a reservation's place back if no request has queued up behind it, and says whether it did: before
     /// its turn ([`Reservation::ready_at`]) all of it, so that the limit is as if it had not been made, and
     /// afterwards what has not drained since. Otherwise it stays charged, since the places behind it are
     /// promised.
@@ -201,7 +201,7 @@ impl Limiter {
     }
 
     /// Forgets what was charged: from now on the limit is as never used. Permits and reservations of before
-    /// it stand for nothing any more: to give them back is to forgive somebody else's.
+    /// it stand for nothing any more: to give them back is to forgive a later charge.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -1,8 +1,8 @@
 //! [`Answers`]: a decision's answers, ready.
 //!
-//! Of a word, a decision keeps a copy and computes what it is asked. A log has no word: what a decision
-//! says of it was read from the slots when it was decided. So it is with a spill, which decides on one of
-//! several words, and which one is nobody's affair afterwards.
+//! A decision on a word keeps a copy of it and computes what it is asked. A log has no word: what a decision
+//! says of it was read from the slots when it was decided. The same holds for a spill, which decides on one of
+//! several words and does not say which.
 
 use super::{Held, Moment};
 

@@ -24,7 +24,7 @@ impl FixedWindow {
         Self { window: Divisor::new(window_ns), limit }
     }
 
-    /// Of a window that is divided by already.
+    /// With a divisor of the window that has been computed already.
     pub(super) const fn of_parts(limit: u64, window: Divisor) -> Self {
         Self { window, limit }
     }

@@ -30,7 +30,7 @@ impl FromFirst {
         Self::of_parts(limit, window_ns, Divisor::new(quantum_ns))
     }
 
-    /// Of a quantum that is divided by already.
+    /// With a divisor of the quantum that has been computed already.
     pub(super) const fn of_parts(limit: u64, window_ns: u64, quantum: Divisor) -> Self {
         Self { window_ns, limit, quantum }
     }

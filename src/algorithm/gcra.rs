@@ -43,7 +43,7 @@ impl Gcra {
         (self.scale, self.burst_ticks, self.unit_ticks)
     }
 
-    /// Of numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again.
+    /// From numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again.
     pub(super) const fn of_parts((scale, burst_ticks, unit_ticks): (TickScale, u64, u64)) -> Self {
         Self { scale, burst_ticks, unit_ticks }
     }
@@ -180,7 +180,7 @@ impl Gcra {
     pub(super) fn seen_before(&self, held: Held, at_ns: u64) -> (Held, u64) {
         let tat = self.scale.ticks(at_ns).saturating_sub(held.behind.into());
         let before_ns = self.scale.first_ns(tat).saturating_sub(1);
-        // Of one nanosecond at most, and there are fewer than 2^63 ticks to it.
+        // The ticks of one nanosecond at most: fewer than 2^63.
         let ahead = u64::try_from(tat.saturating_sub(self.scale.ticks(before_ns)));
         (Held { ahead: ahead.unwrap_or(u64::MAX), behind: 0, ..held }, before_ns)
     }

@@ -104,7 +104,7 @@ pub(crate) enum Kernel {
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
     SegmentedWindow(SegmentedWindow),
-    /// Of a sliding log, which has slots in place of a word, or of a spill, which has several: no arithmetic,
+    /// A sliding log has slots in place of a word, and a spill has several words: no arithmetic,
     /// only what was read there.
     Log(Answers),
 }
@@ -160,7 +160,7 @@ pub(crate) trait Decides {
         None
     }
 
-    /// How an answer is told: its mark, and what the algorithm itself holds at which instant.
+    /// What an answer reports: its mark, and what the algorithm itself holds at which instant.
     ///
     /// The last are how late the request was, and the units that it asked for and was not charged.
     #[inline(always)]
@@ -266,7 +266,7 @@ impl Kernel {
         }
     }
 
-    /// A word as it is told to a request so late that what it sees is [cut](Held::is_cut), and from where:
+    /// A word as it is reported to a request so late that what it sees is [cut](Held::is_cut), and from where:
     /// from `at`, or from before that if GCRA's time lies still earlier.
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {

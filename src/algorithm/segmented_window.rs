@@ -46,7 +46,7 @@ impl SegmentedWindow {
         (self.segment, self.segments, self.count_bits, self.ranked)
     }
 
-    /// Of a segment that is divided by already.
+    /// With a divisor of the segment that has been computed already.
     pub(super) const fn of_parts(
         limit: u64,
         (segment, segments, count_bits, ranked): (Divisor, u8, u8, bool),

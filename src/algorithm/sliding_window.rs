@@ -58,7 +58,7 @@ impl SlidingWindow {
         (self.window, self.rounding, self.count_bits)
     }
 
-    /// Of a window that is divided by already.
+    /// With a divisor of the window that has been computed already.
     pub(super) const fn of_parts(
         limit: u64,
         (window, rounding, count_bits): (Divisor, Rounding, u8),

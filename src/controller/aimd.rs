@@ -9,7 +9,7 @@ use super::{Range, headroom};
 /// Additive increase, multiplicative decrease, as TCP has it: one place more after each request that went
 /// well, a tenth less after each that was dropped.
 ///
-/// It grows only while at least half of the limit is in use: a limit that nobody comes near is not proved
+/// It grows only while at least half of the limit is in use: a limit that no load comes near is not proved
 /// by requests that go well. A request counts as dropped if it failed for lack of capacity, timeouts
 /// included; not if it failed for a reason of its own.
 ///

@@ -195,7 +195,7 @@ impl fmt::Display for Denial {
 
 impl std::error::Error for Denial {}
 
-/// For people to read: nobody wants to see the nanoseconds of a wait.
+/// For people to read, so without the nanoseconds of a wait.
 fn round_up_to_millis(wait: Duration) -> Duration {
     let millis = wait.as_nanos().div_ceil(1_000_000);
     Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))

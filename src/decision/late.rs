@@ -1,4 +1,4 @@
-//! How a denial is told to who has waited already.
+//! The wait that a denial reports to a caller that has waited already.
 
 use std::time::Duration;
 

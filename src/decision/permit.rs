@@ -84,7 +84,8 @@ impl Permit {
         (self.view.cost > 0 && self.view.mark != Mark::Lent).then_some(&self.view)
     }
 
-    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Such a permit gives nothing back: what was charged in the spill drains.
+    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Such a permit gives nothing back: what was charged in
+    /// the spill drains.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};

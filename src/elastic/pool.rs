@@ -1,4 +1,4 @@
-//! [`SparePool`]: units that a server can spare, lent to whoever is over his own quota.
+//! [`SparePool`]: units that a server can spare, lent to keys that are over their own quota.
 //!
 //! # How the rate changes without a step
 //! The pool is GCRA at its full rate, one word. At headroom h a unit costs 1/h of a unit, rounded up to
@@ -189,7 +189,7 @@ impl SparePool {
         loop {
             let (word, held) = self.held(now);
             let Some(next) = self.lent(held, now, cost, parts) else { return false };
-            // Lock-free: who fails lost to another's loan.
+            // Lock-free: a CAS that fails has lost to another loan.
             if self.cell.replace(word, next) {
                 return true;
             }

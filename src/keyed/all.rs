@@ -94,8 +94,11 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<Plan>) {
         match self.plan(self.ask(cost, now, cost > 0)) {
+            // Decided without a write: nothing is left to carry out.
             Some(Plan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
+            // It fits, and the CAS that charges it is known already.
             Some(charge) => (true, Some(charge)),
+            // Not plain GCRA, not at home or not near: the slow way decides.
             None => (self.peek(cost, now).is_allowed(), None),
         }
     }
@@ -117,9 +120,10 @@ impl Place<'_> {
     ) -> (Decision, Option<KeyTrace>) {
         let ask = self.ask(cost, now, cost > 0);
         let mut plan = plan.or_else(|| self.plan(ask));
+        // Lock-free: a plan fails if another thread has replaced its word.
         while let Some(found) = plan {
             if let Some(outcome) = found.carried_out(self.home()) {
-                // Each way makes its own decision, as in `Table::decide`.
+                // Built in each branch, as in `Table::decide`.
                 return self.traced(self.table.decision(outcome, ask, 0), &outcome, ask);
             }
             plan = self.plan(ask);
@@ -153,7 +157,7 @@ impl Place<'_> {
         outcome: &Outcome,
         ask: Ask,
     ) -> (Decision, Option<KeyTrace>) {
-        // Of what the spill was charged nothing can be undone.
+        // What the spill was charged cannot be undone.
         let is_charged = ask.charge && decision.is_allowed() && !decision.is_spilled();
         (decision, is_charged.then_some(KeyTrace { before: outcome.before }))
     }
@@ -161,6 +165,7 @@ impl Place<'_> {
     /// Undoes a charge, as far as that can be done.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
         let (table, tag) = (self.table, self.identity.tag);
+        // In a table of several quotas the word may be counted in another one than the charge was.
         if table.book.is_some() {
             // Whether or not the quota has changed: if no other request has built on the charge it is taken back,
             // and else it stays until it has drained.
@@ -170,6 +175,7 @@ impl Place<'_> {
             }
             return;
         }
+        // The permit charged nothing in this table.
         let Some(charge) = undo.permit.charge() else { return };
         let (ruled, at_ns) = (table.ruled(), charge.at_ns);
         let left = table.layout.live(tag, ruled.join(charge.held, 0), &ruled, ruled.moment(at_ns));
@@ -177,6 +183,7 @@ impl Place<'_> {
             let shard = table.shard(index);
             loop {
                 let before = shard.header();
+                // Not in this shard. In none of them: the key was forgotten, and owes nothing.
                 let Some((cell, word)) = table.find(shard, tag) else { break };
                 // As in every reading of a word: its floor is read after it, and before it the same.
                 let header = shard.header();
@@ -184,11 +191,13 @@ impl Place<'_> {
                     continue;
                 }
                 let next = if word == left || planted(Fault::UndoOverAnother) {
+                    // The bits are those that the charge left: the word from before it comes back.
                     self.restored((trace.before, at_ns), word, header, undo)
                 } else {
                     // Only now: the thread that charged this word read its clock before.
                     self.less_undrained(word, header, undo)
                 };
+                // Nothing to give back, or done. Otherwise another thread was faster: look again.
                 if next == word || shard.charge(cell, word, next) {
                     return;
                 }
@@ -221,8 +230,10 @@ impl Place<'_> {
     fn less_undrained(&self, word: u64, header: Header, undo: Undo) -> u64 {
         let (kernel, layout) = (self.table.kernel(), self.table.layout);
         let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
+            // No clock that is later than every charge in the word: the charge stays until it has drained.
             return word;
         };
+        // A window's count does not say whose units it holds.
         if !kernel.is_gcra() {
             return word;
         }

@@ -2,7 +2,7 @@
 //! owes nothing, so nothing is installed.
 //!
 //! Unlike a charge, an amendment may write a time *below* the one that it found, though never below the
-//! floor that it read. Should its thread then sleep, between that reading and its exchange, while the
+//! floor that it read. Should its thread then sleep, between that reading and its CAS, while the
 //! floor advances twice, and the word stay as it was all the while, what it writes lies out of the
 //! word's reach and is read as far ahead: the key is denied until that has passed (fail closed). Two
 //! epochs are two minutes, or what twice the burst takes to come back if that is less; a hit rests on a
@@ -60,6 +60,7 @@ impl Table {
             let before = shard.header();
             let (cell, word) = self.find(shard, tag)?;
             let header = shard.header();
+            // A floor was published between the loads: unknown which of the two dates the word.
             if header.floor() != before.floor() {
                 continue;
             }
@@ -74,9 +75,11 @@ impl Table {
             // Time has come as far as the floor, whatever the caller's now: see `Gcra::given_back`.
             let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
             let (next, units) = self.amended(found, word, tag, amendment);
+            // Nothing to give back: nothing is written.
             if next == held {
                 return Some(0);
             }
+            // Lock-free: if the CAS fails, another thread has changed the word.
             if shard.charge(cell, word, self.layout.live(tag, next, &ruled, moment)) {
                 return Some(units);
             }
@@ -95,6 +98,7 @@ impl Table {
                 let same = word == left || planted(Fault::UndoWhatChanged);
                 if same { ruled.undone(found, charge) } else { (found.held, 0) }
             }
+            // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
             Amendment::Reset => (Held::IDLE, 0),
         }
     }

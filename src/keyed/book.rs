@@ -2,15 +2,15 @@
 //!
 //! A *tier* is what a caller names; an *index* is where a quota's numbers stand. A change of a tier's quota
 //! takes an index that no word carries, writes the new numbers there, and only then turns the tier to
-//! it. So the numbers under an index that a word carries never change, and whoever reads a word and
+//! it. So the numbers under an index that a word carries never change, and a thread that reads a word and
 //! then its numbers has one quota, whole.
 //!
-//! # Who may read what is being written
-//! Only who holds a word that is gone. Words are written `Release` and loaded `Acquire` (`shard.rs`), and who
-//! writes one has read its index's numbers before: so who reads it sees them, too. An index is written again
-//! only after every word with it has been replaced. So who meets numbers in the making has an old word
-//! in hand; each entry has a version, odd while it is written, by which he notices, and he looks for the key
-//! again. And who read old numbers to the end has an exchange before him that will fail, or looks
+//! # Which threads may read numbers that are being written
+//! Only a thread that holds a word that is gone. Words are written `Release` and loaded `Acquire` (`shard.rs`), and
+//! a thread that writes one has read its index's numbers before: so a thread that reads it sees them, too. An index
+//! is written again only after every word with it has been replaced. So a thread that finds numbers half written
+//! has an old word; each entry has a version, odd while it is written, by which the thread notices, and it looks
+//! for the key again. A thread that read old numbers to the end has a CAS before it that will fail, or looks
 //! at the word a second time: see `price.rs`.
 //!
 //! # When an index is free again
@@ -21,7 +21,7 @@
 //! the new index or the change sees the claim. Nothing has to wait until what was charged under the old
 //! quota has drained: that would be needed if a word were counted anew only when it is touched, and here
 //! none is left.
-//! One change at a time: who comes second is told so, and nobody waits.
+//! One change at a time: a second one is refused ([`ChangeError::Busy`](crate::ChangeError::Busy)) and does not wait.
 
 use crate::decision::View;
 use crate::policy::Policy;
@@ -54,11 +54,11 @@ pub(super) struct Book {
     entries: Box<[Entry]>,
     /// Under each index, the policy whose numbers these are. No decision looks at them.
     named: Box<[Named]>,
-    /// Of each tier, the index of the quota in force: one of the entries'.
+    /// For each tier the index of the quota in force: one of the entries'.
     turned_to: Box<[AtomicU64]>,
-    /// Whether somebody is changing a quota.
+    /// Whether a quota is being changed.
     changing: AtomicU64,
-    /// The latest instant at which a quota was replaced. Only who changes looks at it.
+    /// The latest instant at which a quota was replaced. Only a change looks at it.
     latest_ns: AtomicU64,
 }
 
@@ -131,6 +131,7 @@ impl Book {
         let turned_to = indices.iter().map(|&index| AtomicU64::new(index as u64)).collect();
         let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
         let book = Self { shared, entries, named, turned_to, changing, latest_ns };
+        // No other thread has the book yet, so the order of the writes does not matter.
         for (tier, ((policy, layout), &index)) in quotas.iter().zip(indices).enumerate() {
             book.write(index, tier, NewQuota { policy, code: &Shared::code(layout)? }, 0);
         }
@@ -146,14 +147,16 @@ impl Book {
             let version = &self.entries[index].version;
             let before = version.load(Ordering::Acquire);
             let numbers = std::array::from_fn(|n| self.named[index][n].load(Ordering::Acquire));
+            // An even version that is the same behind the numbers: none of them was written in between.
             if before.is_multiple_of(2) && version.load(Ordering::Acquire) == before {
                 return Policy::of_numbers(numbers);
             }
         }
     }
 
-    /// The indices that words may carry while nobody is changing a quota, tier by tier.
+    /// The indices that words may carry while no quota is being changed, tier by tier.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        // Acquire: as in `in_force`.
         self.turned_to.iter().map(|index| index_of(index.load(Ordering::Acquire)))
     }
 
@@ -194,9 +197,11 @@ impl Book {
     /// The same of a word that carries this index.
     pub(super) fn page_of(&self, index: usize) -> Option<Page> {
         let (layout, tier) = self.read(index)?;
-        // Acquire: pairs with the Release of `retire`: who sees a quota retired sees its tier turned.
+        // Acquire: pairs with the Release of `turn`: a thread that sees a quota retired sees its tier turned.
         match self.entries[index].retired.load(Ordering::Acquire) {
+            // No change has retired it.
             0 => Some(Page::InForce(self.lane(layout, index))),
+            // Retired, so its tier has been turned before; the numbers of both are whole.
             retired => {
                 let new = self.in_force(tier);
                 Some(Page::Retired { old: layout, at_ns: retired - 1, new })
@@ -270,15 +275,17 @@ impl Book {
 
     /// The numbers of an index and whose they are, or `None` while they are written.
     ///
-    /// Acquire throughout: whoever loads one number of a newer version then also sees the version odd, or
-    /// newer, at the end. And he sees what came before it: the word replaced, or the tier turned, that led
-    /// him here. So he comes here once in vain for each change, and never waits for one.
+    /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or
+    /// newer, at the end. And it sees what came before it: that the word was replaced, or the tier turned, through
+    /// which it came. So a reader fails here at most once for each change, and never waits for one.
     #[inline(always)]
     fn read_coded(&self, index: usize) -> Option<(Coded, usize)> {
         let entry = &self.entries[index];
+        // Acquire: each pairs with its Release in `write`.
         let before = entry.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| entry.numbers[n].load(Ordering::Acquire));
         let tier = index_of(entry.tier.load(Ordering::Acquire));
+        // Odd, or changed: a change is writing here, so the word that led here is gone.
         let whole = before.is_multiple_of(2) && entry.version.load(Ordering::Acquire) == before;
         (whole || planted(Fault::QuotaReadTorn)).then_some((code, tier))
     }
@@ -292,41 +299,43 @@ impl Book {
     /// before, and another between them. It is so if the word stands: see `price.rs`. A charge of the very instant
     /// may be of the equal one; then the other was in force for no time, and nothing has drained in it.
     pub(super) fn is_of(&self, lane_mark: u64, charge: &View) -> bool {
-        // Acquire: who sees the word, or the tier turned, sees what was written before.
+        // Acquire: a thread that sees the word, or the tier turned, sees what was written before.
         let since = self.entries[self.index(lane_mark)].since.load(Ordering::Acquire);
         charge.at_ns.max(charge.now_ns) >= since
     }
 
-    /// Writes the numbers of an index that no word carries, in force `since`. Only who builds or changes does.
+    /// Writes the numbers of an index that no word carries, in force `since`. Only a build or a change does.
     fn write(&self, index: usize, tier: usize, quota: NewQuota<'_>, since: u64) {
         let NewQuota { policy, code } = quota;
         let entry = &self.entries[index];
-        // Relaxed: only who changes writes it, and one change comes after the other.
+        // Relaxed: only changes write it, and one change comes after the other.
         let version = entry.version.load(Ordering::Relaxed);
         if !planted(Fault::QuotaWrittenInPlace) {
-            // Release: who sees it sees the word gone, or the tier turned, for which it is written.
+            // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
             entry.version.store(version + 1, Ordering::Release);
         }
-        // Release: who sees one of them sees the odd version, too.
+        // Release, here and below: a thread that sees one of them sees the odd version, too.
         for (number, &value) in entry.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
         }
-        // No step of a model: no decision depends on it.
+        // No step of a model: no decision depends on it. Release, as for the numbers.
         if !cfg!(loom) {
             for (number, value) in self.named[index].iter().zip(policy.numbers()) {
                 number.store(value, Ordering::Release);
             }
             entry.since.store(since, Ordering::Release);
         }
+        // Release, both: as for the numbers.
         entry.tier.store(tier as u64, Ordering::Release);
         entry.retired.store(0, Ordering::Release);
         let step = if planted(Fault::QuotaWrittenInPlace) { 0 } else { 2 };
+        // Release: a thread that sees the even version sees everything that was written before it.
         entry.version.store(version + step, Ordering::Release);
     }
 
-    /// The right to change a quota, unless somebody has it.
+    /// The right to change a quota, unless another thread has it.
     pub(super) fn begin(&self) -> Option<Changing<'_>> {
-        // Acquire: pairs with the Release of the one who had it before.
+        // Acquire: pairs with the Release of the thread that had it before.
         let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         // Made only where it is granted: dropped, it would end the right of another thread.
         mine.ok().map(|_| Changing { book: self })
@@ -341,7 +350,7 @@ pub(super) struct Changing<'a> {
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        // Release: who changes next sees all that was written.
+        // Release: the next change sees all that was written.
         self.book.changing.store(0, Ordering::Release);
     }
 }
@@ -365,12 +374,14 @@ impl Changing<'_> {
     /// it: no word may carry that any more before the right ends.
     pub(super) fn turn(&self, tier: usize, quota: NewQuota<'_>, at_ns: u64) -> usize {
         let book = self.book;
+        // Relaxed: only the thread with the right to change writes it.
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
         let new = self.free_index(old);
         if planted(Fault::QuotaWrittenInPlace) {
             book.write(old, tier, quota, at_ns);
             return old;
         }
+        // No word carries the new index and no tier is turned to it: no thread relies on what is written.
         book.write(new, tier, quota, at_ns);
         // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
         book.turned_to[tier].store(new as u64, Ordering::Release);
@@ -383,6 +394,7 @@ impl Changing<'_> {
     /// one that was retired just now comes last.
     fn free_index(&self, after: usize) -> usize {
         let count = self.book.entries.len();
+        // Relaxed: as in `turn`.
         let in_use = |index: &usize| {
             let indices = self.book.turned_to.iter();
             indices.map(|index| index_of(index.load(Ordering::Relaxed))).any(|used| used == *index)

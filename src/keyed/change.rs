@@ -72,20 +72,25 @@ impl Table {
         let book = self.book.as_deref().ok_or(ChangeError::Fixed)?;
         let policy = &plain(*policy)?;
         let shared = book.shared();
-        // What the spill holds is brought over, too, so it must have room for it.
+        // The spill's words are brought over, too: a quota that they have no room for is refused.
         let fits = |layout: &Layout| self.spill.is_none() || book.lens(layout, 0).is_some();
         let code = shared.layout(policy).filter(fits).as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
+        // Checked before the right to change is taken: a quota that does not fit is never `Busy`.
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
+        // One change at a time; this one does not wait for the other.
         let changing = book.begin().ok_or(ChangeError::Busy)?;
         let at_ns = changing.instant(now_ns);
         if let Some(spill) = &self.spill {
+            // Before the turn, so that what is owed now outlasts a change to a slower rate: see `spill/settle.rs`.
             spill.raise_marks(at_ns);
         }
+        // From here on new keys are counted in the new quota, and words of the old one are carried over when read.
         let retired = changing.turn(tier.into(), NewQuota { policy, code: &code }, at_ns);
         // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);
+        // Afterwards no word and no claim has the retired index.
         self.settle_all(book, retired, at_ns);
         if let Some(spill) = &self.spill {
             spill.settle_tier(book, tier);

@@ -58,13 +58,17 @@ impl Table {
         let goal = floor_at(now_ns);
         for _ in 0..ROUNDS {
             let header = self.shard(index).header();
+            // The floor is there, or near enough. Another thread may have brought it there.
             if goal <= header.floor() || !goes_on(header) {
                 return;
             }
+            // A word changed under the sweep: it says nothing of the whole shard.
             let Some(live) = self.sweep(index, header) else { continue };
+            // Words that remain must be readable under the next floor, so it lies at most an epoch ahead. With none
+            // left it may jump to the goal.
             let furthest = header.floor().saturating_add(self.layout.epoch);
             let live = live && !planted(Fault::JumpOverLiveWords);
-            // Whether it succeeds or not: look again.
+            // It fails if an install began or another floor was published meanwhile: look again in either case.
             self.shard(index).publish(header, if live { goal.min(furthest) } else { goal });
         }
     }
@@ -86,6 +90,7 @@ impl Table {
             let idle = match Layout::kind(word) {
                 Kind::Vacant => continue,
                 Kind::Claim if planted(Fault::SweepSparesClaims) => continue,
+                // A claim carries no debt. Its owner fails to open it, and starts again.
                 Kind::Claim => true,
                 Kind::Live => {
                     // Read after the word: a word written under a newer floor must not be judged by
@@ -94,17 +99,20 @@ impl Table {
                     if stale && !planted(Fault::SweepWithStaleHeader) {
                         return None;
                     }
+                    // A word in the ticks of a replaced quota is re-based here, if it stays.
                     match book {
                         Some(book) => self.settle(book, index, cell, word)? == Settled::Stale,
                         None => staleness.of(word),
                     }
                 }
             };
+            // Charged, or idle for less than an epoch: its key may come back to it.
             if !idle {
                 live = true;
             } else if shard.replace(cell, shard.reclaimable(cell, word), 0) {
                 self.tallies.reclaimed(index, u64::from(Layout::kind(word) == Kind::Live));
             } else {
+                // Charged, claimed or opened since it was read.
                 return None;
             }
         }

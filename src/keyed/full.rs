@@ -43,10 +43,10 @@ pub enum Full {
     /// at one moment, are taken beyond the 1.4 times that the cells hold. With a burst of 100 none
     /// of them is refused at nine times the capacity; with a burst of 20 1 in 50 at three times and all
     /// at six times, until what was admitted has drained.
-    /// Of several [`Tiers`](crate::Tiers) each has an equal part of it.
+    /// With several [`Tiers`](crate::Tiers) each has an equal part of it.
     ///
-    /// Who fears such floods builds the table larger: a key's cell takes 8 bytes, whatever its quota, and as long as
-    /// there are cells nobody is refused wrongly.
+    /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
+    /// long as there are cells no key is refused wrongly.
     Spill,
     /// It is denied, until a cell is free ([`Denial::is_table_full`](crate::Denial::is_table_full)). The
     /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot

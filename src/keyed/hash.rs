@@ -20,7 +20,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Of no key: a place in an array that has not been filled yet.
+    /// A place in an array that has not been filled yet.
     pub(super) const NONE: Self = Self { first: 0, tag: 0 };
 }
 

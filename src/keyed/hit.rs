@@ -121,6 +121,7 @@ impl Table {
         ask: Ask,
     ) -> Option<Outcome> {
         loop {
+            // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
             if let Some(outcome) = self.plan_plain(gcra, shard, tag, ask)?.carried_out(shard) {
                 return Some(outcome);
             }
@@ -151,12 +152,15 @@ impl Table {
             };
             Outcome::plain(verdict, [held(since), held(after)], now_ns, cost)
         };
+        // The word's time lies too far ahead of now for the cost to fit.
         if since > back + room {
             return Some(Plan::Told(outcome(Verdict::Denied, since, cost)));
         }
+        // A question: it would fit.
         if !charge {
             return Some(Plan::Told(outcome(Verdict::Allowed, since, 0)));
         }
+        // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         let next = tag | (earliest.wrapping_add(after) & mask);
         Some(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
@@ -184,9 +188,11 @@ impl Table {
             let word = shard.load(cell);
             let header =
                 if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            // Equal with the install counter: neither a floor nor an install came in between.
             if header == before {
                 let is_near =
                     self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
+                // If not, the hint was wrong or now is not near: the slow way looks at every word.
                 let is_found = self.layout.is_live(word, tag) && is_near;
                 return if is_found { Ok((cell, word)) } else { Err(Missed::Afar) };
             }
@@ -209,19 +215,20 @@ fn hit_by<D: Told>(
             Err(missed) => return missed.into(),
         };
         let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
+        // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
         if next == word || shard.charge(cell, word, next) {
             return Hit::Decided(D::told(outcome, table.kernel(), ask, table.layout.rules.soft_bp));
         }
     }
 }
 
-/// Of a policy that says nothing of its limit.
+/// For a policy that says nothing of its limit.
 fn plain<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
     let Some(algorithm) = A::of(table.kernel()) else { return Hit::Afar };
     hit_by(table, algorithm, shard, tag, ask)
 }
 
-/// Of a policy that does.
+/// For a policy that does.
 fn ruled<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
     let Some(kernel) = A::of(table.kernel()) else { return Hit::Afar };
     hit_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
@@ -247,6 +254,7 @@ fn priced<D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
             } else {
                 shard.charge(cell, word, next)
             };
+            // If not, the word was charged meanwhile, or its quota replaced: read anew.
             if stands {
                 return Hit::Decided(D::told(outcome, &layout.kernel, ask, 0));
             }
@@ -272,11 +280,14 @@ fn step(
     };
     let written = |held| layout.live(own, held, algorithm, moment);
     match algorithm.step(held, moment, 0, cost) {
+        // Admitted and charged.
         Some(next) if charge => (outcome(Verdict::Allowed, next, cost, 0), written(next)),
+        // Admitted, but only asked for.
         Some(_) => (outcome(Verdict::Allowed, held, 0, cost), word),
         // Written only where the policy counts denials; for the argument see `cell`.
         None => match algorithm.refuse(held, now_ns, cost).filter(|_| charge) {
             Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
+            // A plain denial writes nothing.
             None => (outcome(Verdict::Denied, held, cost, 0), word),
         },
     }

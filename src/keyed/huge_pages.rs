@@ -67,6 +67,7 @@ pub(super) fn keep(shards: Box<[Shard]>) -> Pages {
 /// So many shards in a mapping that asks for huge pages; `None` if they would not fill one, or if there is no mapping.
 pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<Pages> {
     let bytes = count.checked_mul(size_of::<Shard>())?;
+    // Too small for one.
     if bytes < HUGE_PAGE {
         return None;
     }
@@ -78,6 +79,7 @@ pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<Pages> {
     let _ = map.advise_range(Advice::HugePage, before, mapped - HUGE_PAGE);
     let owner = MutBorrow::new(Owner::Mapped(map, before));
     let both = Both::try_new(owner, |owner| {
+        // Made just above.
         let Owner::Mapped(map, before) = owner.borrow_mut() else { return Err(()) };
         let shards =
             <[Shard]>::mut_from_bytes(&mut map[*before..*before + bytes]).map_err(|_| ())?;

@@ -71,7 +71,7 @@ impl Table {
         fresh: &mut Fresh<'_>,
     ) -> Outcome {
         let Identity { first, .. } = identity;
-        // Of a key that is not there, until it is opened.
+        // A key that is not there is priced by the quota in force; `open` reads that again.
         if let Some(book) = &self.book {
             fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
         }
@@ -81,6 +81,7 @@ impl Table {
             if lost >= EAGER_ROUNDS {
                 backoff.spin();
             }
+            // Faults only: what must be read after the claim is read before it.
             let early = planted(Fault::FloorsBeforeClaim).then(|| self.headers(first, second));
             let early_owed = planted(Fault::EstimateBeforeClaim).then(|| {
                 let (tier, mut lane) = (fresh.ask.tier, None);
@@ -98,20 +99,25 @@ impl Table {
             };
             match round {
                 Round::Decided(outcome) => return outcome,
+                // A claim was not won or not kept, or the survey was disturbed. (`open` never answers `Verified`.)
                 Round::Verified(_) | Round::Lost => lost += 1,
+                // Now is more than an epoch above this shard's floor: no word can be written at it yet.
                 Round::Follow(index) => {
                     self.follow(index, fresh.ask.now_ns);
                     advances += 1;
                 }
+                // Keys become idle at a later floor, or the new key starts too far above the present one.
                 Round::Advance(index) => {
                     self.advance(index, fresh.ask.now_ns);
                     advances += 1;
                 }
             }
+            // Another thread may have opened a cell for the key meanwhile.
             if let Some(outcome) = self.look(identity, second, fresh) {
                 return outcome;
             }
         }
+        // Out of rounds, because other threads were faster in each. Without a spill the key is denied and counted.
         self.spill(identity, second, fresh).unwrap_or_else(|| {
             self.tallies.contended(first);
             no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), &fresh.ask)
@@ -127,23 +133,29 @@ impl Table {
         fresh: &mut Fresh<'_>,
     ) -> Round {
         let ask = &fresh.ask;
+        // A cost that never fits is denied whatever the key owes: it takes no cell.
         if self.wish(*ask).is_never(&self.quota_of(ask.tier, &mut None).0.kernel) {
             return Round::Decided(self.newcomer(identity, second, fresh));
         }
-        // A charge forgets the key first and then looks for a cell in all of its shards: so does a question.
+        // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
+        // shards. A question is answered as if that had happened.
         let forgotten = if ask.charge { None } else { self.forgotten_in(identity, second, ask) };
-        // A claim may have been lost to one of the same key that does not end: then every word is looked at.
+        // A lost claim may have met one of the same key whose thread has stalled, which only a look at every word finds.
         let is_first = lost == 0 && forgotten.is_none();
         let vacancy = if is_first { self.vacancy(identity, second, ask) } else { None };
         let choice = match vacancy {
+            // Nearly always while the table is below its capacity.
             Some(choice) => Some(choice),
             None => match self.offered(identity, second, ask, forgotten) {
                 Ok(choice) => choice,
+                // A floor moved, or the key's own word appeared, during the survey.
                 Err(Disturbed) => return Round::Lost,
             },
         };
         match choice {
+            // Every cell of its shards holds a live key or a claim.
             None => Round::Decided(self.without_cell(identity, second, fresh)),
+            // A question writes nothing, not even a floor: it is answered as the claim would be.
             Some(
                 Choice::Follow(index)
                 | Choice::Advance(index)
@@ -167,6 +179,7 @@ impl Table {
         let mut offers = [Offer::NONE; 2 * UNIT];
         let mut count = 0;
         for (index, reading) in shards_of(first, second).zip(&mut readings) {
+            // A floor moved between the words: they are not of one time.
             if !self.read_all(index, reading) {
                 return Err(Disturbed);
             }
@@ -174,6 +187,7 @@ impl Table {
         }
         for (reading, offer) in readings[..count].iter().zip(&mut offers) {
             let follows = forgotten == Some(reading.shard);
+            // The key has a word here by now, or a word's quota was changed: the caller searches again.
             *offer = self.survey(reading, tag, ask, follows).ok_or(Disturbed)?;
         }
         Ok(choose(&offers[..count]))
@@ -181,6 +195,7 @@ impl Table {
 
     /// Decides in the spill, or denies.
     fn without_cell(&self, identity: Identity, second: usize, fresh: &mut Fresh<'_>) -> Outcome {
+        // No spill, or one that was disturbed too often: denied until a cell of its shards may be free.
         self.spill(identity, second, fresh).unwrap_or_else(|| {
             let (first, ask) = (identity.first, &fresh.ask);
             self.tallies.full(first, u64::from(ask.charge));
@@ -195,10 +210,13 @@ impl Table {
         if planted(Fault::HelpWithoutReclaim) && own_claim {
             return Round::Verified(victim);
         }
+        // The nonce tells this claim from others of the same key, so that no CAS takes one for another.
         let claim = self.layout.claim(tag, shard.take_nonce());
+        // The key of the idle word was charged since the survey, or another install took the cell.
         if !shard.replace(victim.cell, shard.reclaimable(victim.cell, victim.word), claim) {
             return Round::Lost;
         }
+        // Over a live word this forgets a key; over a vacant cell or another claim it forgets none.
         let reclaimed = Layout::kind(victim.word) == Kind::Live;
         self.tallies.reclaimed(victim.shard, u64::from(reclaimed));
         let mine = Seen { word: claim, ..victim };
@@ -210,9 +228,10 @@ impl Table {
         if planted(Fault::NoVerify) {
             return Round::Verified(mine);
         }
-        // A copy: past a load that acquires it would be loaded anew. Words of the tag, live or claims, differ from it in
-        // no bit above the state but the topmost.
+        // Read into a local: after each load that acquires, the compiler would read it anew. Words of the tag, live or
+        // claims, differ from it in no bit above the state but the topmost.
         let states = self.layout.words_per_tag << 1;
+        // Counted without a branch: which cells hold what cannot be foreseen.
         let mut of_tag = 0_u32;
         for index in shards_of(first, second) {
             let shard = self.shard(index);
@@ -220,7 +239,7 @@ impl Table {
                 of_tag += u32::from((shard.load(cell) ^ tag) << 1 < states);
             }
         }
-        // Nearly always: nothing of the tag but this claim.
+        // The common case: this claim is the one word of the tag.
         if of_tag == 1 && shard.load(mine.cell) == claim {
             return Round::Verified(mine);
         }
@@ -232,12 +251,15 @@ impl Table {
                     self.layout.is_claim_of(word, tag) && other.position() != mine.position();
                 let (live, lower) =
                     (self.layout.is_live(word, tag), other.position() < mine.position());
+                // A live word of the key decides for it. Of two claims the lower one goes on, and vacates the higher;
+                // if that CAS fails, the higher may just have been opened.
                 let in_the_way = (live && !planted(Fault::VerifyIgnoresLive))
                     || (rival && lower && !planted(Fault::VerifyIgnoresLower))
                     || (rival
                         && !lower
                         && !planted(Fault::VerifyIgnoresHigher)
                         && !self.shard(index).replace(cell, word, 0));
+                // The other thread goes on; this one searches again.
                 if in_the_way {
                     self.give_back(mine);
                     return Round::Lost;
@@ -259,18 +281,18 @@ impl Table {
     ) -> Round {
         let base_ns = base_ns(headers, fresh);
         let near = self.is_near(headers[0], base_ns);
+        // The key would start later than a word of this shard can say.
         if !near && !planted(Fault::FloorLeftOutOfBase) {
             self.give_back(mine);
             let reach = floor_at(fresh.ask.now_ns).saturating_add(self.layout.epoch);
             if base_ns >> GRANULE_BITS <= reach {
                 return Round::Advance(mine.shard);
             }
-            // The floor of another of its shards lies more than an epoch ahead of now: a request came with a time
-            // far ahead. Following it would carry that time from shard to shard.
+            // A request of a time far ahead moved another shard's floor: to follow would carry that time on.
             self.tallies.full(identity.first, 1);
             return Round::Decided(no_cell(base_ns, &fresh.ask));
         }
-        // Only now, after the claim: see `book`.
+        // Read only after the claim: see `book`.
         let mut lane = None;
         let tier = fresh.ask.tier;
         let (layout, index) = self.quota_of(tier, &mut lane);
@@ -282,7 +304,7 @@ impl Table {
         let late = layout.kernel.lateness(fresh.ask.now_ns, base_ns);
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let wish = Wish { most: layout.ahead, ..self.wish(fresh.ask) };
-        // Only now, as the floors: a thread that decided without a cell looks for this claim after its charge.
+        // Read only after the claim, as the floors are: a thread that spills a charge looks for this claim behind it.
         let owed =
             early_owed.or_else(|| self.owed(identity, second, base_ns, (tier, (layout, index))));
         let Some(owed) = owed else {
@@ -311,6 +333,7 @@ impl Table {
         let shard = self.shard(mine.shard);
         let claim =
             if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };
+        // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
         if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }
@@ -363,6 +386,7 @@ impl Table {
         // Its own floor would come as far as now, and not further.
         let floor = self.shard(own).header().floor().max(floor_at(fresh.ask.now_ns));
         let is_far = base_ns >> GRANULE_BITS > floor.saturating_add(self.layout.epoch);
+        // `open` would give its claim back here, and deny.
         if is_far {
             return no_cell(base_ns, &fresh.ask);
         }
@@ -386,6 +410,7 @@ impl Table {
         let moment = ruled.moment(at_ns);
         // How much a word of its tier holds does not matter: nothing is charged.
         let wish = self.wish(fresh.ask);
+        // Only asked for: an admission charges nothing here.
         let (verdict, cost) = match ruled.apply(wish, owed, moment, late) {
             Some(_) => (Verdict::Allowed, 0),
             None => (Verdict::Denied, wish.denied_cost()),
@@ -412,6 +437,8 @@ pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_
     } else {
         floors.into_iter().fold(0, u64::max)
     };
+    // A thread with a later time moved the floor. This request may just have read its clock a while ago: it is
+    // read once more, and only once.
     if floor_ns > fresh.ask.now_ns
         && let Some(clock) = fresh.clock.take()
     {

@@ -129,15 +129,19 @@ impl Layout {
         let mut needed_bits = u32::MAX;
         for demand in (0..).map_while(|choice| Demand::of(policy, choice)) {
             match demand.and_then(Self::fit) {
+                // It fits; a later choice, coarser, may leave a wider tag or a longer epoch.
                 Ok(layout) => {
                     needed_bits = needed_bits.min(layout.state_bits());
+                    // Of equals the first, which is the finer.
                     if best.is_none_or(|best| best.merit() < layout.merit()) {
                         best = Some(layout);
                     }
+                    // No later choice can be better, and this one is finer.
                     if layout.merit() == (TAG_BITS_ENOUGH, EPOCH_GRANULES_LONG) {
                         break;
                     }
                 }
+                // It has no room; for the error, the closest miss is kept.
                 Err(bits) => needed_bits = needed_bits.min(bits),
             }
         }
@@ -320,22 +324,27 @@ impl Demand {
     fn of(policy: &Policy, choice: usize) -> Option<Result<Self, u32>> {
         let side_by_side = policy.count_bits();
         match (policy.algorithm(), choice) {
+            // Ticks twice as long with each choice.
             (Algorithm::Gcra, _) => {
                 let unit_ns = policy.quota().period_ns() / policy.quota().count();
                 let is_short = |bits: &u8| TICK_NS_SHORT.contains(&(unit_ns >> bits));
                 let mut choices = UNIT_BITS.rev().chain(UNIT_BITS_SHORT.rev().filter(is_short));
                 choices.nth(choice).map(|unit_bits| Self::of_gcra(policy, unit_bits))
             }
+            // Coarser starts with each choice.
             (Algorithm::FixedWindowFromFirst, _) => QUANTA
                 .get(choice)
                 .map(|&quanta| Self::of_window(policy, side_by_side, quanta, false)),
+            // Counts side by side.
             (_, 0) => Some(Self::of_window(policy, side_by_side, 1, false)),
+            // Counts as the number of their combination, which is narrower and slower.
             (_, 1) => policy.ranked_bits().map(|bits| Self::of_window(policy, bits, 1, true)),
             _ => None,
         }
     }
 
     fn of_window(policy: &Policy, count_bits: u32, quanta: u64, ranked: bool) -> Result<Self, u32> {
+        // Counts alone fill the word.
         if count_bits >= 63 {
             return Err(count_bits);
         }
@@ -357,6 +366,7 @@ impl Demand {
         // In whole units, and one more for each of its two ends.
         let end = policy.at_limit().penalty.map_or(0, |_| policy.penalty_ns() / unit_ns + 2);
         let count_bits = policy.bits_beside_end(count_bits, unit_ns, end_quantum_ns);
+        // So they do with the end of a penalty.
         if count_bits >= 63 {
             return Err(count_bits);
         }

@@ -7,11 +7,11 @@
 //! # Why this is no property of every limiter
 //! A decision of a plain [`Limiter`](crate::Limiter) takes some forty instructions, and knows its numbers
 //! before it has seen the word. Here it must see the word, then find its numbers, and look at the word again: ten
-//! loads more, and the bits of the index are missing in the time. Whoever does not need it should not pay
+//! loads more, and the bits of the index are missing in the time. Users that do not need it should not pay
 //! for it.
 //!
 //! # Orderings
-//! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: whoever sees a word with
+//! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: a thread that sees a word with
 //! an index must see the numbers under that index.
 
 mod verbs;
@@ -110,7 +110,7 @@ impl LiveLimiter {
         let book = layout.and_then(|layout| Book::new(shared, &[(policy, layout)]));
         let state_bits = shared.index_shift();
         let book = book.ok_or(ChangeError::DoesNotFit { state_bits })?;
-        // Of the first quota, at time 0, nothing spent.
+        // 0 is the word of the first quota at time 0 with nothing spent.
         Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book, clock: clock.into() })
     }
 
@@ -231,9 +231,11 @@ impl LiveLimiter {
         let at_ns = changing.instant(now.as_nanos().min(LATEST_NS));
         let quota = NewQuota { policy: &policy, code: &code };
         let retired = changing.turn(0, quota, at_ns);
+        // Every thread that met the word may have brought it over; if none did, the change does. Lock-free.
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_left = self.book.has_index(read.word, retired) && !planted(Fault::OldTicksLeft);
+            // Brought over by another thread, or now by this one.
             if !is_left || self.replace(&read, read.with(read.held)) {
                 return Ok(());
             }
@@ -251,10 +253,12 @@ impl LiveLimiter {
             // Acquire: see the header.
             let word = self.word.load(Ordering::Acquire);
             let read = self.book.page(word).map(|page| match page {
+                // Counted in the quota in force.
                 Page::InForce(lane) => {
                     let held = seen(&lane.layout, word);
                     Read { word, layout: lane.layout, mark: lane.mark, held, at_ns }
                 }
+                // Counted in the one before: read in its ticks, then carried over the change.
                 Page::Retired { old, at_ns: changed_ns, new } => {
                     let change =
                         Change { old: &old.kernel, new: &new.layout.kernel, at_ns: changed_ns };
@@ -262,7 +266,8 @@ impl LiveLimiter {
                     Read { word, layout: new.layout, mark: new.mark, held, at_ns }
                 }
             });
-            // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced.
+            // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
+            // as above.
             let stands = self.word.load(Ordering::Acquire) == word || planted(Fault::QuotaReadTorn);
             if let (Some(read), true) = (read, stands) {
                 return read;
@@ -286,12 +291,15 @@ impl LiveLimiter {
             let answer = |verdict, held, cost| {
                 Decision::new(verdict, View::plain(kernel, held, at_ns, at_ns, cost))
             };
+            // Denied: nothing is written, so the word stays in the quota that it is counted in.
             let Some(next) = kernel.apply(wish, held, kernel.moment(at_ns), 0) else {
                 return answer(Verdict::Denied, held, wish.denied_cost());
             };
+            // A question, or a charge of nothing.
             if !charge || next.cost == 0 {
                 return answer(Verdict::Allowed, held, 0);
             }
+            // Lock-free: if this fails, another thread has charged the word or brought it over.
             if self.replace(&read, read.with(next.held)) {
                 return answer(Verdict::Allowed, next.held, next.cost);
             }

@@ -75,6 +75,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             *slot = self.find_and_fetch(key.borrow());
         }
         for batch in keys.chunks(BATCH) {
+            // The clock is read once for each batch, not for each key.
             let (now, clock) = self.time(now);
             let (now_ns, verb) = (now.as_nanos(), Verb::Check);
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };

@@ -36,6 +36,7 @@ pub(super) struct Memory {
 impl Memory {
     /// So many shards, all alike.
     pub(super) fn new(count: usize, shard: impl Fn() -> Shard) -> Result<Self, BuildError> {
+        // A mapping of huge pages begins at a multiple of them, so the first unit needs no shift.
         if let Some(shards) = map(count + 1, &shard) {
             return Ok(Self { shards, start: 0 });
         }
@@ -45,14 +46,15 @@ impl Memory {
         Ok(Self::allocated(shards))
     }
 
-    /// So many shards that are told one by one. It grows as they come: a file that promises many and brings few has taken
-    /// no more than twice the memory of what it has brought.
+    /// So many shards, read from `next` one by one. It grows as they come: a file that promises many and has few costs
+    /// at most twice the memory of those that it has.
     pub(super) fn told<E: From<BuildError>>(
         count: usize,
         mut next: impl FnMut() -> Result<Shard, E>,
     ) -> Result<Self, E> {
         let mut shards = Vec::new();
         while shards.len() < count {
+            // Doubled, but never beyond the whole table.
             if shards.len() == shards.capacity() {
                 let more = shards.len().clamp(1, count - shards.len());
                 reserve(&mut shards, more)?;
@@ -70,10 +72,12 @@ impl Memory {
         Ok(Self::allocated(shards))
     }
 
-    /// Of these shards the last is there to be before them.
+    /// The last of these shards is the spare one.
     fn allocated(shards: Vec<Shard>) -> Self {
         let mut shards = shards.into_boxed_slice();
         let is_model = cfg!(any(loom, shuttle));
+        // The allocator aligns to one line. Where the first unit would not begin at two lines, the spare shard goes
+        // before it.
         let start = if is_model { 0 } else { shards.as_ptr().addr() / size_of::<Shard>() % unit() };
         shards.rotate_right(start);
         Self { shards: keep(shards), start }

@@ -82,7 +82,7 @@ pub use tiers::Tiers;
 ///   been idle for an epoch ([`Stats::epoch`]).
 /// * When both units of a *new* key are full of live keys, it is decided in the *spill* and counted
 ///   ([`Stats::spilled`]): a sketch with an eighth of the table's memory, where it gets no more than its
-///   quota, and less when others crowd it ([`Full::Spill`]). Or it is denied, if the table is told so
+///   quota, and less when others crowd it ([`Full::Spill`]). Or it is denied, if the table is built so
 ///   ([`when_full`](KeyedLimiter::when_full)). Filled to its capacity that meets fewer than 1 key in
 ///   100,000, and where new keys replace old ones all the time 1 in 100,000.
 /// * Keys are not stored. Two keys whose tags are equal and which have the same units share one
@@ -161,7 +161,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// [`new`](KeyedLimiter::new) with a clock and two hashes of your choice, seeded independently: the
     /// first places keys and tells them apart, by bits from both of its ends; of the second only secret numbers
-    /// are taken. For keys chosen by an attacker who can see many answers, give SipHash for both.
+    /// are taken. For keys chosen by an attacker that can see many answers, give SipHash for both.
     ///
     /// # Errors
     /// As [`new`](KeyedLimiter::new).

@@ -68,6 +68,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         now: Timestamp,
     ) -> Result<u64, ChangeError> {
         let [from, to] = [self.tier(from)?.number(), self.tier(to)?.number()];
+        // Charging first would double what it owes.
         if from == to {
             return Ok(0);
         }
@@ -77,9 +78,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // Lock-free: another turn means that another thread has changed the word.
         loop {
             let spent = self.table.spent(old, second, now.as_nanos());
+            // Fault only: the old word is cleared before the debt stands elsewhere.
             let cleared = planted(Fault::MoveClearsFirst)
                 && spent.as_ref().is_some_and(|spent| self.table.clear(spent));
             let units = spent.as_ref().map_or_else(
+                // No cell in its old tier: what it owes stands in the spill, if anywhere.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: from };
@@ -87,10 +90,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 },
                 |spent| spent.units,
             );
+            // An earlier turn has moved its part; another thread has charged the rest since.
             let more = units.saturating_sub(moved);
             if more > 0 {
                 let charged = self.wish_in((key, to), Verb::Charge, more, Some(now));
                 if !charged.is_allowed() {
+                    // The old word has not been cleared, so the debt stays where it was.
                     return Err(ChangeError::NoCell);
                 }
                 moved += more;

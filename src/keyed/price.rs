@@ -10,9 +10,9 @@
 //! and old ticks need not be told apart for longer than an epoch.
 //!
 //! # A word and its numbers
-//! They are two readings. A writer has the exact word confirmed by its CAS. A reader looks at
-//! the word once more after its numbers: as long as it stands, its numbers do (`book.rs`). There is one
-//! way past both: the thread sleeps between its readings for so long that the index is retired, free
+//! They are two loads. A writer's CAS validates the pair, a reader loads the word once more after its
+//! numbers: as long as the word stands, its numbers do (`book.rs`). There is one
+//! way past both: the thread sleeps between its loads for so long that the index is retired, free
 //! and taken again, *and* then finds the same bits in the cell, tag and index and time alike. That is the
 //! assumption on sleeping threads that the table makes anyhow, with several changes of quota in
 //! place of a whole wrap.
@@ -88,8 +88,10 @@ impl Table {
             let kernel = &layout.kernel;
             layout.unpack(word, kernel, kernel.moment(floor_ns))
         };
+        // `None`: its index is being written for another quota, so the word has been replaced.
         Some(match book.page(word)? {
             Page::InForce(lane) => Priced { lane, held: unpack(&lane.layout), replaced_ns: None },
+            // Read in the ticks that it was written in, then carried over the change.
             Page::Retired { old, at_ns, new } => {
                 let held = unpack(&old);
                 let change = Change { old: &old.kernel, new: &new.layout.kernel, at_ns };
@@ -107,11 +109,14 @@ impl Table {
             let before = shard.header();
             let (cell, word) = self.find(shard, tag)?;
             let header = shard.header();
+            // A floor was published between the two loads: it is unknown which of the two dates the word.
             if header.floor() != before.floor() {
                 continue;
             }
+            // `None` if the numbers are being written: then the word is gone as well.
             let priced = Self::price(book, word, header.floor_ns());
-            // After its numbers: see the module header. Lock-free: another thread has replaced it.
+            // Loaded again after its numbers, which are its own only while it stands. If it does not, another
+            // thread has replaced it: lock-free.
             let stands = shard.load(cell) == word || planted(Fault::QuotaReadTorn);
             if let (Some(priced), true) = (priced, stands) {
                 return Some((Standing { cell, word, header }, priced));
@@ -130,7 +135,7 @@ impl Table {
         fresh: &mut Fresh<'_>,
     ) -> Option<Outcome> {
         let Identity { first, tag } = identity;
-        // Of a key that is not there, until an install says otherwise.
+        // A key that is not there is priced by the quota in force, until an install has one.
         fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
         shards_of(first, second).find_map(|index| self.hit_priced(book, index, tag, fresh))
     }
@@ -151,6 +156,7 @@ impl Table {
             if ask.charge && !wish.is_never(&kernel) {
                 // Nothing may be written further above the floor than it can be read back.
                 let goal_ns = priced.replaced_ns.unwrap_or(0).max(ask.now_ns);
+                // Now, or the change that the word has to be carried over, is out of the floor's reach.
                 if goal_ns >> GRANULE_BITS > header.floor().saturating_add(layout.epoch) {
                     self.follow(index, goal_ns);
                     continue;
@@ -166,21 +172,25 @@ impl Table {
             }
             let Priced { held, .. } = priced.seen_from(header.floor_ns(), ask.now_ns);
             let moment = kernel.moment(ask.now_ns);
+            // The decision answers by the quota that it was made by.
             fresh.kernel = Some(kernel);
             let outcome = |verdict, (after, at_ns), cost| {
                 Some(Outcome { before: held, ..Outcome::of_idle(verdict, after, at_ns, cost) })
             };
             let seen = (held, ask.now_ns);
             let Some(next) = kernel.apply(wish, held, moment, 0) else {
-                // So late that it cannot tell: see `Table::near`.
                 let near = || kernel.seen_nearby(priced.held, header.floor_ns());
+                // The request comes so late that the word cannot tell its wait: see `Table::near`.
                 let seen = if held.is_cut() { near() } else { seen };
                 return outcome(Verdict::Denied, seen, wish.denied_cost());
             };
+            // A question, or a charge of nothing: nothing is written.
             if !ask.charge || next.cost == 0 {
                 return outcome(Verdict::Allowed, seen, 0);
             }
+            // Written in the quota in force: this re-bases a word of a replaced one.
             let next_word = layout.live(tag | priced.lane.mark, next.held, &kernel, moment);
+            // Lock-free: if the CAS fails, another thread has charged, cleared or re-based the word.
             if self.shard(index).charge(cell, word, next_word) {
                 return outcome(Verdict::Allowed, (next.held, ask.now_ns), next.cost);
             }
@@ -201,6 +211,7 @@ impl Table {
         loop {
             let (Standing { cell, word, header }, priced) = self.find_priced(book, index, tag)?;
             let layout = priced.lane.layout;
+            // The change lies out of the floor's reach, so what would be written at it could not be read back.
             if priced.is_ahead_of(header, layout.epoch) {
                 self.advance(index, priced.replaced_ns.unwrap_or(0));
                 continue;
@@ -209,12 +220,14 @@ impl Table {
             let floor_ns = header.floor_ns();
             let now_ns = now().as_nanos();
             let latest_ns = layout.latest_ns(header.floor());
+            // The instant nearest to now at which this floor lets the word be written.
             let at_ns = now_ns.clamp(floor_ns, latest_ns.max(floor_ns));
             let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
             let own = tag | priced.lane.mark;
             let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
             let (next, units) = match amendment {
                 Amendment::Refund(charge) | Amendment::Undo(charge)
+                    // Charged under an earlier quota, whose units are not this one's: it stays until it has drained.
                     if !book.is_of(priced.lane.mark, charge) =>
                 {
                     (held, 0)
@@ -222,16 +235,19 @@ impl Table {
                 Amendment::Refund(charge) => kernel.given_back(found, charge),
                 Amendment::Undo(charge) => {
                     let moment = kernel.moment(charge.at_ns);
-                    // As in `amended`.
+                    // Equal bits may be another charge's, as in `Table::amended`.
                     let same = word == layout.live(own, charge.held, &kernel, moment);
                     if same { kernel.undone(found, charge) } else { (held, 0) }
                 }
+                // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
                 Amendment::Reset => (Held::IDLE, 0),
             };
+            // Nothing to give back: nothing is written.
             if next == held {
                 return Some(0);
             }
             let next = layout.live(own, next, &kernel, kernel.moment(at_ns));
+            // Lock-free, as in `hit_priced`.
             if self.shard(index).charge(cell, word, next) {
                 return Some(units);
             }
@@ -267,6 +283,7 @@ impl Table {
         let priced = Self::price(book, word, floor_ns)?;
         let layout = priced.lane.layout;
         Some(match priced.replaced_ns {
+            // In the quota in force: stale as in a table of one quota.
             None => layout.staleness([floor_ns, swept_ns]).of(word),
             // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
             Some(_) => layout.kernel.is_idle(priced.held, layout.kernel.moment(floor_ns)),
@@ -302,14 +319,17 @@ impl Table {
         let is_idle = layout.kernel.is_idle(held, moment);
         // What is counted in a quota that has been replaced is not kept while it is idle.
         let is_kept = replaced_ns.is_none() && !layout.staleness([floor_ns; 2]).of(word);
+        // The caller vacates the cell.
         if is_idle && !is_kept {
             return Some(Settled::Stale);
         }
         let stays = replaced_ns.is_none() || priced.is_ahead_of(header, layout.epoch);
+        // In the quota in force already, or the change is still out of this floor's reach.
         if stays || planted(Fault::OldTicksLeft) {
             return Some(Settled::Kept);
         }
         let next = layout.live(layout.tag(word) | mark, held, &layout.kernel, moment);
+        // `None` if it was charged meanwhile: the caller reads the shard again.
         shard.replace(cell, word, next).then_some(Settled::Kept)
     }
 
@@ -317,6 +337,7 @@ impl Table {
     /// when its quota was replaced. Reads the whole table; waits for no thread.
     pub(super) fn settle_all(&self, book: &Book, retired: usize, at_ns: u64) {
         for index in 0..self.shards() {
+            // Begun again until a whole turn over the shard met no other thread.
             while self.settle_shard(book, index, retired, at_ns).is_none() {}
         }
     }
@@ -329,22 +350,26 @@ impl Table {
         for cell in cells() {
             let word = shard.load(cell);
             match Layout::kind(word) {
+                // Its install may have read the retired index. Vacated, it starts again and reads the new one.
                 Kind::Claim if !planted(Fault::ChangeSparesClaims) => {
                     shard.replace(cell, word, 0).then_some(())?;
                 }
                 Kind::Live if book.has_index(word, retired) => {
+                    // The change is out of this floor's reach. The shard is read anew, for the advance has swept it.
                     if is_ahead {
                         self.advance(index, at_ns);
                         return None;
                     }
-                    // Dated by a floor that is read after it, as every word is.
+                    // The floor was read before the word, and every word is dated by a floor that is read after it.
                     if shard.header().floor() != header.floor() {
                         return None;
                     }
+                    // Idle under the new quota: its key is forgotten instead of re-based.
                     if self.settle(book, index, cell, word)? == Settled::Stale {
                         shard.replace(cell, word, 0).then_some(())?;
                     }
                 }
+                // Vacant, or counted in a quota that this change does not retire.
                 _ => {}
             }
         }
@@ -374,6 +399,7 @@ impl Table {
                 let Lane { layout, mark } = priced.lane;
                 let floor = standing.header.floor();
                 let latest = floor.saturating_add(layout.epoch);
+                // The cleared word is written at now, which the floor must have in its reach; so must the change.
                 if priced.is_ahead_of(standing.header, layout.epoch)
                     || now_ns >> GRANULE_BITS > latest
                 {
@@ -391,8 +417,8 @@ impl Table {
         })
     }
 
-    /// Forgets what a key has spent, if its word still says exactly that. Whoever has restored the bits: they
-    /// say what is owed now, and just that has been moved.
+    /// Forgets what a key has spent, if its word still says exactly that. Others may have restored the bits
+    /// meanwhile: they say what is owed now, and just that has been moved.
     pub(super) fn clear(&self, spent: &Spent) -> bool {
         let Standing { cell, word, .. } = spent.standing;
         self.shard(spent.index).replace(cell, word, spent.cleared)

@@ -193,6 +193,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
         let (capacity, has_spill) = size_of_table(&preamble, 0, 1)?;
+        // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
@@ -204,9 +205,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             spill.fill(None, || reader.word())?;
             table.spill = Some(spill);
         }
+        // Only behind the end and the checksum are the words looked at.
         reader.close()?;
         table
             .is_a_snapshots(|identity| hashers.mix().second(identity, table.shards(), unit()), 0)?;
+        // Last, so that the time in between counts as passed.
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
     }
@@ -223,10 +226,12 @@ pub(super) fn size_of_table(
     let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
+    // Capacity and shards come from one computation: a file in which they differ is none of ours.
     field("number of shards", preamble.shards, shards as u64)?;
     let of_table = words_of(shards).saturating_add(before);
     let with_spill = of_table.saturating_add(Spill::words_of(shards, tiers));
     let has_spill = length(with_spill) == Some(preamble.length);
+    // Then it has none, or the length is wrong: the error names the one without a spill.
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
     }
@@ -263,8 +268,11 @@ impl Table {
             for cell in 0..CELLS {
                 let word = self.shard(index).load(cell);
                 let accepted = match Layout::kind(word) {
+                    // No thread of this process made it, so none would end it.
                     Kind::Claim => "vacant, since no thread would finish this install",
+                    // No key has tag 0: vacant cells have it.
                     Kind::Live if self.layout.tag(word) == 0 => "vacant, or have a tag",
+                    // In a table of several quotas, a word whose numbers the file does not have.
                     Kind::Live
                         if self.book.as_ref().is_some_and(|book| !book.has_quota_of(word)) =>
                     {
@@ -277,6 +285,7 @@ impl Table {
         }
         let word = |shard: usize, cell: usize| self.shard(shard).load(cell);
         match self.twins(word, second).first() {
+            // A key with two live words would have twice its quota.
             Some(&[(shard, cell), _]) => {
                 let accepted = "vacant, since another word further on has the same key";
                 refused(shard, 1 + cell, word(shard, cell), accepted)

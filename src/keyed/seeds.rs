@@ -3,7 +3,7 @@
 //!
 //! `ahash::RandomState::new()` does not tell its seeds, so they are drawn here: eight numbers, each the
 //! answer of SipHash to another question under one key of 128 bits that the standard library takes from
-//! the operating system for its own maps. Whoever sees some of them, or the table's answers, learns
+//! the operating system for its own maps. An attacker that sees some of them, or the table's answers, learns
 //! neither the key nor the others from that, as far as SipHash is known; and without a look into this
 //! process's memory, or into a snapshot, they are as hard to guess as before.
 

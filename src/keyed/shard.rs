@@ -5,7 +5,7 @@
 //! under. Hence:
 //!
 //! * words are written with `Release` and loaded with `Acquire`, and the header is loaded `Acquire`
-//!   *after* the word: who reads a word has, by that edge, a floor at least as new as its writer's;
+//!   *after* the word: a thread that reads a word has, by that edge, a floor at least as new as its writer's;
 //! * the header is also loaded before the words; equal floors on both sides mean that no word was read
 //!   under a floor that was replaced meanwhile (which would only cause false denials);
 //! * a floor is published with `Release`, after the sweep under its predecessor;
@@ -79,7 +79,7 @@ impl Shard {
     /// Replaces the exact word that was read. Also the weak form's spurious failure is a `false`.
     #[inline]
     pub(super) fn charge(&self, cell: usize, word: u64, next: u64) -> bool {
-        // Release: who reads `next` also sees the floor that it was written under. Relaxed on failure:
+        // Release: a thread that reads `next` also sees the floor that it was written under. Relaxed on failure:
         // nothing is made of the word that was found; the caller looks again.
         self.cells[cell]
             .compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)
@@ -101,6 +101,7 @@ impl Shard {
 
     /// A number for a claim that no other claim in this shard carries until the counter has turned.
     pub(super) fn take_nonce(&self) -> u64 {
+        // Some models count installs outside of the header.
         if let Some(count) = scale::count_apart() {
             return if planted(Fault::EqualNonces) { 7 } else { count };
         }
@@ -110,7 +111,7 @@ impl Shard {
         if planted(Fault::EqualNonces) { 7 } else { header.nonce() }
     }
 
-    /// Reads the floor that a new word will be dated by. For who holds a claim in this shard.
+    /// Reads the floor that a new word will be dated by. For a thread that holds a claim in this shard.
     pub(super) fn enter(&self) -> Header {
         // A write, although only the floor is wanted, so that no floor can be published past a word that
         // is about to be opened under its predecessor. If the write comes after the sweeper's load of
@@ -131,7 +132,7 @@ impl Shard {
 
     /// Publishes a floor in place of the exact header that was read.
     pub(super) fn publish(&self, header: Header, floor: u64) -> bool {
-        // Release: who sees this floor also sees the sweep before it. Acquire is not needed: the
+        // Release: a thread that sees this floor also sees the sweep before it. Acquire is not needed: the
         // header's value is the one that was loaded. Relaxed on failure: the caller starts again.
         self.header
             .compare_exchange(
@@ -146,11 +147,11 @@ impl Shard {
 
 /// `[install counter: 12 | 0: 8 | floor: 44]`
 ///
-/// | field | who changes it |
+/// | field | changed by |
 /// |---|---|
 /// | install counter | each claim adds one, and each opening; the overflow falls off |
-/// | 0 | nobody: room for what may come. Marks of the spill lie beside the shards |
-/// | floor | who has swept the shard under the old one; it never falls |
+/// | 0 | no thread: reserved. Marks of the spill lie beside the shards |
+/// | floor | a thread that has swept the shard under the old one; it never falls |
 ///
 /// The floor counts granules of 2^20 ns since the clock's origin. 44 bits of it are all of a `u64` of
 /// nanoseconds, so it never wraps.
@@ -175,7 +176,7 @@ impl Header {
         Self(bits)
     }
 
-    /// Whether all that is set in it is what somebody sets.
+    /// Whether no bit is set in it that no thread sets.
     pub(super) fn is_known(self) -> bool {
         self.0 & !Self::FLOOR_MASK & (Self::ONE_INSTALL - 1) == 0
     }

@@ -10,9 +10,9 @@
 //! # What is not there was idle
 //! Let a charge to key K have been made before the call. If the word with it, or a later one of the same
 //! cell, is read, it is in the file. Otherwise K had been forgotten there before that cell was read:
-//! below a floor F that was published first. Who sees the cell without K's word has that from whoever
+//! below a floor F that was published first. The snapshot sees the cell without K's word through the write that
 //! took it away, and so, reading the header after it, a floor at or above F: that is the floor in the
-//! file, the charge had drained by it, and whoever brings K back after a restore starts at or above it. A
+//! file, the charge had drained by it, and an install of K after a restore starts at or above it. A
 //! key that is missing because it moved to a cell that had been read already is the same case: what it
 //! had owed in its old cell has drained by the floor there, and what it was charged in its new one came
 //! after that cell was read.
@@ -21,7 +21,7 @@
 //! The table never has two at one moment, but a copy is not of one moment. A key that was read, then
 //! forgotten and installed further on in the order of reading, is there twice. The word that was read
 //! *last* is the newer: were it the older, it would have been forgotten before the other was opened, and
-//! who has read the other (`Acquire` of its opener's `Release`) no longer finds it. And everything that
+//! a thread that has read the other (`Acquire` of its opener's `Release`) no longer finds it. And everything that
 //! the older one held had drained by the floor below which it was forgotten, at or above which the newer
 //! one starts. So the older is left out. That takes a whole copy before the first byte is written; it also
 //! makes the copy a matter of milliseconds, however slow the writer.
@@ -96,6 +96,7 @@ impl Table {
             }
             let stale = planted(Fault::SnapshotWithStaleHeader);
             let header = if stale { before } else { shard.header() };
+            // No floor was published between the words: each is in the range of this one.
             if header.floor() == before.floor() {
                 return Copied { header, words };
             }
@@ -107,15 +108,18 @@ impl Table {
         let mut copies = Vec::new();
         let bytes = self.shards().saturating_mul(size_of::<Copied>());
         let refused = |_| SnapshotError::OutOfMemory { bytes };
+        // All memory before the first word is read: a copy that fails costs the table nothing.
         copies.try_reserve_exact(self.shards()).map_err(refused)?;
         copies.extend((0..self.shards()).map(|index| self.copy(index)));
         for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
+            // An install in progress: it carries no debt.
             if Layout::kind(*word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims) {
                 *word = 0;
             }
         }
         let word = |shard: usize, cell: usize| copies[shard].words[cell];
         for [(shard, cell), _] in self.twins(word, second) {
+            // The word that was read first is the older: the key was forgotten there before it was installed again.
             if !planted(Fault::SnapshotKeepsTwins) {
                 copies[shard].words[cell] = 0;
             }
@@ -145,14 +149,17 @@ impl Table {
         };
         for (index, cell) in places(0..self.shards(), CELLS) {
             let this = word(index, cell);
+            // Vacant cells and claims of equal tags are no keys.
             if Layout::kind(this) != Kind::Live {
                 continue;
             }
             let tag = self.layout.tag(this);
             let others = shards_of(index, second(Identity { first: index, tag }));
+            // Each pair once: only words that come before this one in the order of reading.
             let earlier = others.filter(|&shard| shard < index);
             let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
             for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
+                // Two words of one key, which the table never has at one moment.
                 if self.layout.is_live(word(shard, earlier), tag) {
                     twins.push([(shard, earlier), (index, cell)]);
                 }
@@ -165,7 +172,7 @@ impl Table {
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Writes what the table holds, while others go on deciding: of every key all that was charged before
     /// this call and has not drained, and of a request that is charged meanwhile either its whole cost or
-    /// nothing. Nobody waits, and nothing in the table changes.
+    /// nothing. No thread waits, and nothing in the table changes.
     ///
     /// A limiter that is [restored](KeyedLimiter::restore) from this admits what this one would have
     /// admitted, and in the worst case once more what was charged to a key after its word had been read.
@@ -176,12 +183,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
     ///
-    /// Of a limiter with [`Tiers`](crate::Tiers) the file has 112 bytes more for each tier; while the
+    /// For a limiter with [`Tiers`](crate::Tiers) the file has 112 bytes more for each tier; while the
     /// table is copied, no quota can be changed.
     ///
     /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or
-    /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. Who reads
-    /// it can make keys that collide, as could who reads this process's memory. Keep it where only the
+    /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. A reader of
+    /// it can make keys that collide, as could a reader of this process's memory. Keep it where only the
     /// service can read it.
     ///
     /// # Errors
@@ -242,6 +249,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             }
             _ => (Whose::Keyed, self.table.layout.form(), self.policy.to_string()),
         };
+        // Behind the shards: a key that moves from the spill to a cell meanwhile is found in one of them at least.
         let spill = self.table.copy_spill()?;
         drop(changing);
         // After the copy, and in this order: see the head of `crate::snapshot`.

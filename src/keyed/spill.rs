@@ -1,7 +1,7 @@
 //! [`Spill`]: where keys are decided that have no cell, and how they get one without losing what they owe.
 //!
-//! The spill is a sketch ([`crate::sketch`]): it forgets nobody's charge, whoever else it is asked for, and
-//! denies the more the more it holds. A key's cells there follow from its tag and its units, so that
+//! The spill is a sketch ([`crate::sketch`]): it forgets no key's charge, however many keys it holds, but
+//! denies more wrongly the more it holds. A key's cells there follow from its tag and its units, so that
 //! keys which the table takes for one are one key here, too.
 //!
 //! # Between the spill and the table nothing is lost
@@ -30,14 +30,14 @@
 //!
 //! *I claimed c before that, and X read what came later.* The live word: X is decided there, and its charge
 //! stays in the sketch for nothing. Or a word that came after: then the key was forgotten in between, below a
-//! floor that X, who has seen that word, finds when it reads the headers next. If X's base is not below that
+//! floor that X, having seen that word, finds when it reads the headers next. If X's base is not below that
 //! floor, everything that the key was charged in c had drained by then. If it is, X is decided anew from
 //! there.
 //!
 //! So each of the key's charges is in the word that decides for it next, or has drained: what is charged in
 //! a cell, by the floor (`floor`), what is charged here, by the estimate; and a key that has a live cell when
-//! its decision stands was never decided by the spill. That it is I who reads second is what the claim is
-//! for: an estimate that was read before it may be older than a charge that looked before it, too.
+//! its decision stands was never decided by the spill. The claim is there so that I reads second: an estimate
+//! that was read before it may be older than a charge that looked before it, too.
 //!
 //! # How long it matters
 //! A mark is an instant: the latest at which something still counts that a key of these shards was charged
@@ -87,7 +87,7 @@ enum Again {
     Stands,
     /// The key has a cell, and was decided there.
     Decided(Outcome),
-    /// Somebody was faster: look once more.
+    /// Another thread was faster: look once more.
     Disturbed,
     /// A floor lies above what the decision was made at.
     Passed,
@@ -107,12 +107,14 @@ impl Table {
             (spill.places(identity, second, fresh.ask.tier), spill.mark(identity, second));
         let mut rounds = 0..scale::rounds(ROUNDS);
         loop {
+            // As for an install: no earlier than any floor that the key may have been forgotten below.
             let at_ns = base_ns(self.headers(identity.first, second), fresh);
-            // Later the sketch's times stand still.
+            // Beyond this instant the sketch's times stand still, so what is charged would never drain.
             if at_ns > LATEST_NS {
                 return None;
             }
             let (lens, layout, _) = spill.lens((book, &self.layout), &places)?;
+            // Shared cells cannot keep the bound of this quota.
             if !lens.is_shared() {
                 return None;
             }
@@ -121,16 +123,20 @@ impl Table {
             let Some(told) = spill.decide(&lens, asked) else { continue };
             let charged = told.verdict == Verdict::Allowed && told.cost > 0;
             loop {
-                // A question, or a denial: nobody builds on it, so it is enough that there is no cell.
+                // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
                 let again = self.look_again(identity, second, (at_ns, charged), fresh);
                 match again {
                     Again::Stands => {
                         let kernels = (&lens.kernel, &layout.kernel);
+                        // No cell and no later floor since: what was decided in the sketch is the answer.
                         return Some(self.spilled(identity, (told, at_ns), kernels, fresh));
                     }
+                    // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.
                     Again::Decided(outcome) => return Some(outcome),
+                    // Another try; behind the last one the request is denied.
                     Again::Disturbed | Again::Passed => rounds.next()?,
                 };
+                // Decided anew from the later floor. Otherwise the decision may still stand: look once more.
                 if matches!(again, Again::Passed) {
                     break;
                 }
@@ -149,8 +155,8 @@ impl Table {
         if planted(Fault::SpillUnscanned) {
             return Again::Stands;
         }
-        // SeqCst: the other place that needs a total order. My charge comes before this look, another's claim
-        // before he reads what the key owes; with the fence in between, at least one of us sees the other.
+        // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
+        // before it reads what the key owes; with the fence in between, at least one of them sees the other.
         if charged && !planted(Fault::SpillWithoutFence) {
             fence(Ordering::SeqCst);
         }
@@ -158,20 +164,24 @@ impl Table {
             let shard = self.shard(index);
             for cell in cells() {
                 let word = shard.load(cell);
+                // An installer was faster: the request is decided in the key's cell.
                 if self.layout.is_live(word, identity.tag) {
                     let hit = match self.book.as_deref() {
                         Some(book) => self.hit_priced(book, index, identity.tag, fresh),
                         None => self.hit_slowly(index, identity.tag, &fresh.ask),
                     };
+                    // No hit: the word was forgotten or replaced in between.
                     return hit.map_or(Again::Disturbed, Again::Decided);
                 }
+                // An install that may have read the sketch before this charge must not open.
                 let rival = charged && self.layout.is_claim_of(word, identity.tag);
                 if rival && !planted(Fault::SpillIgnoresClaims) && !shard.replace(cell, word, 0) {
+                    // It has just been opened or given back.
                     return Again::Disturbed;
                 }
             }
         }
-        // After the words: who no longer sees a word of the key sees the floor that it was forgotten below.
+        // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
         let passed = |header: Header| header.floor_ns() > at_ns;
         let is_passed = charged && self.headers(identity.first, second).into_iter().any(passed);
         if is_passed && !planted(Fault::SpillFloorsReadOnce) {
@@ -191,6 +201,7 @@ impl Table {
     ) -> Outcome {
         let (Told { verdict, cost, held }, ask) = (told, fresh.ask);
         let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
+        // A cost above the limit never fits, so there is no instant to name.
         let ready_ns = if verdict == Verdict::Allowed || cost > limit {
             ask.now_ns
         } else {
@@ -225,6 +236,7 @@ impl Table {
         if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns
             || planted(Fault::EstimateLeftOut)
         {
+            // Nothing that was ever charged here counts at this instant any more.
             return Some(Held::IDLE);
         }
         let (book, (layout, mark), kernel) = (self.book.as_deref(), quota, &quota.0.kernel);
@@ -240,6 +252,7 @@ impl Table {
         };
         let own = match (book, counted_in) {
             (Some(book), (old, counted_in)) if counted_in != mark => {
+                // The cells are counted in another quota than the caller's: that is read again if it is the old one.
                 if book.in_force(tier.into()).mark != mark {
                     return None;
                 }

@@ -84,6 +84,7 @@ impl Table {
         let is_live = |&cell: &usize| {
             let word = shard.load(cell);
             Layout::kind(word) == Kind::Live && {
+                // In a table of several quotas each word says which arithmetic reads it.
                 if let Some(book) = &self.book {
                     return self.idle_ns(book, word, floor_ns) > now_ns.max(floor_ns);
                 }

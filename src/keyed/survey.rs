@@ -73,7 +73,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// Of no shard.
+    /// What no shard offers: a place in an array that has not been filled yet.
     pub(super) const NONE: Self = Self {
         shard: 0,
         own_claim: None,
@@ -128,7 +128,7 @@ pub(super) enum Choice {
 }
 
 impl Reading {
-    /// Of no shard.
+    /// A place in an array that has not been filled yet.
     pub(super) const NONE: Self = Self { shard: 0, header: Header::first(0), words: [0; CELLS] };
 }
 
@@ -181,6 +181,7 @@ impl Table {
         follows: bool,
     ) -> Option<Offer> {
         let Reading { shard: index, header, words } = *reading;
+        // The floor that a charge of this key would leave, and the later one that now allows.
         let swept = if follows { self.last_swept(header, ask.now_ns) } else { None };
         let goal = floor_at(ask.now_ns).max(header.floor());
         let floor = swept.map_or(header.floor(), |last| goal.min(last + self.layout.epoch));
@@ -200,21 +201,24 @@ impl Table {
                     offer.vacant = offer.vacant.or(Some(seen));
                     continue;
                 }
+                // The sweep on the way to now would vacate it.
                 Kind::Claim if follows => {
                     offer.vacant = offer.vacant.or(Some(seen));
                     continue;
                 }
+                // Another key's install, or an unfinished one of this key, which can be taken over.
                 Kind::Claim => {
                     offer.taken += 1;
                     if self.layout.is_claim_of(word, tag) {
                         offer.own_claim = offer.own_claim.or(Some(seen));
                     }
                 }
+                // The sweep on the way to now would forget it.
                 Kind::Live if is_swept(word) => {
                     offer.vacant = offer.vacant.or(Some(seen));
                     continue;
                 }
-                // Not a stranger's cell, but the key's own: installed since it was not found.
+                // The key's own word, not another key's: it was installed since the key was not found.
                 Kind::Live
                     if self.layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers) =>
                 {
@@ -222,6 +226,7 @@ impl Table {
                 }
                 Kind::Live => match self.outlook(word, floors_ns, &idleness)? {
                     Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
+                    // Free only once the floor has advanced: judged by now alone, its key might still owe something.
                     Outlook::IdleSoon => {
                         offer.idle_soon = true;
                         if planted(Fault::ForgetByOwnClock) {
@@ -247,6 +252,7 @@ impl Table {
         if planted(Fault::EvictLive) {
             return Some(Outlook::Idle);
         }
+        // In a table of several quotas each word says which arithmetic reads it.
         let [is_idle, is_idle_soon] = match &self.book {
             Some(book) => self.priced_idle(book, word, floors_ns)?,
             None => idleness.of(word),
@@ -261,6 +267,7 @@ impl Table {
     /// When the first cell of the key's shards can be taken over, if nothing else happens. A hint: what
     /// changes meanwhile is not looked at again.
     pub(super) fn first_free_ns(&self, first: usize, second: usize, ask: &Ask) -> u64 {
+        // Only live words: a claim ends in its own time, which is soon.
         let idle_ns = shards_of(first, second).flat_map(|index| {
             let shard = self.shard(index);
             let floor_ns = shard.header().floor_ns();
@@ -281,15 +288,17 @@ impl Table {
 /// Where a new key should go, by the offers of its shards in their order: to an unfinished install of the same tag; else
 /// to a vacant cell; else to the cell of a key that is idle.
 ///
-/// Of its two units to the home unit, unless that is nearly full and the other is emptier. At home to its own shard
+/// It goes to its home unit, unless that is nearly full and the other is emptier: at home to its own shard
 /// first, in the second unit to the emptier.
 pub(super) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
+    // An unfinished install of the key: two claims of it would only vacate each other.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
     let held = |offer: &Offer| offer.held;
     let taken = |offer: &Offer| offer.taken;
+    // A vacant cell anywhere comes before an idle key's cell at home.
     first_of(offers, held, Offer::vacant).or_else(|| first_of(offers, taken, Offer::idle))
 }
 
@@ -302,6 +311,7 @@ fn first_of<T>(
     let (home, second) = offers.split_at(unit().min(offers.len()));
     let sum = |unit: &[T]| unit.iter().map(&full).sum::<usize>();
     let at_home = || home.iter().find_map(&choice);
+    // The emptier of the two shards there comes first.
     let abroad = || {
         let is_swapped = second.len() == 2 && full(&second[1]) < full(&second[0]);
         let mut order = [second.first(), second.get(1)];
@@ -310,6 +320,7 @@ fn first_of<T>(
         }
         order.into_iter().flatten().find_map(&choice)
     };
+    // Nearly full at home: the emptier unit. Otherwise a key stays at home, where a search finds it first.
     if sum(home) >= NEARLY_FULL && sum(second) < sum(home) {
         abroad().or_else(at_home)
     } else {

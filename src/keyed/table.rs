@@ -28,8 +28,8 @@ const DESIGN_LOAD: (usize, usize) = (70, 100);
 pub(super) struct Ask {
     pub(super) now_ns: u64,
     pub(super) cost: u64,
-    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. Who does not
-    /// charge changes nothing, not even a floor; nor does who asks for more than ever fits.
+    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. A request that does not
+    /// charge changes nothing, not even a floor; nor does one that asks for more than ever fits.
     pub(super) charge: bool,
     pub(super) verb: Verb,
     /// Whose quota a new key gets, in a table of several.
@@ -56,7 +56,7 @@ impl<'a> Fresh<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(super) verdict: Verdict,
-    /// What it held before: for who may have to undo the charge.
+    /// What it held before: for a caller that may have to undo the charge.
     pub(super) before: Held,
     pub(super) mark: Mark,
     pub(super) held: Held,
@@ -66,7 +66,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Of a policy that says nothing of its limit, and of what the word held before and holds now.
+    /// For a policy that says nothing of its limit; `held` is what the word held before and holds now.
     #[inline(always)]
     pub(super) fn plain(
         verdict: Verdict,
@@ -77,7 +77,7 @@ impl Outcome {
         Self { verdict, mark: Mark::None, before, held, at_ns, cost }
     }
 
-    /// Of a request whose key was idle.
+    /// For a request whose key was idle.
     pub(super) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
         Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
@@ -113,7 +113,7 @@ impl Table {
         Ok(Self::of(memory, layout))
     }
 
-    /// A table for `capacity` keys whose shards are told one by one.
+    /// A table for `capacity` keys whose shards are read from `next`, one by one.
     pub(super) fn told<E: From<BuildError>>(
         layout: Layout,
         capacity: usize,
@@ -181,18 +181,21 @@ impl Table {
         ask: Ask,
         clock: Option<&Clock>,
     ) -> Decision {
-        // Each way makes its own decision of its outcome: joined before, both would go through memory.
+        // The Decision is built in each branch: merging the branches first would spill the outcome to the stack.
         match (self.kernel(), ask.verb) {
+            // Plain GCRA, which nearly all tables have: in line.
             (Kernel::Gcra(gcra), Verb::Check) => {
                 if let Some(outcome) = self.hit_plain(gcra, home, identity.tag, ask) {
                     return self.decision(outcome, ask, 0);
                 }
             }
+            // Every other policy: one call to the code laid out for it.
             (_, Verb::Check) => {
                 if let Hit::Decided(decision) = self.hit(home, identity.tag, ask) {
                     return decision;
                 }
             }
+            // Other verbs always go the slow way.
             _ => {}
         }
         let mut fresh = Fresh::new(ask, clock);
@@ -203,9 +206,11 @@ impl Table {
     /// The decision on a request whose key may have been new, with the arithmetic that it was made by.
     #[inline(always)]
     pub(super) fn answer(&self, outcome: Outcome, fresh: &Fresh<'_>) -> Decision {
-        // Each way makes its own decision, as above: joined before, both would go through memory.
+        // Built in each branch, as in `decide`.
         match fresh.kernel {
+            // By the table's own arithmetic.
             None => self.decision(outcome, fresh.ask, self.layout.rules.soft_bp),
+            // By that of one of several quotas, or by answers that the spill has worked out.
             Some(kernel) => Self::decision_by(kernel, outcome, fresh.ask, 0),
         }
     }
@@ -257,6 +262,7 @@ impl Table {
             for index in shards_of(identity.first, second) {
                 let shard = self.shard(index);
                 let is_here = if index == identity.first { is_home } else { is_here(shard) };
+                // A hint: a word that it missed is found by the scan after the claim of an install.
                 if !is_here {
                     continue;
                 }
@@ -267,15 +273,19 @@ impl Table {
                     hit = self.hit_outcome(shard, identity.tag, fresh.ask);
                 }
                 match hit {
+                    // In a table of several quotas the answer is computed by the one of the word.
                     Hit::Decided((outcome, kernel)) => {
                         fresh.kernel = self.book.is_some().then_some(kernel);
                         return outcome;
                     }
+                    // The hint was wrong, or the word has just been replaced.
                     Hit::Absent => {}
+                    // The word is here, but its floor cannot follow first: a question, or one of several quotas.
                     Hit::Afar => is_absent = false,
                 }
             }
         }
+        // Looked for in vain by hints: the words themselves need no second look, since an install has one.
         let found = if is_absent { None } else { self.look(identity, second, fresh) };
         found.unwrap_or_else(|| self.install(identity, second, fresh))
     }
@@ -292,11 +302,13 @@ impl Table {
     /// verb `Refuse`, which charges nothing.
     pub(super) fn refuse(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         let rules = &self.layout.rules;
+        // There is no denial to count.
         if !rules.count_denials() || ask.cost == 0 {
             return None;
         }
         let outcome = shards_of(identity.first, second)
             .find_map(|index| self.hit_slowly(index, identity.tag, &ask))?;
+        // Others have given back meanwhile, and the request would be admitted: no denial of this limit.
         let is_denied = outcome.verdict == Verdict::Denied;
         is_denied.then(|| self.decision(outcome, ask, rules.soft_bp))
     }
@@ -321,6 +333,7 @@ impl Table {
     /// [`forgotten_in`](Self::forgotten_in).
     #[inline]
     pub(super) fn hit_slowly(&self, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
+        // Two calls, so that the arithmetic without rules is compiled without them.
         if self.layout.rules.are_none() {
             self.hit_whole(self.kernel(), index, tag, ask)
         } else {
@@ -337,6 +350,8 @@ impl Table {
         ask: &Ask,
     ) -> Option<Outcome> {
         loop {
+            // The word's floor is not near. A charge above it leaves, so that the floor can follow; so does a
+            // question if the charge would forget the key. All others read the word from where they are.
             let afar = |header: Header, word| {
                 let behind =
                     !self.wish(*ask).is_never(self.kernel()) && ask.now_ns > header.floor_ns();
@@ -345,13 +360,15 @@ impl Table {
             };
             match self.hit_by(algorithm, self.shard(index), tag, *ask, afar) {
                 SlowHit::Decided(outcome) => return Some(outcome),
+                // The floor comes near to now; the next turn may find the word, or find it forgotten.
                 SlowHit::Afar if ask.charge => self.follow(index, ask.now_ns),
+                // Not here; or a question about a key that a charge would forget first.
                 SlowHit::Elsewhere | SlowHit::Afar => return None,
             }
         }
     }
 
-    /// Of a key that was asked for and is there, but would be forgotten before it is charged: its shard.
+    /// The shard of a key that was asked for and is there, but would be forgotten before it is charged.
     pub(super) fn forgotten_in(
         &self,
         identity: Identity,
@@ -405,6 +422,7 @@ impl Table {
             let Some((cell, word)) = self.find(shard, tag) else { return SlowHit::Elsewhere };
             let header =
                 if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            // A floor was published between the loads: unknown which of the two dates the word.
             if header.floor() != before.floor() {
                 continue;
             }
@@ -428,11 +446,13 @@ impl Table {
                     && let Some(next) = algorithm.refuse(held, ask.now_ns, cost)
                 {
                     let next_word = self.layout.live(tag, next, algorithm, moment);
+                    // Another thread was faster: what it left may admit the request.
                     if next_word != word && !shard.charge(cell, word, next_word) {
                         continue;
                     }
                     return outcome(Verdict::Denied, (next, ask.now_ns), cost, 0);
                 }
+                // A word seen from far away may be cut: the wait is then computed from near its own time.
                 let seen = if held.is_cut() { self.near(header, word) } else { (held, ask.now_ns) };
                 return outcome(Verdict::Denied, seen, cost, 0);
             };
@@ -454,6 +474,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
         let words_per_tag = self.layout.words_per_tag; // a copy: past a load that acquires it would be loaded anew
+        // The words of a tag follow each other, so one comparison tells whether a live word is one of them.
         let is_it = |word: u64| word.wrapping_sub(tag) < words_per_tag;
         // The borrow of each comparison is shifted in: bit n for cell n.
         let found = cells()
@@ -491,6 +512,7 @@ impl Table {
     fn unpack_afar(&self, header: Header, word: u64, now_ns: u64) -> Held {
         let floor_ns = header.floor_ns();
         let held = self.layout.unpack(word, self.kernel(), self.kernel().moment(floor_ns));
+        // Late by more than an epoch.
         if now_ns < floor_ns {
             held.seen_earlier(self.kernel().passed(now_ns, floor_ns))
         } else {

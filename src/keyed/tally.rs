@@ -27,23 +27,27 @@ impl Tallies {
     }
 
     pub(super) fn reclaimed(&self, shard: usize, cells: u64) {
-        // Relaxed, here and below: a statistic orders nothing.
+        // Relaxed: a statistic orders nothing.
         self.stripe(shard).reclaimed.fetch_add(cells, Ordering::Relaxed);
     }
 
     pub(super) fn full(&self, shard: usize, denials: u64) {
+        // Relaxed: as in `reclaimed`.
         self.stripe(shard).full.fetch_add(denials, Ordering::Relaxed);
     }
 
     pub(super) fn spilled(&self, shard: usize, requests: u64) {
+        // Relaxed: as in `reclaimed`.
         self.stripe(shard).spilled.fetch_add(requests, Ordering::Relaxed);
     }
 
     pub(super) fn contended(&self, shard: usize) {
+        // Relaxed: as in `reclaimed`.
         self.stripe(shard).contended.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn sum(&self, counter: impl Fn(&Stripe) -> &Tally) -> u64 {
+        // Relaxed: as in `reclaimed`.
         self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum()
     }
 }

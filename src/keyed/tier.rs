@@ -113,12 +113,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> Tier<'_, K, S> {
     /// the new rate after it; what is above the new burst is cut off. So in any time that holds the change
     /// a key is admitted at most *the larger of the two bursts*, and what the old rate gives before the
     /// change and the new one after it, and the old rate's for as long as decisions of before the change
-    /// were still under way. A raised burst gives the difference; a lowered one locks nobody out for longer
-    /// than it takes to come back, and forgives what is owed above that. A window of the same length keeps its counts, up to the
-    /// new limit; where lengths or algorithms differ, what was used of the old limit counts as used of
-    /// the new one.
+    /// were still under way. A raised burst gives the difference; a lowered one locks no key out for longer
+    /// than it takes to come back, and forgives what is owed above that. A window of the same length keeps its
+    /// counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts as
+    /// used of the new one.
     ///
-    /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for nobody: seven
+    /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread: seven
     /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use super::tiers::Tiers;
 /// A [`KeyedLimiter`] with [`Tiers`] and a function that says which tier a key is in.
 ///
 /// The function is asked at each request: it should be quick, allocate nothing, and give the same answer for the
-/// same key. A number beyond the last tier stands for the last one, so nobody is without a limit. Where a key
+/// same key. A number beyond the last tier stands for the last one, so no key is without a limit. Where a key
 /// changes its tier ([`KeyedLimiter::move_key`] takes along what it has spent), that function must know.
 ///
 /// [`limiter`](TieredLimiter::limiter) is the limiter itself, for what is not asked for a key: statistics, changes

@@ -32,7 +32,7 @@ use super::table::Table;
 ///
 /// # What it costs
 /// A decision reads ten numbers more than in a table of one quota, from a line or two that all threads
-/// share and nobody writes. Hence this is a choice made when the limiter is built: one of a single quota for
+/// share and none writes. Hence this is a choice made when the limiter is built: one of a single quota for
 /// good pays nothing.
 ///
 /// # When it is full

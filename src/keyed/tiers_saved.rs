@@ -2,7 +2,7 @@
 //!
 //! Its words stand in the file as those of a table of one quota do, and before them the *book*: of each tier the
 //! index that its words carry, its policy, and how that divides words. The copy holds the right to change a
-//! quota, so while it is taken nobody does; and a change has brought every word over before it gives that right
+//! quota, so while it is taken no thread does; and a change has brought every word over before it gives that right
 //! back. So no word in the file carries the index of a quota that is not in it.
 //!
 //! A restore is given the tiers, as one of a single policy is given that. The file's words say how they are
@@ -36,7 +36,7 @@ use super::unit::unit;
 /// A policy in numbers.
 const POLICY_WORDS: usize = 4;
 
-/// Of each tier: its index, its policy, and how that divides words.
+/// The words of each tier: its index, its policy, and how that divides words.
 const WORDS_PER_TIER: usize = 1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>();
 
 impl Book {
@@ -45,7 +45,7 @@ impl Book {
         form_of(self.shared(), self.tiers(), latest_ns)
     }
 
-    /// The book, as a file has it. For who has the right to change it.
+    /// The book, as a file has it. For a caller that has the right to change it.
     pub(super) fn words(&self) -> Vec<u64> {
         let of_tier = |(tier, index): (usize, usize)| {
             let policy = self.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
@@ -71,7 +71,7 @@ impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as
     /// [`KeyedLimiter::restore`], which is for one policy.
     ///
-    /// Of a tier whose quota was changed, give the one that was in force ([`Tier::policy`](crate::Tier::policy)),
+    /// For a tier whose quota was changed, give the one that was in force ([`Tier::policy`](crate::Tier::policy)),
     /// and change it again afterwards if that is wanted. [`headroom`](Tiers::headroom) may be another than it was,
     /// if it fits in the words that the file has.
     ///
@@ -221,6 +221,7 @@ impl Tiers {
         let (shared, quotas) = self.shared_of(&preamble, &clock)?;
         let before = Book::words_of(quotas.len());
         let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
+        // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
@@ -238,11 +239,13 @@ impl Tiers {
             foreign = spill.fill(table.book.as_deref(), || reader.word())?;
             table.spill = Some(spill);
         }
+        // Only behind the end and the checksum are the words looked at.
         reader.close()?;
         table.is_a_snapshots(
             |identity| hashers.mix().second(identity, table.shards(), unit()),
             before,
         )?;
+        // Found before the checksum was, but told only now: a damaged file is the better answer.
         if let Some((place, found)) = foreign {
             let words =
                 before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
@@ -272,6 +275,7 @@ impl Tiers {
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
             .ok_or_else(|| divided("with tags of 24 to 32 bits".to_string()))?;
         let expected = form_of(shared, tiers, form.back);
+        // No table of so many tiers divides its words as the file says.
         if form != expected {
             return Err(divided(expected.to_string()));
         }
@@ -316,18 +320,21 @@ fn read_book<R: Read>(
         for number in &mut code {
             *number = reader.word()?;
         }
+        // A tier of another quota: its words would be read in the wrong ticks.
         if numbers != policy.numbers() {
             let unknown = || "of no policy".to_string();
             let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
             return Err(RestoreError::Tier { tier, found, expected: policy.to_string() });
         }
         let expected = Shared::code(layout).unwrap_or_default();
+        // The same quota, divided in another way than this version does.
         if code != expected {
             let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
             return Err(RestoreError::Layout { found, expected });
         }
         let free = (0..indices_for(quotas.len())).filter(|index| !indices.contains(index));
         let free = free.map(|index| index as u64).collect::<Vec<_>>();
+        // Out of range, or another tier's.
         if !free.contains(&index) {
             let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
             return Err(RestoreError::Field { name: "index of a tier", found: index, expected });

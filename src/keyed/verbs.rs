@@ -162,7 +162,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             .map(Reservation::new)
     }
 
-    /// Gives a reservation's place back if nobody has queued up behind it, and says whether it did. As
+    /// Gives a reservation's place back if no request has queued up behind it, and says whether it did. As
     /// [`Limiter::cancel`](crate::Limiter::cancel): not what has drained since its turn.
     ///
     /// ```
@@ -188,7 +188,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// let now = Timestamp::from_secs(9);
     /// let place = limiter.reserve_at("alice", 1, Duration::ZERO, now).expect("the first");
     /// assert!(limiter.check_at("alice", 1, now).is_allowed());
-    /// // Somebody has come after it.
+    /// // Another request has queued up behind it.
     /// assert!(!limiter.cancel_at("alice", place, now));
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -199,7 +199,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Forgets what the key was charged in its cell. What it was charged without one, in the spill, drains.
     /// As with [`Limiter::reset`](crate::Limiter::reset), permits and reservations of before stand for nothing.
     ///
-    /// Keys whose tags are equal and who share their shards share one word (see
+    /// Keys whose tags are equal and that share their shards share one word (see
     /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too.
     ///
     /// ```

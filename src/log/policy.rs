@@ -1,6 +1,6 @@
 //! [`LogPolicy`]: the quota of a sliding log, and its text.
 //!
-//! A [`Policy`](crate::Policy) is what one word can hold, and whoever takes one may keep it in a word: the
+//! A [`Policy`](crate::Policy) is what one word can hold, so all that take one may keep it in a word: the
 //! keyed table, the sketch, a snapshot. A log takes a slot for each unit and fits none of these. So it has a text
 //! of its own kind, and a place that expects the one refuses the other when the text is read, not later.
 
@@ -94,7 +94,7 @@ impl FromStr for LogPolicy {
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
-        // As in other policies, nobody means anything else by Sliding_Log.
+        // As in other policies, `Sliding_Log` can mean nothing else.
         let lower = text.to_lowercase().replace('_', "-");
         let mut words = lower.split_whitespace();
         match words.next() {

@@ -6,12 +6,12 @@
 //! stands, a search that finds nothing has looked everywhere.
 //!
 //! Where it need not look: slots lie in rows of about the square root of their number, and for each row two
-//! bounds are kept, one below and one above all of its times. The lower is raised by who has read the whole
-//! row, the upper by who is about to take a slot in it. So an empty log, a full one, and one whose
+//! bounds are kept, one below and one above all of its times. A thread that has read the whole row raises the
+//! lower, a thread that is about to take a slot in it the upper. So an empty log, a full one, and one whose
 //! times rise are decided by the bounds and a row or two. At worst, when callers' times leap to and fro, all
 //! slots are read.
 //!
-//! A denial and a peek take no slot, but they may write such a bound: what one has read nobody need read again.
+//! A denial and a peek take no slot, but they may write such a bound: what one has read no other need read again.
 
 use crossbeam_utils::CachePadded;
 
@@ -90,11 +90,12 @@ impl Slots for Ring {
     }
 
     fn low_ns(&self, row: usize) -> u64 {
-        // Relaxed, here and below: see `raise`.
+        // Relaxed: see `raise`.
         self.bounds.get(row).map_or(0, |bounds| bounds.low_ns.load(Ordering::Relaxed))
     }
 
     fn high_ns(&self, row: usize) -> u64 {
+        // Relaxed: see `raise`.
         self.bounds.get(row).map_or(u64::MAX, |bounds| bounds.high_ns.load(Ordering::Relaxed))
     }
 
@@ -114,6 +115,7 @@ impl Slots for Ring {
     fn start(&self, now_ns: u64) -> (usize, usize) {
         // Relaxed, here and below: a hint orders nothing.
         let mut slot = self.slot_at(self.cursor.load(Ordering::Relaxed));
+        // It may well be had: a number of its own keeps threads apart. If it is not free, the cursor stays.
         if is_free(load(&self.slots[slot]), now_ns) {
             slot = self.slot_at(self.cursor.fetch_add(1, Ordering::Relaxed));
         }
@@ -121,6 +123,7 @@ impl Slots for Ring {
     }
 
     fn taken(&self, row: usize, index: usize) {
+        // Relaxed, here and below: as in `start`.
         let number = self.cursor.load(Ordering::Relaxed);
         let (here, count) = (self.slot_at(number), self.slots.len());
         let next = (row << self.row_bits) + index + 1;
@@ -128,15 +131,18 @@ impl Slots for Ring {
         // Only if the search had to go on from the slot that it began at: else the cursor is there already,
         // or has been moved on by others, which looks like almost a whole round.
         if ahead > 0 && ahead <= count / 2 + 1 {
+            // Relaxed: as above. A number that another thread drew meanwhile is lost, which costs a search.
             self.cursor.store(number.wrapping_add(ahead as u64), Ordering::Relaxed);
         }
     }
 
     fn oldest(&self) -> usize {
+        // Relaxed: as in `start`.
         self.split(self.slot_at(self.cursor.load(Ordering::Relaxed))).0
     }
 
     fn guess_ns(&self, units: u64) -> Option<u64> {
+        // Relaxed: as in `start`.
         let oldest = self.cursor.load(Ordering::Relaxed);
         let nth = oldest.wrapping_add(units.saturating_sub(1));
         Some(time(load(&self.slots[self.slot_at(nth)])))

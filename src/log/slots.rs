@@ -5,13 +5,13 @@
 //! bit is a *mark*: a request of several units has taken the slot and does not know yet whether it gets
 //! the others. Under the mark stands the old time, so that nothing has to be remembered to put it back.
 //!
-//! Who changes a slot:
+//! The changes of a slot:
 //!
 //! | from | to | by |
 //! |---|---|---|
 //! | a time, free for the caller | the caller's now and a window | compare-and-swap: a unit is admitted |
 //! | a time, free for the caller | the same time, marked | compare-and-swap: one of several units |
-//! | marked | now and a window, or the old time | a store, by the one who marked it: nobody else may |
+//! | marked | now and a window, or the old time | a store, by the thread that marked it: no other may |
 //!
 //! # The bound
 //! A slot is taken only by a caller whose now is not before the slot's time, and then holds that now and a
@@ -21,8 +21,8 @@
 //!
 //! # Orderings
 //! Slots are loaded `Acquire` and written with `Release` or both. A log that one limit owns would do with
-//! `Relaxed`: its slots publish nothing but themselves. The keyed form needs the pair: who reads what a
-//! later owner wrote into a slot also sees that the entry has changed hands (`src/keyed/log`).
+//! `Relaxed`: its slots publish nothing but themselves. The keyed form needs the pair: a thread that reads what a
+//! later owner wrote into a slot also sees that the entry is another key's by now (`src/keyed/log`).
 
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 
@@ -82,7 +82,7 @@ pub(crate) fn replace(slot: &AtomicU64, word: u64, next: u64) -> Result<u64, u64
     slot.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire)
 }
 
-/// Ends a mark. Only for who made it: nobody else writes to a marked slot.
+/// Ends a mark. Only for the thread that made it: no other writes to a marked slot.
 #[inline]
 pub(crate) fn settle(slot: &AtomicU64, time_ns: u64) {
     // Release: pairs with the Acquire of `load`.

@@ -29,11 +29,13 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     let others = (here + 1..rows).chain(0..here).filter(|&row| row != before);
     let latest = if before == here { 0..0 } else { before..before + 1 };
     for row in std::iter::once(here).chain(latest).chain(others) {
+        // All slots of the row are free: not read.
         if at_ns >= base_ns && slots.high_ns(row) <= at_ns {
             seen.free += slots.row_len(row) as u64;
             continue;
         }
         let low_ns = slots.low_ns(row);
+        // None is free, and none is the first or the last to become so: not read.
         if low_ns > at_ns && low_ns >= seen.least_ns && slots.high_ns(row) <= seen.latest_ns {
             continue;
         }
@@ -45,6 +47,7 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
             if free_ns <= at_ns {
                 seen.free += 1;
             } else if !is_marked(word) {
+                // A marked slot is taken, too, but does not say when it will be free.
                 seen.least_ns = seen.least_ns.min(free_ns);
                 seen.latest_ns = seen.latest_ns.max(free_ns);
             }
@@ -61,6 +64,7 @@ pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
         return 0;
     }
     let in_row = |row: usize| {
+        // Read only if its bounds do not say that all slots of the row are free, or none.
         if slots.high_ns(row) <= at_ns {
             slots.row_len(row)
         } else if slots.low_ns(row) > at_ns {
@@ -78,7 +82,7 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
     let missing = cost.saturating_sub(seen.free);
     let ready_ns = match missing {
         0 => now_ns,
-        // Above the limit it never fits, and nobody asks when.
+        // Above the limit it never fits, so no caller asks when.
         _ if cost > limit => now_ns,
         1 => seen.least_ns.min(seen.latest_ns),
         _ => nth_ns(slots, now_ns, cost, seen.latest_ns),
@@ -99,6 +103,7 @@ fn nth_ns(slots: &impl Slots, now_ns: u64, units: u64, latest_ns: u64) -> u64 {
         return guess_ns;
     }
     let (mut too_early_ns, mut enough_ns) = (now_ns, latest_ns);
+    // Times in no order: bisection, with a count of all slots at each step.
     while enough_ns - too_early_ns > 1 {
         let middle_ns = too_early_ns + (enough_ns - too_early_ns) / 2;
         if is_enough(middle_ns) {

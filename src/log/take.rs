@@ -1,7 +1,7 @@
 //! Taking slots: one by one compare-and-swap; several one by one, all or none.
 //!
 //! # One unit
-//! One compare-and-swap of any free slot. A caller who finds none has seen every slot above its now, and
+//! One compare-and-swap of any free slot. A caller that finds none has seen every slot above its now, and
 //! slots that are above a now stay above it: the denial is right at the end of the search.
 //!
 //! # Several units
@@ -9,11 +9,11 @@
 //! one, and only when all of them are, each gets its time. If they turn out to be too few after all, or not
 //! to be the caller's any more, each mark is taken away: the slot holds to the bit what it held before.
 //!
-//! So this is the one denial that writes. Why that is harmless: a marked slot reads as taken to everybody,
-//! so it can only make somebody else be denied, for as long as the attempt lasts. It cannot make anybody be
-//! admitted: nobody but its owner writes to a marked slot, so the time under the mark still stands when the
+//! So this is the one denial that writes. Why that is harmless: a marked slot reads as taken to every caller,
+//! so it can only make another request be denied, for as long as the attempt lasts. It cannot make one be
+//! admitted: only its owner writes to a marked slot, so the time under the mark still stands when the
 //! mark goes, and the times in a slot rise as if the attempt had not been. Two attempts that need each
-//! other's slots may both be denied; nothing is retried, so nobody waits.
+//! other's slots may both be denied; nothing is retried, so no thread waits.
 //!
 //! What an attempt has marked is remembered as bits on the stack, a frame for each row in which it marked
 //! something: 128 bytes and a little for up to 1024 units.
@@ -50,9 +50,11 @@ pub(crate) enum Taken {
 
 /// Takes so many slots, or none.
 pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
+    // Before the log begins nothing is free, whatever the slots say.
     if want.now_ns < slots.base_ns() {
         return Taken::TooFew;
     }
+    // Counted first, so that a request of several units that does not fit marks nothing as a rule.
     if want.units > 1 && count_free(slots, want.now_ns) < want.units {
         return Taken::TooFew;
     }
@@ -82,6 +84,7 @@ impl Turn {
                 (self.first + self.nth, if self.nth == 0 { self.offset } else { 0 });
             let row = if row < rows { row } else { row - rows };
             self.nth += 1;
+            // Otherwise no slot of the row is free at now: not read.
             if slots.low_ns(row) <= now_ns {
                 return Some((row, offset));
             }
@@ -96,6 +99,7 @@ fn take_one(slots: &impl Slots, want: Want, mut turn: Turn) -> Taken {
         let Some((index, old)) = take_in_row(slots, (row, offset), want, |_| free_ns) else {
             continue;
         };
+        // In a keyed log the entry may have become another key's meanwhile.
         if slots.confirm() {
             slots.taken(row, index);
             return Taken::All;
@@ -108,7 +112,7 @@ fn take_one(slots: &impl Slots, want: Want, mut turn: Turn) -> Taken {
 
 /// Takes the first free slot of a row from a place on, going round, and gives its place and what it held.
 ///
-/// Lock-free: an exchange that fails lost to another's (or for no reason, as the weak form may).
+/// Lock-free: a CAS that fails has lost to another (or fails for no reason, as the weak form may).
 fn take_in_row(
     slots: &impl Slots,
     (row, offset): (usize, usize),
@@ -121,6 +125,7 @@ fn take_in_row(
     for index in (offset..cells.len()).chain(0..offset) {
         let mut word = load(&cells[index]);
         while is_free(word, want.now_ns) {
+            // Before the slot is written: the bound must never lie below what is in the row.
             slots.raise_high(row, want.free_ns());
             match replace(&cells[index], word, next(word)) {
                 Ok(_) => return Some((index, word)),
@@ -135,9 +140,9 @@ fn take_in_row(
 }
 
 /// Puts back what a slot held before it was taken by the caller, unless its time has come meanwhile and
-/// somebody else has taken it: then nothing of the caller's is left in it.
+/// another request has taken it: then nothing of the caller's is left in it.
 ///
-/// Equal bits are the caller's own here. Who takes the slot after it finds it free, so no earlier than at
+/// Equal bits are the caller's own here. A request that takes the slot after it finds it free, so no earlier than at
 /// `mine`, and writes a later time; so the slot holds `mine` until it is put back or taken, and never
 /// again before it is put back.
 fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u64) {
@@ -146,6 +151,7 @@ fn put_back(slots: &impl Slots, (row, index): (usize, usize), mine: u64, old: u6
         return;
     }
     while let Err(found) = replace(slot, mine, old) {
+        // Another caller has found it free and taken it: nothing is left to put back. (Equal: a spurious failure.)
         if found != mine {
             return;
         }
@@ -157,6 +163,7 @@ type Marks = [u64; ROW_MOST / 64];
 
 /// Marks slots row by row; when there are enough, settles all of them on the way back.
 fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken {
+    // All are marked: they count if the log is still the caller's.
     if missing == 0 {
         return if slots.confirm() { Taken::All } else { Taken::Lost };
     }
@@ -171,6 +178,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
             last = index;
             offset = if index + 1 < slots.row_len(row) { index + 1 } else { 0 };
         }
+        // On the way back every row ends its marks as the last one decided: all with the new time, or all as before.
         if count > 0 {
             let taken = gather(slots, want, turn, missing - count);
             settle_all(slots.row(row), &marks, (taken == Taken::All).then_some(want.free_ns()));
@@ -195,6 +203,7 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
                 Some(free_ns) => settle(slot, free_ns),
                 None if planted(Fault::MarksForgotten) => {}
                 None if planted(Fault::MarksEndUnused) => settle(slot, 0),
+                // As before: no other thread writes to a marked slot.
                 None => settle(slot, time(load(slot))),
             }
         }

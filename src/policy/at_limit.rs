@@ -19,8 +19,8 @@ use crate::error::PolicyError;
 ///   admitted with a mark ([`Permit::is_over`](crate::Permit::is_over)). `limit` and `remaining` speak
 ///   of L, `retry_after` of S.
 /// * **Counting denials**, `count-denied`: a denied request is charged as if it had been admitted, so that
-///   who keeps asking is kept out. The charge is cut where one unit would have to wait longer than C,
-///   by default the horizon; who pauses so long is always let in again. In GCRA's words, TAT = max(TAT,
+///   a client that keeps asking is kept out. The charge is cut where one unit would have to wait longer than
+///   C, by default the horizon; a client that pauses so long is always let in again. In GCRA's words, TAT = max(TAT,
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)). Windows take no C: the current count grows by the
 ///   cost and stops at L (for `sliding-window` exact and `round-down` at 2L, which the next window
 ///   feels). At most as much is admitted as without.
@@ -31,7 +31,7 @@ use crate::error::PolicyError;
 ///   admits what the limit alone would have denied.
 ///
 /// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be
-/// forgotten like any other that is idle; and whoever then comes with an older time is placed after the
+/// forgotten like any other that is idle; and a request that then comes with an older time is placed after the
 /// penalty, not in it. A new key that is denied only because it comes late has no word to count that in.
 ///
 /// # In all that is built on a limit

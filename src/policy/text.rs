@@ -83,7 +83,7 @@ const ALGORITHMS: &str =
 
 fn read(text: &str) -> Result<Policy, PolicyError> {
     let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
-    // Nobody means anything else by GCRA or fixed_window.
+    // `GCRA` and `fixed_window` can mean nothing else.
     let lower = text.to_lowercase().replace('_', "-");
     let mut words = lower.split_whitespace().peekable();
     let name = match words.peek() {
@@ -118,7 +118,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             }
             _ if options.mode.is_none() => options.mode = Some(word),
             _ => {
-                // Of two odd words the first is at fault, unless it is right.
+                // The first of two unknown words is at fault, unless it is right.
                 build(name, quota, &options, &wrong)?;
                 return Err(wrong(format!("{word:?} is one option too many")));
             }

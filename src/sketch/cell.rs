@@ -8,12 +8,12 @@
 //! B's add before B's decision in B's program, B's decision before A's add in the other cell, and A's add
 //! before A's decision: a circle. What makes it one:
 //!
-//! * Every change is a read-modify-write that is `AcqRel`. So whoever changes a cell later has *seen* all that
+//! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell later has *seen* all that
 //!   the earlier ones did before (all changes being such, the release sequence never breaks), in whichever
 //!   cells, and happens-before has no circles. With `Relaxed` a processor may let a request's decision be seen
 //!   before its add to another cell, and both requests would miss each other.
 //! * An add that finds nothing to change writes nothing, but has read: its load, and the load of a failed
-//!   exchange, are `Acquire`, for the same reason, from the reader's end alone.
+//!   CAS, are `Acquire`, for the same reason, from the reader's end alone.
 //!
 //! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued, not modelled. On
 //! x86-64 all of it is free.
@@ -84,7 +84,7 @@ impl Cell {
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
         // Acquire: for an add that finds nothing to change, see the header; and for an estimate, whose reader
-        // then knows all that those did before who charged what it has read.
+        // then knows all that the threads did before that charged what it has read.
         Word::from_bits(self.0.load(Ordering::Acquire))
     }
 
@@ -141,7 +141,7 @@ impl Cell {
             if step.word == word {
                 return Some(step); // lost to others: denied
             }
-            // AcqRel: see the header. Relaxed if it fails: a denial leans on nothing, and who tries again
+            // AcqRel: see the header. Relaxed if it fails: a denial leans on nothing, and a later try
             // acquires when it succeeds.
             match self.0.compare_exchange_weak(
                 word.to_bits(),
@@ -155,6 +155,7 @@ impl Cell {
             if !ask.reads(word) {
                 return None;
             }
+            // The window has turned: this cell is no longer the one with the least load in the earliest window.
             if ask.load(word).windows_ahead > chosen && !planted(Fault::TurnedRowDecides) {
                 return None;
             }

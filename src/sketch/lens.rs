@@ -58,12 +58,12 @@ impl Adds for Late<'_> {
 }
 
 impl Lens {
-    /// Of the one quota of a sketch: words that have room for its times.
+    /// For the one quota of a sketch: words that have room for its times.
     pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
         Self { kernel, words: Marked::new(fields, 0, 0) }
     }
 
-    /// Of one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
+    /// For one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
     /// ones if only those can be told apart until the latest time. `None` if nothing fits.
     pub(crate) fn fitting(
         kernel: Kernel,
@@ -78,6 +78,7 @@ impl Lens {
             let passed = u128::from(kernel.passed(0, LATEST_NS));
             passed + u128::from(ahead) <= u128::from(most)
         };
+        // Only ticks can be made longer; counts need their bits.
         let longer = |kernel: &Kernel| match kernel {
             Kernel::Gcra(gcra) => gcra.halved().map(Kernel::Gcra),
             _ => None,
@@ -115,7 +116,7 @@ impl Lens {
     /// What the key holds as far as the sketch knows it at this instant: the word with the least load.
     ///
     /// It holds no less than a word that only the key had charged, with every charge whose adds happened
-    /// before this call. So whoever goes on from it (a table that gives the key a cell) admits no more than
+    /// before this call. So a caller that goes on from it (a table that gives the key a cell) admits no more than
     /// if it had followed the key from the start. It may hold more, by what others have left in *all* of
     /// the key's cells.
     pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
@@ -127,7 +128,7 @@ impl Lens {
     ///
     /// When it returns, every estimate that happens after it holds the charge, as it stands at `now`, until it
     /// has drained. Never lowers a cell; a cell that holds two bursts (GCRA) or the limit (windows) already
-    /// stays as it is. The bound of the key then includes what is added here only if whoever adds has tested
+    /// stays as it is. The bound of the key then includes what is added here only if the caller has tested
     /// it against an estimate.
     pub(crate) fn add(&self, cells: &Cells, places: &Places, at: Timestamp, cost: u64) -> bool {
         cells.add(&Ask::new(&self.kernel, self.words, at, cost), places)
@@ -230,7 +231,7 @@ mod tests {
                 );
                 assert_eq!(check(&key).map(|(verdict, _)| verdict), Some(Verdict::Allowed));
                 word = meter.check(word, now, 1).1;
-                // Others, who share a cell with the key in some row but not in all.
+                // Other keys, which share a cell with the key in some row but not in all.
                 for other in 0..10_u64 {
                     let places = placer.places(&other);
                     let shared = key.cells().iter().zip(places.cells()).filter(|(a, b)| a == b);

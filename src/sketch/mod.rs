@@ -32,7 +32,7 @@ pub use size::SketchSize;
 /// A limit per key for any number of keys, in memory fixed at construction: a count-min sketch whose cells
 /// are the words of a limiter.
 ///
-/// A key has one cell in each of a few rows, and shares it with whoever else falls there. A request is
+/// A key has one cell in each of a few rows, and shares it with other keys that fall there. A request is
 /// admitted if the *least loaded* of its cells admits it, and is charged to all of them. So what others do
 /// can only lower what a key gets, and only if they crowd *every* one of its cells. Nothing is allocated, no
 /// thread waits for another, nothing is swept: cells drain by themselves.
@@ -55,7 +55,7 @@ pub use size::SketchSize;
 ///   [`reset_after`](Decision::reset_after) are those of the least loaded cell, so others' traffic shows in
 ///   them.
 /// * An admission costs a compare-and-swap per row. Of threads that want the last unit of one cell at the same
-///   moment, for one key or for several, those who lose are denied and yet leave their cost in the key's other
+///   moment, for one key or for several, those that lose are denied and yet leave their cost in the key's other
 ///   cells until it drains. (Any other denial writes nothing.)
 /// * Windows that open with the first request (`from-first`) are refused: cells of one key would open
 ///   theirs at different times, and its bound could not be kept.
@@ -63,7 +63,7 @@ pub use size::SketchSize;
 /// # When it is the wrong choice
 /// Most of the time. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, for a tenth of the memory per
 /// live key and one cache line per decision. Use it when you know about how many keys are live at once, also
-/// if that is millions. Use a sketch when nobody knows how many there will be and a newcomer must not be
+/// if that is millions. Use a sketch when that number cannot be known and a newcomer must not be
 /// turned away because a table is full: per source address in front of everything else, or under attack; or
 /// for [`contains`](SketchLimiter::contains). Do not use it where a customer must get all that was
 /// promised.
@@ -132,7 +132,7 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
 
 impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// [`new`](SketchLimiter::new) with a clock and two hashes of your choice, seeded independently: both
-    /// together place a key in its rows. For keys chosen by an attacker who can see many answers, give
+    /// together place a key in its rows. For keys chosen by an attacker that can see many answers, give
     /// SipHash for both.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// [`check`](SketchLimiter::check) at a time of the caller's: the arrival of the request, or a
     /// replay's. All times given to one limiter must have one origin.
     ///
-    /// A `now` far ahead is believed: the key's cells hold it until time has caught up. Others who share
+    /// A `now` far ahead is believed: the key's cells hold it until time has caught up. Other keys that share
     /// some of these cells are decided on their other ones.
     ///
     /// ```

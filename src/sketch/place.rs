@@ -4,8 +4,8 @@
 //! each. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance,
 //! 2006), is cheaper than a mix, but there two keys that meet in two rows meet in all of them: with w cells
 //! in a row one pair in about w^2 does, which in a small sketch is far more than what is promised. A mix of
-//! all 128 bits makes the rows independent of each other but for one pair in 2^128. And who finds keys that
-//! collide in one of the hashes (aHash#163, aHash#292) has not found any that share a cell.
+//! all 128 bits makes the rows independent of each other but for one pair in 2^128. And keys that collide in
+//! one of the hashes (aHash#163, aHash#292) need not share a cell.
 
 use std::hash::{BuildHasher, Hash};
 

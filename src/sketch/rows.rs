@@ -8,9 +8,9 @@
 //!                            then decide by a compare-and-swap loop on this one
 //! its window has turned   -> begin again
 //! ```
-//! So a decision is one compare-and-swap of one word, as everywhere; but a sketch forgets who charged what,
+//! So a decision is one compare-and-swap of one word, as everywhere; but a sketch forgets which key charged what,
 //! so the charge must be in *every* word that may decide for the key later, and those are charged first. That
-//! is why a denied request may have written here: who loses the last step to another leaves its cost in the
+//! is why a denied request may have written here: one that loses the last step to another leaves its cost in the
 //! other rows, where it can only deny. An undo would have to know that nothing has drained of it since.
 //!
 //! # Why a key never gets more than its quota
@@ -134,13 +134,14 @@ impl Cells {
             if !late && !planted(Fault::OthersNotCharged) && !charge_others() {
                 return None;
             }
+            // Behind all others: see the header.
             if let Some(step) = self.at(least).decide(ask, word) {
                 if late {
                     charge_others();
                 }
                 return Some(step);
             }
-            // Somebody with a later time has turned the window: whoever begins again was overtaken.
+            // A request with a later time has turned the window: this one was overtaken and begins again.
         }
     }
 
@@ -201,7 +202,7 @@ impl Cells {
         self.0.iter().map(Cell::newest)
     }
 
-    /// Puts words in all cells, in the order of [`words`](Self::words). For who has just made them.
+    /// Puts words in all cells, in the order of [`words`](Self::words). For the caller that has just made them.
     pub(crate) fn fill<E>(
         &mut self,
         mut next: impl FnMut(usize) -> Result<Word, E>,

@@ -6,8 +6,8 @@
 //!
 //! 1. A key is refused wrongly only if others hold something in *each* of its cells: a cell that others have
 //!    left alone holds what the key itself was charged, no more, and decides as a limiter of the key's own.
-//! 2. *How long others hold a cell.* Under GCRA a cell is a queue that drains at the rate of one key, whoever
-//!    charges it. Such a queue holds something for a share of the time that is the work it is given, per
+//! 2. *How long others hold a cell.* Under GCRA a cell is a queue that drains at the rate of one key, however many
+//!    charge it. Such a queue holds something for a share of the time that is the work it is given, per
 //!    time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that is live for a share
 //!    `u` of the time brings work `u`: that is the same law for a queue of its own. So a cell is live for
 //!    at most the *sum* of the shares of the keys in it, which is more than their union: two keys that are

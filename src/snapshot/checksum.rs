@@ -3,7 +3,7 @@
 //! What a file has to be guarded against is accidents: a torn write, a bad sector, a byte lost on the
 //! way. A CRC of 64 bits notices every one that changes no more than 64 bits in a row, so every changed
 //! byte, and any other with a probability of 1 - 2^-64; a hash promises only the latter. It is no
-//! signature: who may write the file may forge it.
+//! signature: a process that may write the file may forge it.
 //!
 //! This one is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known answer
 //! for a known text, below. Twenty lines, so a dependency would be larger than what it saves.

@@ -122,7 +122,7 @@ pub enum RestoreError {
         /// The policy that was to be restored.
         expected: String,
     },
-    /// Of a limiter with [`Tiers`](crate::Tiers): a tier had another policy.
+    /// In a limiter with [`Tiers`](crate::Tiers): a tier had another policy.
     Tier {
         /// Its number, from 0.
         tier: usize,
@@ -131,7 +131,7 @@ pub enum RestoreError {
         /// The policy that was to be restored.
         expected: String,
     },
-    /// Of a limiter with [`Tiers`](crate::Tiers): a tier, or the headroom, needs more room than the words have.
+    /// In a limiter with [`Tiers`](crate::Tiers): a tier, or the headroom, needs more room than the words have.
     DoesNotFit {
         /// The policy.
         policy: String,
@@ -161,7 +161,7 @@ pub enum RestoreError {
     /// The file carries no seeds, because its limiter was built with hashers of its owner's.
     SeedsMissing,
     /// The hashers are not those that the file's limiter had, or do not hash as they did there. What they
-    /// make of the probe is not told: it says something of their seeds.
+    /// make of the probe is not shown: it says something of their seeds.
     Hashers,
     /// A number that a snapshot of this table does not have.
     Field {

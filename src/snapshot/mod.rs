@@ -8,7 +8,7 @@
 //!   all of a request's cost or nothing. A decision is one compare-and-swap, so there are no halves.
 //! * **A restore never admits beyond that.** Its words are the file's. So it admits what the limiter would
 //!   have admitted from there on, and in the worst case once more what was charged after the word was
-//!   read. Who wants that to be nothing takes the snapshot when the last request has been decided.
+//!   read. To make that nothing, take the snapshot when the last request has been decided.
 //! * **Whole or not at all.** A file with a checksum that is not its own, of another length, version,
 //!   policy, layout, pointer width, kind of clock or with other hashers is refused before anything is
 //!   made of it, and the error says which.
@@ -50,7 +50,7 @@ use crate::clock::{Clock, Origin, Timestamp};
 use checksum::Checksum;
 use preamble::PREAMBLE_BYTES;
 
-/// Of a checksum, and of a word.
+/// The bytes of a checksum, and of a word.
 const NUMBER_BYTES: usize = 8;
 
 /// Where the words begin: after the preamble and its checksum.
@@ -123,7 +123,7 @@ impl<R: Read> Reader<R> {
         let mut reader = Self { input, checksum, bytes: 0 };
         let mut bytes = [0; PREAMBLE_BYTES];
         match reader.fill(&mut bytes, WORDS_AT + NUMBER_BYTES as u64) {
-            // What is no snapshot is told so, also if it is short.
+            // A file that is no snapshot is refused as such, also if it is short.
             Err(short @ RestoreError::Truncated { .. }) => {
                 let count = bytes.len().min(usize::try_from(reader.bytes).unwrap_or(0));
                 preamble::is_ours(&bytes[..count]).and(Err(short))

@@ -112,7 +112,7 @@ impl fmt::Display for Form {
 pub(crate) struct Preamble {
     pub(crate) kind: Kind,
     pub(crate) origin: Origin,
-    /// Of the whole file, in bytes.
+    /// The length of the whole file, in bytes.
     pub(crate) length: u64,
     pub(crate) now_ns: u64,
     pub(crate) wall_ns: u64,

@@ -20,6 +20,7 @@ impl Layout {
         instants_ns: [u64; N],
     ) -> Idleness<'_, N> {
         let times = match &self.kernel {
+            // The word is a time: idleness is one comparison, with a bound that is the same for all words.
             Kernel::Gcra(gcra) if self.rules.are_none() => {
                 let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
                 let bounds = instants_ns.map(|at_ns| {
@@ -29,6 +30,7 @@ impl Layout {
                 });
                 Some((earliest, bounds))
             }
+            // Counts have to be unpacked for each word.
             _ => None,
         };
         Idleness { layout: self, floor_ns, instants_ns, times }
@@ -41,7 +43,7 @@ pub(in crate::keyed) struct Idleness<'a, const N: usize> {
     layout: &'a Layout,
     floor_ns: u64,
     instants_ns: [u64; N],
-    /// Of plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
+    /// For plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
     /// word's lies that is not idle yet.
     times: Option<(u64, [u64; N])>,
 }

@@ -54,12 +54,16 @@ impl Shared {
         let fits_beside_tag = |epoch: &u64| fits(&with(TAG_BITS_ENOUGH, *epoch));
         let longer = (1..i64::BITS).map_while(|n| epoch_min.checked_mul(1 << n));
         let doublings = longer.take_while(fits_beside_tag).count();
+        // Half of the doublings that fit: room for slower quotas as for faster ones.
         let middle = epoch_min.saturating_mul(1 << (doublings / 2));
+        // More than half, if it takes that to make it a minute.
         let minute = Some(middle.max(EPOCH_GRANULES_ENOUGH)).filter(fits_beside_tag);
         let epoch = minute.unwrap_or(middle);
+        // The widest tag beside which all quotas fit.
         let found =
             (TAG_BITS_MIN..=TAG_BITS_ENOUGH).rev().map(|tag_bits| with(tag_bits, epoch)).find(fits);
         found.ok_or_else(|| {
+            // For the error: the tag that would have been left.
             let widest = |tag_bits: &u32| fits(&with(*tag_bits, epoch));
             let tag_bits = (0..TAG_BITS_MIN).rev().find(widest).unwrap_or(0);
             BuildError::TagTooNarrow { state_bits: 63 - tag_bits, tag_bits }
@@ -95,8 +99,10 @@ impl Shared {
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
         let epoch_units = epoch_ns.checked_mul(unit_ns.1)?.div_ceil(unit_ns.0);
         let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
+        // As in the module above: five epochs and the reach have to be told apart.
         let fits = epoch_units.checked_mul(5)?.checked_add(reach)? <= 1 << time_bits;
         let horizon = u128::from(before.max(ahead));
+        // A key that stays live for longer than eight epochs would make advances of the floor long.
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
             return None;
         }
@@ -135,7 +141,7 @@ impl Shared {
         Some(Layout { kernel, count_bits, time_bits, time_mask, back, ahead, ..bare })
     }
 
-    /// What is the same in every layout of the table: enough for who looks only for tags.
+    /// What is the same in every layout of the table: enough for code that looks only for tags.
     ///
     /// Its arithmetic is none. That of a word is found by the word's index.
     #[inline(always)]

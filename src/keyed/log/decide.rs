@@ -38,11 +38,13 @@ impl Table {
     pub(super) fn hit(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         loop {
             let (place, mut header) = self.find(identity, second)?;
-            // A question changes nothing: it is answered also while somebody else looks.
+            // A question, or a cost that never fits, changes nothing: it leaves an entry closed that another thread
+            // looks at.
             if header.kind() == Kind::Closing && ask.charge && ask.cost <= self.rule.limit {
                 let Some(live) = self.store.reopen(place, header) else { continue };
                 header = live;
             }
+            // `None`: the entry changed hands under the request, which has taken back what it wrote.
             if let Some(decision) = self.rule.decide(&self.store.entry(place, header), ask) {
                 return Some(decision);
             }

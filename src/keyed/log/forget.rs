@@ -2,7 +2,7 @@
 //!
 //! An entry is many words, so one compare-and-swap cannot both find it idle and take it. Three steps:
 //!
-//! 1. *Close*: the header says that somebody looks. The entry is still its key's: whoever searches for the
+//! 1. *Close*: the header says that a thread looks. The entry is still its key's: a search for the
 //!    key finds it here, and a request of it opens the entry again.
 //! 2. *Look*, after a fence: is everything free by now? If not, open again.
 //! 3. *Vacate*, after the shard's floor has been raised to the instant from which everything is free.
@@ -16,8 +16,8 @@
 //! so it sees a floor at least as late as the instant from which everything it had was free, and begins
 //! there (`install`). Any two of its units from before and after are a window apart or more.
 //!
-//! A thread that stalls between the steps hinders nobody: a closed entry is opened by its key, or closed
-//! anew by the next who wants it.
+//! A thread that stalls between the steps hinders no other: a closed entry is opened by its key, or closed
+//! anew by the next thread that wants it.
 
 use crate::sync::{Fault, Ordering, fence, planted};
 
@@ -29,6 +29,7 @@ impl Store {
     pub(super) fn forget(&self, place: Place, header: Header, now_ns: u64) -> Option<Header> {
         let first_sight_ns = self.entry(place, header).idle_ns();
         let closing = header.turned(Kind::Closing);
+        // Another thread has closed it, or it is another key's by now.
         if !self.replace(place, header, closing) {
             return None;
         }
@@ -39,17 +40,20 @@ impl Store {
         } else {
             self.entry(place, closing).idle_ns()
         };
+        // A unit was taken before the closing was seen.
         if until_ns > now_ns {
             // If that fails, its key or another has opened or closed it.
             self.replace(place, closing, closing.turned(Kind::Live));
             return None;
         }
+        // Before the header: a thread that sees the entry vacant sees the floor.
         self.raise_floor(place.shard, until_ns);
         let vacant = closing.vacated();
+        // Fails if its key has opened it again, or another thread closed it anew. The floor is then only too high.
         self.replace(place, closing, vacant).then_some(vacant)
     }
 
-    /// Opens an entry again that somebody has closed to look at it.
+    /// Opens an entry again that a thread has closed to look at it.
     pub(super) fn reopen(&self, place: Place, closing: Header) -> Option<Header> {
         let live = closing.turned(Kind::Live);
         self.replace(place, closing, live).then_some(live)

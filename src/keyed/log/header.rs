@@ -3,20 +3,20 @@
 /// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
 ///
 /// Every change adds one to the generation, so no header comes back before 2^22 others have stood there:
-/// who finds the header that it saw before knows that the entry has not changed hands meanwhile.
+/// a thread that finds the header that it saw before knows that the entry has stayed its key's meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header(u64);
 
 /// What a header says of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nobody's.
+    /// No key's.
     Vacant = 0,
-    /// Somebody is giving it to the key of this tag.
+    /// A thread is giving it to the key of this tag.
     Claim = 1,
     /// It is this tag's log.
     Live = 2,
-    /// It is still this tag's log, but somebody looks whether it can be forgotten.
+    /// It is still this tag's log, but a thread looks whether it can be forgotten.
     Closing = 3,
 }
 
@@ -27,7 +27,7 @@ impl Header {
     /// So many headers differ in what is not the tag.
     pub(super) const WORDS_PER_TAG: u64 = 1 << (Self::KIND_BITS + Self::GENERATION_BITS);
 
-    /// Of an entry that was never used.
+    /// The header of an entry that was never used.
     pub(super) const UNUSED: Self = Self(0);
 
     pub(super) fn from_bits(bits: u64) -> Self {
@@ -56,7 +56,7 @@ impl Header {
         self.tag() == tag && matches!(self.kind(), Kind::Live | Kind::Closing)
     }
 
-    /// Whether somebody is giving the entry to this tag.
+    /// Whether a thread is giving the entry to this tag.
     pub(super) fn is_claim_of(self, tag: u64) -> bool {
         self.tag() == tag && self.kind() == Kind::Claim
     }
@@ -66,7 +66,7 @@ impl Header {
         self.followed_by(self.tag(), kind)
     }
 
-    /// The header that follows, of nobody.
+    /// The header that follows, of no key.
     pub(super) fn vacated(self) -> Self {
         self.followed_by(0, Kind::Vacant)
     }

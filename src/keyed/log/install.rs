@@ -1,6 +1,6 @@
 //! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/install.rs`, whose header
-//! has the proof that at most one entry is a key's at every moment; here an entry that somebody looks at
-//! (`Closing`) counts as live. What differs:
+//! has the proof that at most one entry is a key's at every moment; here an entry that a thread looks at
+//! to forget it (`Closing`) counts as live. What differs:
 //!
 //! * A generation in each header takes the place of a counter per shard.
 //! * A key is opened idle, and then decided as any other.
@@ -9,8 +9,8 @@
 //!   this key was forgotten in any entry, that entry was seen without it by then, and so was the floor below
 //!   which it was forgotten.
 //!
-//! A claim is given back by who made it, or vacated by another of the same key. A thread that stalls with
-//! a claim holds one entry until it goes on.
+//! A claim is given back by the thread that made it, or vacated by another of the same key. A thread that stalls
+//! with a claim holds one entry until it goes on.
 
 use crossbeam_utils::Backoff;
 
@@ -40,7 +40,7 @@ const SOON_NS: u64 = 1_000_000;
 /// How a round went.
 enum Round {
     Decided(Decision),
-    /// The key has an entry, or somebody was in the way: search again.
+    /// The key has an entry, or another thread was in the way: search again.
     Again,
 }
 
@@ -83,10 +83,12 @@ impl Table {
             if let Round::Decided(decision) = self.round(identity, second, &mut ask, &mut clock) {
                 return decision;
             }
+            // Another thread may have opened an entry for the key meanwhile.
             if let Some(decision) = self.hit(identity, second, ask) {
                 return decision;
             }
         }
+        // Claims of the same key were faster in each round.
         self.full(ask, ask.now_ns.saturating_add(SOON_NS))
     }
 
@@ -98,19 +100,24 @@ impl Table {
         clock: &mut Option<&Clock>,
     ) -> Round {
         let shards = [identity.first, second];
+        // It never fits, or comes before the floor: denied without an entry.
         if ask.cost > self.rule.limit || self.is_early(shards, ask, clock) {
             return Round::Decided(self.newcomer(shards, *ask));
         }
+        // The key has an entry by now.
         let Some(offer) = self.offer(identity, second, ask.now_ns) else { return Round::Again };
+        // Every entry of its shards holds a log that is in use, or a claim.
         let Some(choice) = offer.best() else {
             let free_ns = offer.free_ns.unwrap_or(ask.now_ns.saturating_add(SOON_NS));
             return Round::Decided(self.full(*ask, free_ns));
         };
+        // A question writes nothing: there is an entry, so the log would begin idle.
         if !ask.charge {
             return Round::Decided(self.newcomer(shards, *ask));
         }
         let Candidate { place, mut header } = choice;
         if matches!(header.kind(), Kind::Live | Kind::Closing) {
+            // Its key came back, or another thread was faster.
             let Some(vacant) = self.store.forget(place, header, ask.now_ns) else {
                 return Round::Again;
             };
@@ -120,6 +127,7 @@ impl Table {
             Some(claim) => {
                 self.open(identity, second, Candidate { place, header: claim }, ask, clock)
             }
+            // The entry, or the key, went to another thread.
             None => Round::Again,
         }
     }
@@ -130,6 +138,7 @@ impl Table {
             return false;
         }
         let floor_ns = self.store.floor_ns(shards);
+        // The request may just have read its clock a while ago: it is read once more, and only once.
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
         {
@@ -147,15 +156,20 @@ impl Table {
                 let header = self.store.header(place);
                 let candidate = Some(Candidate { place, header });
                 match header.kind() {
+                    // Before any log that could be forgotten, so an idle log stays as long as there is room.
                     Kind::Vacant => offer.free[nth] = candidate,
+                    // An install of the same key, perhaps of a thread that has stalled: taken up before anything else.
                     Kind::Claim if header.is_claim_of(identity.tag) => {
                         offer.own_claim = offer.own_claim.or(candidate);
                         offer.busy[nth] += 1;
                     }
+                    // Another key's install.
                     Kind::Claim => offer.busy[nth] += 1,
+                    // The key's own log, opened since the key was not found.
                     _ if header.is_log_of(identity.tag) => return None,
                     Kind::Live | Kind::Closing => {
                         let until_ns = self.store.entry(place, header).idle_ns();
+                        // Everything in it is free: a candidate, if there is no vacant entry.
                         if until_ns <= now_ns {
                             offer.free[nth] = offer.free[nth].or(candidate);
                         } else {
@@ -170,7 +184,7 @@ impl Table {
         Some(offer)
     }
 
-    /// Puts a claim on an entry and makes sure that nobody else is opening this key.
+    /// Puts a claim on an entry and makes sure that no other thread is opening this key.
     fn claim(
         &self,
         identity: Identity,
@@ -179,11 +193,12 @@ impl Table {
         header: Header,
     ) -> Option<Header> {
         let claim = header.claimed_for(identity.tag);
+        // Another install, or the log's own key, was faster.
         if !self.store.replace(place, header, claim) {
             return None;
         }
-        // SeqCst: as in `src/keyed/install.rs`. My claim comes before my scan, another's claim before his; with
-        // the fence in between, at least one of us sees the other's claim.
+        // SeqCst: as in `src/keyed/install.rs`. Each thread's claim comes before its own scan; with the fence in
+        // between, at least one of two sees the other's claim.
         if !planted(Fault::NoFence) {
             fence(Ordering::SeqCst);
         }
@@ -194,6 +209,8 @@ impl Table {
             for other in cells().map(|entry| Place { shard, entry }) {
                 let header = self.store.header(other);
                 let rival = header.is_claim_of(identity.tag) && other != place;
+                // A log of the key decides for it. Of two claims the lower goes on, and vacates the higher; if that
+                // CAS fails, the higher may just have been opened.
                 let in_the_way = header.is_log_of(identity.tag)
                     || (rival && other < place)
                     || (rival && !self.store.replace(other, header, header.vacated()));
@@ -222,6 +239,7 @@ impl Table {
     ) -> Round {
         let Candidate { place, header: claim } = claimed;
         let shards = [identity.first, second];
+        // A floor that rose before the claim was verified: the log would begin later than now.
         if self.is_early(shards, ask, clock) {
             self.give_back(place, claim);
             return Round::Decided(self.newcomer(shards, *ask));
@@ -232,9 +250,11 @@ impl Table {
             self.store.entry(place, claim).begin_at(self.store.floor_ns(shards));
         }
         let live = claim.turned(Kind::Live);
+        // If this fails, another install of the key has vacated the claim.
         if self.store.replace(place, claim, live) {
             #[cfg(any(loom, shuttle))]
             self.assert_one_live(identity, second);
+            // The first request of the log is decided as any other. `None`: the entry was forgotten again.
             if let Some(decision) = self.rule.decide(&self.store.entry(place, live), *ask) {
                 return Round::Decided(decision);
             }
@@ -247,6 +267,7 @@ impl Table {
     fn newcomer(&self, shards: [usize; 2], ask: Ask) -> Decision {
         let from_ns = self.store.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
+        // Before the floor nothing is known to be free.
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };
         let (ready_ns, idle_ns) = (from_ns, from_ns);
         let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false };

@@ -9,7 +9,7 @@
 //! | until | everything is free from then on | rises, before a slot is taken |
 //! | slots | see `src/log/slots.rs` | |
 //!
-//! All times only rise, whoever's the entry is. That makes it harmless to come late: what a thread writes to
+//! All times only rise, whatever key the entry is of. That makes it harmless to come late: what a thread writes to
 //! an entry that is not its key's any more can only make the new owner be denied, and it is taken back.
 
 use crate::error::BuildError;
@@ -89,8 +89,8 @@ impl Store {
     }
 
     pub(super) fn header(&self, place: Place) -> Header {
-        // Acquire: pairs with the Release of `replace`. Who sees an entry vacant also sees the floor below
-        // which its key was forgotten; who sees it live, where its log begins.
+        // Acquire: pairs with the Release of `replace`. A thread that sees an entry vacant also sees the floor
+        // below which its key was forgotten; one that sees it live, where its log begins.
         Header::from_bits(self.header_word(place).load(Ordering::Acquire))
     }
 
@@ -113,7 +113,7 @@ impl Store {
 
     /// Where a key begins that is in neither of its shards: at the later of their floors.
     pub(super) fn floor_ns(&self, shards: [usize; 2]) -> u64 {
-        // Relaxed: whoever must see a floor has read a header that was written, with Release, after it.
+        // Relaxed: a thread that must see a floor has read a header that was written, with Release, after it.
         let floors = shards.map(|shard| self.shards[shard].floor.load(Ordering::Relaxed));
         floors[0].max(floors[1])
     }
@@ -142,7 +142,7 @@ pub(super) struct Entry<'a> {
 impl Entry<'_> {
     /// The instant from which all slots are free.
     fn until_ns(&self) -> u64 {
-        // Relaxed: who must not miss what was written last puts a fence before it.
+        // Relaxed: a caller that must not miss what was written last puts a fence before it.
         self.words[1].load(Ordering::Relaxed)
     }
 
@@ -153,7 +153,7 @@ impl Entry<'_> {
 
     /// Begins a key's log at an instant. Before it is opened.
     pub(super) fn begin_at(&self, base_ns: u64) {
-        // Release: who reads this base reads from then on also the claim that came before it.
+        // Release: a thread that reads this base reads from then on also the claim that came before it.
         self.words[0].fetch_max(base_ns, Ordering::Release);
     }
 
@@ -213,7 +213,7 @@ impl Slots for Entry<'_> {
     }
 
     /// Whether the entry is still the key's after its unit was written: if not, the unit was written into
-    /// somebody else's log, or one that may have been forgotten before.
+    /// another key's log, or one that may have been forgotten before.
     fn confirm(&self) -> bool {
         if planted(Fault::ChargeUnconfirmed) {
             return true;

@@ -4,8 +4,8 @@
 //! one tier takes nothing from another, and the cells of a key are all counted in quotas of its tier. A cell's word
 //! says by an index which of them that is, as the table's own words do, and numbers are found by it in the same
 //! [`Book`]. What holds there holds here: a request charges only words of the quota that it is decided by, each by a
-//! compare-and-swap from the exact word; a change brings every cell of its tier over before it returns, and whoever
-//! meets a cell that it has not come to yet does it first ([`Spill::settled`]). So of a key's admissions those under the
+//! compare-and-swap from the exact word; a change brings every cell of its tier over before it returns, and a request
+//! that meets a cell before the change does so itself ([`Spill::settled`]). So of a key's admissions those under the
 //! old quota have charged all of its cells before any of these was brought over, those under the new one all of them
 //! after it, and across a change each cell holds no less than a word of the key's own would: the bound of
 //! `algorithm/rebase.rs` is that of the spill, too.
@@ -39,15 +39,17 @@ impl Spill {
     /// the table's words do. So no thread waits for one that changes a quota.
     pub(super) fn settled(&self, book: &Book, places: &Places) -> Lane {
         let mut lane = None;
+        // All of them, so that the request finds its cells in one quota: that of the last one read.
         for &place in places.cells() {
             lane = Some(self.settle_cell(book, place));
         }
-        // There is a row. Should the cells be of two quotas by now, who reads them finds out.
+        // There is a row. Should the cells be of two quotas by now, the estimate finds out.
         lane.unwrap_or_else(|| book.in_force(0))
     }
 
     /// What a change of a tier's quota at this instant does first.
     pub(in crate::keyed) fn raise_marks(&self, changed_ns: u64) {
+        // A single quota never changes.
         let Quotas::Several { reach_ns } = self.quotas else { return };
         for mark in &self.marks {
             // Relaxed: what this change need not see here its reach covers, see the header. What was marked
@@ -59,7 +61,7 @@ impl Spill {
     }
 
     /// Brings every cell of a tier over to the quota in force: so that none carries the index that a change has
-    /// retired. Waits for nobody.
+    /// retired. Waits for no thread.
     pub(in crate::keyed) fn settle_tier(&self, book: &Book, tier: u8) {
         let first = usize::from(tier) * self.part();
         if !planted(Fault::OldTicksLeft) {
@@ -75,7 +77,9 @@ impl Spill {
             let word = self.cells.word(place);
             let index = book.index_of_spilled(word);
             match book.page_of(index) {
+                // Brought over already, or never counted in another quota.
                 Some(Page::InForce(lane)) => return lane,
+                // Carried over the change. If the CAS fails the cell has been charged or brought over: look again.
                 Some(Page::Retired { old, at_ns, new }) => {
                     let lenses =
                         (book.lens(&old, book.mark_of(index)), book.lens(&new.layout, new.mark));

@@ -37,7 +37,7 @@ const SHARDS_PER_MARK: usize = 64;
 #[derive(Debug)]
 pub(in crate::keyed) struct Spill {
     pub(super) cells: Cells,
-    /// Of the part of one tier.
+    /// The size of one tier's part.
     size: SketchSize,
     pub(super) marks: Box<[AtomicU64]>,
     pub(super) quotas: Quotas,
@@ -83,6 +83,7 @@ impl Spill {
         layout: &Layout,
         shards: usize,
     ) -> Result<Option<Self>, BuildError> {
+        // The table denies keys that find no cell.
         if !can_spill(&policy) {
             return Ok(None);
         }
@@ -98,6 +99,7 @@ impl Spill {
     ) -> Result<Option<Self>, BuildError> {
         let tiers = book.tiers();
         let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
+        // One tier that can spill is enough: requests of the others are denied when there is no cell.
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
             return Ok(None);
         };
@@ -167,8 +169,10 @@ impl Spill {
             *mark = AtomicU64::new(next()?);
         }
         self.cells.fill(|_| next().map(Word::from_bits))?;
+        // Under a single quota every word is a state of it: see `restore`.
         let Some(book) = book else { return Ok(None) };
         let part = self.part();
+        // A word with the index of another tier's quota, or of none, would be read by the wrong arithmetic.
         let is_foreign = |(place, word): &(usize, Word)| {
             book.lens_of(place / part).is_none_or(|lens| !lens.reads(*word))
         };
@@ -178,7 +182,7 @@ impl Spill {
 
     /// The cells of a key: the same, whichever of its shards is home.
     pub(super) fn places(&self, identity: Identity, second: usize, tier: u8) -> Places {
-        // The tag and the shard are parts of hashes that nobody can foresee. Multiplied by odd numbers that
+        // The tag and the shard are parts of hashes that no client can foresee. Multiplied by odd numbers that
         // look random, and folded, all bits of both are in every bit of these.
         let lower = lower(identity, second) as u64;
         let hashes = [mix(identity.tag ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
@@ -221,16 +225,19 @@ impl Spill {
         let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
+            // A sketch promises no place in the future: a reservation is admitted if it can be used at once.
             Verb::Reserve { .. } => Verb::Check,
             verb => verb,
         };
         let wish = Wish { verb, cost: ask.cost, most: lens.longest_debt() };
         let denied = Told { verdict: Verdict::Denied, cost: wish.denied_cost(), held };
+        // Denied by the estimate: nothing has been written.
         let Some(Charged { cost, .. }) = kernel.apply(wish, held, kernel.moment(at_ns), late)
         else {
             return Some(denied);
         };
         let verdict = Verdict::Allowed;
+        // A question, or a charge of nothing.
         if !ask.charge || cost == 0 {
             return Some(Told { verdict, cost: 0, held });
         }
@@ -238,18 +245,22 @@ impl Spill {
             // Before the charge: see `settle`. One that is denied after all has marked in vain.
             note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
         }
+        // A charge into debt is made whatever the cells hold, so none of them has to decide it.
         let told = if verb == Verb::Charge {
+            // A cell was brought over to a new quota meanwhile. What the others got can only deny.
             if !lens.add(&self.cells, places, at, cost) {
                 return None;
             }
             Told { verdict, cost, held: self.estimate(lens, places, at_ns)? }
         } else {
+            // Decided and charged in one step of the deciding cell.
             match lens.check_late(&self.cells, places, (at, late), cost)? {
                 (Verdict::Allowed, held) => Told { verdict, cost, held },
                 // Others were faster with what was left.
                 (Verdict::Denied, held) => Told { held, ..denied },
             }
         };
+        // Under a single quota the mark follows from what the key owes now, so it is written after the charge.
         if matches!(self.quotas, Quotas::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
@@ -266,8 +277,8 @@ impl Spill {
 /// Notes that what a key was charged counts until then.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
-    // the header of the module above. A thread that finds it high enough leans on the one that wrote it, in the
-    // same order.
+    // the header of the module above. If the mark is already high enough, the fence of its writer orders it the
+    // same way.
     if mark.load(Ordering::Relaxed) < until_ns && !planted(Fault::SpillUnmarked) {
         // A quarter more, so that it is not written by every charge: it costs only a look.
         let more_ns = until_ns.saturating_sub(now_ns) / 4;
@@ -293,6 +304,7 @@ fn sole(policy: Policy, layout: &Layout) -> Lens {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,
     };
+    // The table's own arithmetic: what moves between a cell and the sketch keeps its value.
     if has_room {
         Lens::sole(layout.kernel, Fields { count_bits: layout.count_bits })
     } else {
