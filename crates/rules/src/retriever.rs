@@ -116,8 +116,7 @@ impl Retriever {
 
 impl Drop for Retriever {
     fn drop(&mut self) {
-        // Release, with the Acquire of the thread that the signal wakes: it sees this store. A full channel wakes it,
-        // too.
+        // Release: pairs with the Acquire load in the thread that the signal wakes. A full channel wakes it, too.
         self.stop.store(true, Ordering::Release);
         self.changed.notify();
         if let Some(thread) = self.thread.take() {

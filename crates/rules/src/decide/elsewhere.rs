@@ -204,7 +204,7 @@ impl DecisionMaker {
                 }
             }
         }
-        // Denied elsewhere although each limit now has room: two requests were in flight at once.
+        // Denied elsewhere although each limit now has room: two requests ran concurrently.
         if !found.admitted
             && !is_over(&parts)
             && let Some(part) = parts.iter_mut().find(|part| part.say() != Say::None)
