@@ -11,9 +11,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let files = protox::compile(["envoy/service/ratelimit/v3/rls.proto"], ["proto"])?;
-    // What reflection tells.
+    // The descriptors that reflection serves.
     fs::write(out.join("descriptors.bin"), files.encode_to_vec())?;
-    // Whoever has a client brings its own transport.
+    // Clients bring their own transport.
     let builder = tonic_prost_build::configure().build_transport(false);
     builder.include_file("protocol.rs").compile_fds(files)?;
     Ok(())

@@ -1,5 +1,5 @@
-//! Writes the sample log of this repository, `examples/access.log`: two hours of a small web shop
-//! in Combined Log Format, with the kinds of clients that limits are made for.
+//! Writes the sample log of this repository, `examples/access.log`: two hours of a small web shop in Combined Log
+//! Format, with typical clients, some of which a limit should stop.
 //!
 //! From the root of the repository:
 //!
@@ -7,8 +7,8 @@
 //! cargo run -p tollgate-cli --example generate_log > examples/access.log
 //! ```
 //!
-//! The output is the same on every machine. All addresses come from the ranges that are set aside
-//! for documentation (RFC 5737, RFC 3849).
+//! The output is the same on every machine. All addresses come from the ranges reserved for documentation (RFC 5737,
+//! RFC 3849).
 
 use jiff::Timestamp;
 
@@ -36,7 +36,7 @@ const ASSETS: [&str; 9] = [
     "/favicon.ico",
 ];
 
-/// SplitMix64: enough for a log, and the same everywhere.
+/// SplitMix64: good enough for a log, and the same on every machine.
 struct Random(u64);
 
 impl Random {
@@ -54,13 +54,13 @@ impl Random {
     }
 
     fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        // Far below 2^32 choices, so the conversion holds on every machine.
+        // There are far fewer than 2^32 choices, so the conversion never fails.
         choices[usize::try_from(self.next() % choices.len() as u64).unwrap_or(0)]
     }
 }
 
-/// One request. Servers write it when they have answered, under the time at which it came in: that
-/// is why logs are out of order.
+/// One request. Servers write a line when they have answered, with the time at which the request came in: that is why
+/// logs are out of order.
 struct Request {
     answered_ms: u64,
     line: String,
@@ -86,7 +86,7 @@ impl Log {
         if call.at_ms >= DURATION_S * 1000 {
             return;
         }
-        // Most answers are quick; one in eight takes seconds.
+        // Most answers are fast; one in eight takes seconds.
         let slow = self.random.within(0, 8) == 0;
         let took_ms =
             if slow { self.random.within(1_500, 9_000) } else { self.random.within(5, 180) };
@@ -109,7 +109,7 @@ impl Log {
         self.requests.push(Request { answered_ms: call.at_ms + took_ms, line });
     }
 
-    /// Someone who looks around: a page, at once what belongs to it, then a while of reading.
+    /// A visitor: requests a page, its assets at once, and then reads for a while.
     fn visitor(&mut self, client: &str) {
         let agent = self.random.of(&[FIREFOX, SAFARI, EDGE]);
         let mut at_ms = self.random.within(0, DURATION_S * 1000);
@@ -121,7 +121,7 @@ impl Log {
                 Call { client, at_ms, request: &request, status: 200, referer: &referer, agent };
             self.call(&call);
             let here = format!("{SHOP}{page}");
-            // A browser keeps what it has seen.
+            // A browser caches what it has loaded.
             let assets =
                 if visit == 0 { self.random.within(4, 9) } else { self.random.within(0, 3) };
             for _ in 0..assets {
@@ -135,7 +135,7 @@ impl Log {
         }
     }
 
-    /// A steady caller: one request per interval, give or take.
+    /// A steady caller: about one request per interval.
     fn poll(&mut self, call: &Call<'_>, every_ms: u64, calls: u64) {
         for n in 0..calls {
             let at_ms = call.at_ms + n * every_ms + self.random.within(0, every_ms / 4 + 1);
@@ -143,7 +143,7 @@ impl Log {
         }
     }
 
-    /// Follows every link it finds, faster than people do.
+    /// A crawler: follows every link it finds, faster than people do.
     fn crawler(&mut self, client: &str, start_s: u64, pages: u64) {
         for n in 0..pages {
             let page = self.random.of(&PAGES[1..5]);
@@ -175,14 +175,14 @@ pub(crate) fn generate() -> String {
         agent: "stock-sync/1.4",
     };
     log.poll(&api, 15_000, 480);
-    // A script with a loop and no pause, three times.
+    // A script that logs in without pause, three times.
     let request = "POST /login HTTP/1.1";
     let guesses =
         Call { client: "203.0.113.99", request, status: 401, agent: "python-requests/2.32", ..api };
     for start_s in [1_317, 3_002, 6_541] {
         log.poll(&Call { at_ms: start_s * 1000, ..guesses }, 350, 60);
     }
-    // Ten requests before and ten after the turn of a minute: what aligned windows let pass.
+    // Ten requests before and ten after the end of a minute, which aligned windows admit.
     for minute in [14, 44, 74, 104] {
         let at_ms = minute * 60_000 - 2_000;
         let request = "GET /api/export HTTP/1.1";

@@ -1,4 +1,4 @@
-//! `tollgate check`: are these rules good, and what do they mean?
+//! `tollgate check`: validates rules and prints what they mean.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ Examples:
 
 /// Validate rate limit rules and print what they are compiled to
 ///
-/// Reads files as envoyproxy/ratelimit has them, with Tollgate's additions. The tables are built as a
-/// service would build them, so that rules that pass are rules that can be served.
+/// Reads files in the format of envoyproxy/ratelimit, with Tollgate's additions. The tables are built as a service
+/// would build them, so that rules that pass can be served.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -34,18 +34,18 @@ pub(crate) struct Args {
     sizes: Sizes,
 }
 
-/// What decides whether rules are good.
+/// The settings that decide whether rules are valid.
 #[derive(clap::Args)]
 pub(crate) struct Sizes {
     /// Allow several files to hold parts of one domain
     #[arg(long)]
     merge_domains: bool,
 
-    /// Clients at a time that a rule is built for where its file does not say: 14 to 16 bytes each
+    /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each
     #[arg(long, value_name = "CLIENTS", default_value_t = 65_536)]
     capacity: usize,
 
-    /// The most bytes that all tables may take
+    /// The maximum number of bytes for all tables
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     table_bytes: u64,
 }
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     print(texts.len(), &rules).map_err(Failure::Output)
 }
 
-/// Reads and compiles; what was read, and what it means.
+/// Reads and compiles; returns the texts and the compiled rules.
 pub(crate) fn compile(
     path: &Path,
     sizes: &Sizes,

@@ -1,4 +1,4 @@
-//! What ends a command early. Every text says what would have been right.
+//! The errors that end a command early. Each message says what would have been right.
 
 use std::fmt;
 use std::io;
@@ -8,36 +8,36 @@ use tollgate_rules::RuleError;
 #[cfg(feature = "serve")]
 use tollgate_service::{PushError, RulesAddressError};
 
-/// Why a command gave up.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An input could not be opened or read.
     Unreadable {
         /// The file as it was named on the command line.
         file: String,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
-    /// An input was read and holds nothing to work on.
+    /// An input was read and contains nothing useful.
     Useless {
         /// The file as it was named on the command line.
         file: String,
-        /// What was found instead, and what was looked for.
+        /// What was found, and what was expected.
         reason: String,
     },
-    /// A picture, a page or a table could not be written to its file.
+    /// A picture, a page or a table could not be written.
     Unwritable {
         /// The file as it was named on the command line.
         file: String,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
-    /// What is to be written would replace what is to be read.
+    /// An output would overwrite an input.
     OutputIsInput {
         /// The file as it was named on the command line.
         file: String,
     },
-    /// The traffic to simulate cannot be made.
+    /// The traffic to simulate cannot be generated.
     Traffic(TrafficError),
     /// More distinct keys than a 32-bit number can count.
     TooManyKeys,
@@ -48,10 +48,10 @@ pub(crate) enum Failure {
         /// The directory as it was named on the command line.
         path: String,
     },
-    /// The command line asks for something that this build does not have.
+    /// The command line needs a feature that this build does not have.
     #[cfg(not(feature = "serve"))]
     WithoutService {
-        /// What it asks for.
+        /// What needs it.
         what: &'static str,
     },
     /// A hash in Redis without a text.
@@ -60,30 +60,30 @@ pub(crate) enum Failure {
         /// Its address, without a password.
         address: String,
     },
-    /// An address that is none.
+    /// An invalid address.
     #[cfg(feature = "serve")]
     Address(RulesAddressError),
     /// Rules could not be written to Redis.
     #[cfg(feature = "serve")]
     Push(PushError),
-    /// Which rules are meant is not clear, or there are none of that name.
+    /// The domain is ambiguous, or does not exist.
     Domain {
-        /// What `--domain` says.
+        /// The value of `--domain`.
         named: Option<String>,
-        /// The domains that there are.
+        /// The domains of the rules.
         known: Vec<String>,
     },
-    /// The rules gave no answer.
+    /// A request that the rules do not answer.
     Asking(String),
     /// The service could not start.
     #[cfg(feature = "serve")]
     Serve(String),
-    /// The answer could not be written.
+    /// The output could not be written.
     Output(io::Error),
 }
 
 impl Failure {
-    /// The same number that a misspelled option ends with: the call has to be changed, not repeated.
+    /// The exit code that clap also has for a wrong option: the call must be changed, not repeated.
     pub(crate) const EXIT_CODE: u8 = 2;
 }
 

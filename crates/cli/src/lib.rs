@@ -1,10 +1,10 @@
-//! The `tollgate` command: look before you limit.
+//! The `tollgate` command: try a limit before it is in force.
 //!
-//! Each subcommand is a module with its own arguments, and answers with a `Failure` whose text
-//! says what would have been right.
+//! Each subcommand is a module with its own arguments. It fails with a `Failure` whose text says what would have been
+//! right.
 //!
-//! The feature `serve` adds `serve` and `rules`, and with them gRPC, TLS and Redis: more than half of
-//! what has to be compiled. Without it the two say how to get them.
+//! The feature `serve` adds `serve` and `rules`, and with them gRPC, TLS and Redis: more than half of what has to be
+//! compiled. Without the feature these two commands print how to get them.
 
 mod check;
 mod failure;
@@ -47,14 +47,14 @@ enum Command {
     #[cfg(feature = "serve")]
     Rules(rules::Args),
     #[cfg(all(unix, feature = "serve"))]
-    Serve(Box<serve::Args>), // more flags than all the others together
+    Serve(Box<serve::Args>), // more flags than all other commands together
     #[cfg(not(feature = "serve"))]
     Rules(without_service::Args),
     #[cfg(not(feature = "serve"))]
     Serve(without_service::Args),
 }
 
-/// Reads the command line, does what it asks for, and says how that ended.
+/// Runs the command line, and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
@@ -72,12 +72,12 @@ pub fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        // Whoever reads the output (`head`, a pager) has seen enough: that is no failure.
+        // The reader of the output (`head`, a pager) has read enough: that is no failure.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            // Where standard error is closed there is nobody left to tell.
+            // An error means that standard error is closed.
             let _ = writeln!(io::stderr(), "tollgate: {failure}");
             ExitCode::from(Failure::EXIT_CODE)
         }

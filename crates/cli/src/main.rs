@@ -1,4 +1,4 @@
-//! The binary of the `tollgate` command; everything is in the library beside it.
+//! The binary of the `tollgate` command; its code is in the library.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `tollgate rules`: rules into Redis.
+//! `tollgate rules`: writes rules to Redis.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -31,8 +31,8 @@ enum Verb {
 
 /// Validate rules and put them into Redis, all at once
 ///
-/// In place of all that the hash holds, in one transaction: a field for each file and a version that
-/// follows from their texts. Rules that `tollgate check` refuses are not written.
+/// Replaces the whole content of the hash, in one transaction: a field for each file, and a version that follows from
+/// their texts. Rules that `tollgate check` refuses are not written.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 struct PushArgs {

@@ -44,8 +44,8 @@ envoyproxy/ratelimit are honoured where they mean something here; flags beat the
 pub(crate) struct Args {
     /// A directory of .yaml files, one file, or redis://user:password@host:port/database#key
     ///
-    /// The address names a hash in Redis: its fields are files, and one is the `version`, which must be another
-    /// whenever a file is. `tollgate rules push` writes it. Without a key it is tollgate:rules.
+    /// The address names a hash in Redis: its fields are files, except for `version`, which must change whenever a
+    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
 
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     http_socket: Option<PathBuf>,
 
-    /// The certificate (PEM) of the HTTP address; without it HTTP is plain
+    /// The certificate (PEM) of the HTTP address; without it HTTP is unencrypted
     #[arg(long, value_name = "FILE", requires = "http_tls_key")]
     http_tls_cert: Option<PathBuf>,
 
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     grpc_socket: Option<PathBuf>,
 
-    /// The certificate (PEM) of the gRPC address; without it gRPC is plain
+    /// The certificate (PEM) of the gRPC address; without it gRPC is unencrypted
     #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
     grpc_tls_cert: Option<PathBuf>,
 
@@ -93,14 +93,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
     grpc_tls_client_ca: Option<PathBuf>,
 
-    /// Where the admin's routes are; keep it loopback [default: 127.0.0.1:6070]
+    /// The address of the admin's routes; keep it loopback [default: 127.0.0.1:6070]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
 
-    /// A name by which the admin's routes may be asked for, beside localhost and IP addresses; may be repeated
+    /// A host name for the admin's routes, in addition to localhost and IP addresses; may be repeated
     ///
-    /// A request there with another Host, or with an Origin that is not that Host, is refused with 403: a page of
-    /// another site could have sent a browser.
+    /// A request there with another Host, or with an Origin that is not that Host, is refused with 403, because a
+    /// page of another site could have made a browser send it.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     admin_host: Vec<HostName>,
 
@@ -108,7 +108,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     compat: Option<bool>,
 
-    /// Deny nothing; statuses and metrics tell what would be denied
+    /// Deny nothing; statuses and metrics show what would be denied
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     shadow: Option<bool>,
 
@@ -124,11 +124,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     response_headers: Option<bool>,
 
-    /// Hand the metadata of rules to Envoy
+    /// Pass the metadata of rules to Envoy
     #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     metadata: Option<bool>,
 
-    /// Let a domain go whose rules are all gone, and start with an empty directory: nothing is limited then
+    /// Drop the limits of a domain whose rules are all gone, and start with an empty directory: nothing is limited then
     ///
     /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
     /// refused at the start.
@@ -137,31 +137,31 @@ pub(crate) struct Args {
 
     /// Seconds for which what was spent under a rule is kept after it is gone [default: 600, or its window if longer]
     ///
-    /// If the rule comes back within that time, it goes on with it. Counts into --table-bytes; 0: not at all.
+    /// If the rule comes back within that time, it continues with it. Counts towards --table-bytes; 0: not at all.
     #[arg(long, value_name = "SECONDS")]
     linger_rules: Option<u64>,
 
-    /// Clients at a time that a rule is built for where its file does not say: 14 to 16 bytes each [default: 65536]
+    /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536]
     #[arg(long, value_name = "CLIENTS")]
     capacity: Option<usize>,
 
-    /// The most bytes that all tables may take [default: 1073741824]
+    /// The maximum number of bytes for all tables [default: 1073741824]
     #[arg(long, value_name = "BYTES")]
     table_bytes: Option<u64>,
 
-    /// What is worth a line of the log [default: info]
+    /// The minimum level of logged events [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<Level>,
 
-    /// How a line of the log looks [default: text]
+    /// The format of the log [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<Format>,
 
-    /// Print every setting, its value and where that comes from, and end
+    /// Print every setting, its value and its source, and exit
     #[arg(long)]
     print_config: bool,
 
-    /// Names of metrics; envoyproxy: beside ours those that dashboards of envoyproxy/ratelimit ask for [default: own]
+    /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use [default: own]
     #[arg(long, value_enum)]
     metrics_names: Option<Names>,
 
@@ -220,7 +220,7 @@ async fn until_stopped(running: &Running, [hangup, terminate, interrupt]: &mut [
     }
 }
 
-/// What a load says of its rules: what is in force, what was kept, and what was lost.
+/// Logs the result of a load: what is in force, what was kept, and what was lost.
 fn tell_of(rules: &RuleSet) {
     let (count, domains) = (rules.rules().len(), rules.domains().count());
     let s = if domains == 1 { "" } else { "s" };
@@ -253,7 +253,7 @@ fn tell_of(rules: &RuleSet) {
     rules.forgotten().iter().for_each(|limit| tracing::warn!("limit forgotten: {limit}"));
 }
 
-/// What came of reading the rules.
+/// Logs the result of reading the rules.
 fn tell(refresh: &Refresh) {
     match refresh {
         Refresh::Loaded(rules) => tell_of(rules),

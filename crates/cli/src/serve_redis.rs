@@ -1,11 +1,11 @@
-//! `tollgate serve --redis`: limits that hold for many nodes.
+//! `tollgate serve --redis`: limits that many nodes share.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_service::Global;
 
-/// Limits that hold for all nodes together
+/// Limits that all nodes share
 #[derive(clap::Args)]
 #[command(next_help_heading = "Over many nodes")]
 pub(crate) struct RedisArgs {
@@ -18,15 +18,15 @@ pub(crate) struct RedisArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) redis: Option<String>,
 
-    /// How many nodes share the limits: decides the share of each while Redis does not answer [default: 1]
+    /// How many nodes share the limits: determines the share of each while Redis does not answer [default: 1]
     #[arg(long, value_name = "NODES")]
     nodes: Option<u64>,
 
-    /// How many milliseconds a request waits for Redis at most [default: 10]
+    /// The maximum number of milliseconds that a request waits for Redis [default: 10]
     #[arg(long, value_name = "MS")]
     redis_deadline: Option<u64>,
 
-    /// What all keys in Redis begin with [default: tollgate]
+    /// The prefix of all keys in Redis [default: tollgate]
     #[arg(long, value_name = "TEXT")]
     redis_prefix: Option<String>,
 
@@ -34,7 +34,7 @@ pub(crate) struct RedisArgs {
     #[arg(long, value_name = "FILE")]
     redis_tls_ca: Option<PathBuf>,
 
-    /// The certificate (PEM) that Redis is shown if it asks for one
+    /// The client certificate (PEM), for a Redis that asks for one
     #[arg(long, value_name = "FILE", requires = "redis_tls_key")]
     redis_tls_cert: Option<PathBuf>,
 
@@ -44,7 +44,7 @@ pub(crate) struct RedisArgs {
 }
 
 impl RedisArgs {
-    /// What the flags say, on top of what variables do; or a flag that means nothing without a Redis.
+    /// The settings of the flags, on top of those of the variables; or a flag that has no meaning without a Redis.
     pub(crate) fn global(&self, variables: Option<Global>) -> Result<Option<Global>, &'static str> {
         let base = match (&self.redis, variables) {
             (Some(address), Some(global)) => Some(Global { address: address.clone(), ..global }),

@@ -1,4 +1,4 @@
-//! Lengths of time: round ones, for the bins and the marks of pictures, and as text.
+//! Lengths of time: round ones, for the bins and marks of pictures, and as text.
 
 use jiff::SignedDuration;
 
@@ -8,8 +8,8 @@ const HOUR_NS: u64 = 60 * MINUTE_NS;
 /// A day of Unix time.
 pub(crate) const DAY_NS: u64 = 24 * HOUR_NS;
 
-/// In nanoseconds, shortest first. Each divides the next one, so that bins can be put together without
-/// cutting any. Eight of the last are longer than 64 bits of nanoseconds.
+/// In nanoseconds, shortest first. Each divides the next one, so that bins can be merged without splitting any. Eight
+/// of the last exceed 64 bits of nanoseconds.
 const ROUND_NS: [u64; 39] = [
     1,
     5,
@@ -52,14 +52,14 @@ const ROUND_NS: [u64; 39] = [
     62_500 * DAY_NS,
 ];
 
-/// The shortest round length of which at most `most` cover the time from `first_ns` to `last_ns`, when
-/// they are laid on the grid of Unix time. `most` is at least 8.
+/// The shortest round length of which at most `most` cover the time from `first_ns` to `last_ns`, when they are
+/// aligned to Unix time. `most` is at least 8.
 pub(crate) fn fitting(first_ns: u64, last_ns: u64, most: u64) -> u64 {
     let fits = |&length: &u64| last_ns / length - first_ns / length < most;
     ROUND_NS.into_iter().find(fits).unwrap_or(ROUND_NS[ROUND_NS.len() - 1])
 }
 
-/// The length for people, such as `15m`.
+/// The length for human readers, such as `15m`.
 pub(crate) fn name(length_ns: u64) -> String {
     let units = [
         ("d", DAY_NS),
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(fitting(7, 7, 8), 1);
         assert_eq!(fitting(0, 7, 8), 1);
         assert_eq!(fitting(0, 8, 8), 5);
-        // Nine quarters of an hour are touched by two hours that do not begin with one.
+        // Two hours that do not start on a quarter of an hour touch nine quarters.
         assert_eq!(fitting(MINUTE_NS, 121 * MINUTE_NS, 9), 15 * MINUTE_NS);
         assert_eq!(fitting(MINUTE_NS, 121 * MINUTE_NS, 8), 30 * MINUTE_NS);
         assert_eq!(fitting(0, u64::MAX, 8), 62_500 * DAY_NS);

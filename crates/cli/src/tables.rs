@@ -1,4 +1,4 @@
-//! Tables of text, and how numbers are written in them.
+//! Text tables, and the format of numbers in them.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(crate) fn aligned(header: &[&str]) -> Table {
     table
 }
 
-/// Writes a table, each line cut where its text ends.
+/// Writes a table without spaces at the ends of lines.
 pub(crate) fn write_table(table: &Table, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     table.lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))
 }
@@ -35,8 +35,8 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
-/// A share in hundredths of a percent. One refusal in a million is not none, and all but one is not
-/// all, so neither end is reached by rounding.
+/// A share in hundredths of a percent. Rounding never gives 0 % for one refusal in a million, nor 100 % for all but
+/// one.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
     let hundredths = (part * 10_000 + whole / 2) / whole;

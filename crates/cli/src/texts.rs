@@ -1,4 +1,4 @@
-//! Rule texts from where a command line says that they are.
+//! Reads the rule texts that a command line names.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use tollgate_rules::RuleText;
 
 use crate::failure::Failure;
 
-/// All rule texts of a directory, of a file, or of a hash in Redis. None is a failure.
+/// All rule texts of a directory, of a file, or of a hash in Redis. It is an error if there is none.
 #[cfg(feature = "serve")]
 pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     use tollgate_service::RulesFrom;
@@ -20,8 +20,8 @@ pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     }
 }
 
-/// All rule texts of a directory or of a file. None is a failure, and so is a hash in Redis, which this
-/// build cannot ask.
+/// All rule texts of a directory or of a file. It is an error if there is none, and so is a hash in Redis, which this
+/// build cannot read.
 #[cfg(not(feature = "serve"))]
 pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     use tollgate_rules::{FileSource, RuleSource};

@@ -1,4 +1,4 @@
-//! `tollgate serve` and `tollgate rules` in a build without the feature `serve`: says how to get them.
+//! `tollgate serve` and `tollgate rules` in a build without the feature `serve`: print how to get them.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use std::ffi::OsString;
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// Whatever the command would take.
+    /// All arguments of the command are accepted.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _rest: Vec<OsString>,
 }

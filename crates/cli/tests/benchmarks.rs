@@ -1,4 +1,4 @@
-//! The pictures of `docs/benchmarks.md` are those of the figures beside them.
+//! The pictures of `docs/benchmarks.md` match `figures.json`.
 
 #![allow(
     dead_code,
@@ -38,7 +38,7 @@ fn the_pictures_are_those_of_the_figures() {
         roxmltree::Document::parse(picture).expect("a picture");
         assert!(*picture == read(name), "{name}: draw it again, see plot_benches");
     }
-    // The figures, and nothing besides.
+    // The figures, and no other files.
     let files = fs::read_dir(directory()).expect("a directory").count();
     assert_eq!(files, pictures.len() + 1);
 }

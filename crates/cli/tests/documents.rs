@@ -1,6 +1,6 @@
-//! The pages of the repository: their links lead somewhere, what they name is there, and the commands they
-//! show run. (Services, and what they answer, are in `transcripts.rs`. Rust snippets are compiled and run as tests
-//! of the documentation.)
+//! The pages of the repository: their links lead somewhere, the files and tests that they name exist, and the
+//! commands that they show run. (Services and their answers are in `transcripts.rs`. Rust snippets are compiled and
+//! run as doctests.)
 
 mod common;
 #[path = "common/pages.rs"]
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use common::Scratch;
 use pages::{between, read, root, shell_blocks, words};
 
-/// Every page: those at the root, and those of the directories that have some.
+/// Every page: those at the root, and those of the directories with pages.
 fn pages() -> Vec<String> {
     let in_directory = |directory: &str| {
         let entries = fs::read_dir(root().join(directory)).expect("a directory of the repository");
@@ -68,7 +68,7 @@ fn join(directory: &Path, file: &str) -> String {
     directory.join(file).display().to_string()
 }
 
-/// What the headings of a page are called in links: in small letters, with dashes for spaces.
+/// The anchors of a page's headings: in lower case, with dashes for spaces.
 fn headings(page: &str) -> BTreeSet<String> {
     let named = page.lines().filter(|line| line.starts_with('#'));
     let name = |line: &str| {
@@ -98,7 +98,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Where a text leads out of the repository. Addresses of this machine and of examples are no links.
+/// The links of a text to other sites. Local addresses and those of examples are not links.
 fn leads_out(text: &str) -> Vec<&str> {
     let ends = |c: char| c.is_whitespace() || "<>()\"'`\\{".contains(c);
     let starts = text.match_indices("https://").chain(text.match_indices("http://"));
@@ -139,7 +139,7 @@ fn what_leads_out_is_told_from_what_does_not() {
     assert_eq!(leads_out(text), ["https://docs.rs/loom", "https://a.b/c#d", "https://c.d"]);
 }
 
-/// Each row of the page says which test holds a promise: a file, and then the tests in it.
+/// Each row of the page names the tests of a promise: a file, and then the tests in it.
 #[test]
 fn every_name_among_the_promises_is_there() {
     let page = read("docs/promises.md");
@@ -166,7 +166,7 @@ fn every_name_among_the_promises_is_there() {
     assert!(files.len() >= 30 && names >= 80, "{} files, {names} names", files.len());
 }
 
-/// Paths in code spans, of the pages that say what is where.
+/// Paths in code spans, on the pages that describe the layout.
 #[test]
 fn every_path_on_the_maps_is_there() {
     let is_path = |span: &str| {
@@ -187,7 +187,7 @@ fn every_path_on_the_maps_is_there() {
     assert!(paths >= 40, "{paths} paths");
 }
 
-/// Rule files that a page shows, with their names as a comment in the first line, are there for its commands.
+/// Writes the rule files that a page shows, whose names are comments in their first lines, for its commands.
 fn write_files(scratch: &Scratch, page: &str) -> usize {
     let blocks = between(page, "```yaml\n# ", "```").into_iter();
     let files: Vec<_> = blocks.filter_map(|block| block.split_once('\n')).collect();
@@ -197,7 +197,7 @@ fn write_files(scratch: &Scratch, page: &str) -> usize {
     files.len()
 }
 
-/// The commands of a page, and behind the last of a block what the page says that it prints.
+/// The commands of a page, and after the last of a block the output that the page shows.
 fn commands(page: &str) -> Vec<(&str, Option<&str>)> {
     let mut commands = Vec::new();
     for (block, printed) in shell_blocks(page) {
@@ -219,7 +219,7 @@ fn every_command_of_a_page_runs() {
         for (command, printed) in commands(&text) {
             let words = words(command);
             let run = scratch.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-            // That two sets of rules differ is what a page shows.
+            // A page may show that two sets of rules differ.
             let code = i32::from(words.iter().any(|word| word == "--diff"));
             assert_eq!((run.code, run.err.as_str()), (Some(code), ""), "{page}: {command}");
             if let Some(printed) = printed {
@@ -227,7 +227,7 @@ fn every_command_of_a_page_runs() {
                 outputs += 1;
             }
             count += 1;
-            // What a page says that a command draws is what is committed.
+            // A picture that a page's command draws equals the committed one.
             let drawn = words.iter().skip_while(|word| *word != "--svg").nth(1);
             let committed = drawn.map(|name| root().join("docs/pictures").join(name));
             if let Some(committed) = committed.and_then(|path| fs::read_to_string(path).ok()) {

@@ -1,11 +1,10 @@
-//! Three `tollgate serve` on one Redis, and clients of all three: what they are let do together.
+//! Three `tollgate serve` on one Redis, and clients of all three: what is admitted to them together.
 //!
-//! One key at 100 requests per second, burst 100, in each mode. Clients count what they are admitted. From
-//! the start no more may be than `burst + rate * t`, and by counts what the nodes do not know of each other;
-//! and between any two moments that and, of leases, what the nodes may hold. Nearly all of it must be given
-//! out.
+//! One key at 100 requests per second, burst 100, in each mode. Clients count what is admitted. From the start at
+//! most `burst + rate * t` may be, and with counts also what the nodes do not know of each other; between any two
+//! moments at most that and, with leases, what the nodes may hold. Nearly all of it must be used.
 //!
-//! `TOLLGATE_SECONDS` is how long each mode runs: 4 unless told otherwise.
+//! `TOLLGATE_SECONDS` is how long each mode runs: 4 by default.
 
 #[path = "common/processes.rs"]
 mod processes;
@@ -21,11 +20,11 @@ use std::time::{Duration, Instant};
 use processes::{Process, connected, free_address, redis_server};
 
 const NODES: usize = 3;
-/// Of each node.
+/// The clients of each node.
 const CLIENTS: usize = 4;
 const RATE: u64 = 100;
 const BURST: u64 = 100;
-/// Half of the burst over the nodes: what each may hold in leases.
+/// Half of the burst divided among the nodes: what each may hold in leases.
 const HELD: u64 = BURST / NODES as u64 / 2;
 
 /// What each may admit by its counts in six intervals of 100 ms: what one limiter would.
@@ -52,7 +51,7 @@ fn node(redis: SocketAddr, rules: &std::path::Path, prefix: &str) -> Node {
         .arg(rules)
         .args(["--redis", &format!("redis://{redis}/"), "--nodes", &NODES.to_string()])
         .args(["--redis-prefix", prefix])
-        // A busy machine may be slow: nobody is to fall back here.
+        // A busy machine may be slow: no node is to fall back here.
         .args(["--redis-deadline", "2000"])
         .args(["--http", &http.to_string(), "--grpc", &grpc.to_string()])
         .args(["--admin", &admin.to_string()])
@@ -105,7 +104,7 @@ impl Client {
     }
 }
 
-/// What one client has seen: requests, and between which moments each admission lies.
+/// The results of one client: requests, and the moments between which each admission lies.
 #[derive(Debug, Default)]
 struct Seen {
     asked: u64,
@@ -129,7 +128,7 @@ fn ask_all_the_time(node: &Node, key: &str, stop: &AtomicBool) -> Seen {
     seen
 }
 
-/// What the nodes may admit in so long; the server's clock counts whole microseconds.
+/// What the nodes may admit in this time; the server's clock counts whole microseconds.
 fn most(time: Duration) -> u64 {
     let micros = u64::try_from(time.as_micros()).expect("a short time") + 2;
     BURST + RATE * micros / 1_000_000
@@ -165,12 +164,12 @@ fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration
     let admitted = per_node.iter().sum::<usize>() as u64;
     let bound = most(took) + over;
     assert!(admitted <= bound, "{key}: {admitted} in {took:?}, {bound} at most");
-    // Units in leases are none that are lost; and clients end a little before the clock.
+    // Units in leases are not lost; and clients end a little before the clock.
     let least = (most(took) - held) * 95 / 100;
     assert!(admitted >= least, "{key}: {admitted} in {took:?}, {least} at least");
     let mut all: Vec<_> = seen.iter().flatten().flat_map(|seen| &seen.admitted).copied().collect();
     all.sort_unstable();
-    // Between any two moments: those that lie in between for certain.
+    // Between any two moments: admissions that certainly lie in between.
     let mut closest = 0;
     for (n, (from, _)) in all.iter().enumerate() {
         let mut ends: Vec<Instant> = all[n..].iter().map(|(_, until)| *until).collect();

@@ -1,4 +1,4 @@
-//! What `tollgate replay` reports, to the last byte.
+//! The reports of `tollgate replay`, byte by byte.
 
 mod common;
 

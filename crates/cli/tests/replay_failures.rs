@@ -1,4 +1,4 @@
-//! What `tollgate replay` says when something is wrong, and that nothing wrong stops it needlessly.
+//! The messages of `tollgate replay` when something is wrong, and that it continues where it can.
 
 mod common;
 

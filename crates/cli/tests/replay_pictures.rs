@@ -1,4 +1,4 @@
-//! `tollgate replay --html` and `--svg`: what the page and the picture show, whatever they look like.
+//! `tollgate replay --html` and `--svg`: the content of the page and the picture, whatever their style.
 
 mod common;
 #[path = "common/svg.rs"]
@@ -88,7 +88,7 @@ fn a_page_needs_nothing_else() {
     {
         assert!(!page.contains(loaded), "{loaded}");
     }
-    // The names of SVG are no addresses to go to.
+    // The namespaces of SVG are not links.
     assert_eq!(
         page.matches("http").count(),
         page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count()

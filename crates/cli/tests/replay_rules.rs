@@ -1,11 +1,11 @@
-//! `tollgate replay --rules`: what rules would have done to a log, and how two sets of them differ.
+//! `tollgate replay --rules`: the answers of rules to a log, and how two sets of them differ.
 
 mod common;
 
 use common::{Run, Scratch, admitted, assert_prints};
 
-/// Two clients. Under OLD the third line is one too many of 192.0.2.1 and the fifth one too many of
-/// `/search`; the last is in the next minute.
+/// Two clients. Under OLD the third line is one too many for 192.0.2.1 and the fifth one too many for `/search`; the
+/// last line is in the next minute.
 fn log() -> String {
     let line = |second, client, path| {
         let (minute, second) = (second / 60, second % 60);
@@ -38,7 +38,7 @@ descriptors:
     rate_limit: {unit: day, requests_per_unit: 1}
 ";
 
-/// Under NEW the second, fourth and fifth line are one too many of `/search`, and the third is not.
+/// Under NEW the second, fourth and fifth line are one too many for `/search`, and the third is not.
 const NEW: &str = "\
 domain: shop
 descriptors:
@@ -104,7 +104,7 @@ shop.user: fixed-window 1/d: nothing refused
 fn the_report_in_json_is_that_of_policies_with_rules_in_their_place() {
     let args = ["--rules", "old.yaml", "--json", "--descriptor", "user={user}"];
     let run = scratch("rules_in_json").replay(&[&["a.log"][..], &args].concat());
-    // No line has a user: no line asks anything.
+    // No line has a user, so no line gives a descriptor.
     let none = concat!(
         r#"{"lines":7,"bad_lines":0,"first":"2015-05-17T10:00:00Z","last":"2015-05-17T10:01:00Z","#,
         r#""domain":"shop","unasked":7,"unmatched":0,"crowded_out":0,"#,
@@ -194,7 +194,7 @@ fn within_one_second_the_order_of_the_lines_counts() {
     scratch
         .file("reversed.log", [b, a].map(|client| common::line(client, "10:00:00 +0000")).concat());
     let args = ["--rules", "rules.yaml", "--json", "--descriptor", "all=one"];
-    // Two descriptors, so that the answers are told by client; no rule speaks of the second.
+    // Two descriptors, so that answers are reported by client; no rule matches the second.
     let refused = |logs: &[&str]| {
         let run = scratch.replay(&[logs, &args, &["--descriptor", "ip={ip}"]].concat());
         let worst = run.out.split("\"worst\":[").nth(1).expect("a row").to_owned();
@@ -203,11 +203,11 @@ fn within_one_second_the_order_of_the_lines_counts() {
     };
     assert_eq!(refused(&["forward.log"]).as_deref(), Some(b));
     assert_eq!(refused(&["reversed.log"]).as_deref(), Some(a));
-    // Of both files the first one's first line is admitted: b is refused once, a twice.
+    // The first line of the first file is admitted: b is refused once, a twice.
     assert_eq!(refused(&["reversed.log", "forward.log"]).as_deref(), Some(a));
 }
 
-/// The sample of the repository, which the reference model has decided: see `sample_log.rs`.
+/// The repository's sample log, which the reference model also decides: see `sample_log.rs`.
 #[test]
 fn a_rule_admits_what_the_policy_of_its_window_admits() {
     let scratch = Scratch::new("rules_as_policy");
@@ -283,8 +283,8 @@ fn without_late_lines_a_stream_reports_what_the_log_does() {
 fn a_late_line_is_decided_by_rules_when_it_is_seen_and_counted() {
     let scratch = scratch("rules_late");
     let client = "192.0.2.1";
-    // 10:01:30 decides what lies up to 10:01:20, so the line of 10:00:00 is decided there: in a minute in
-    // which there is one already, and then no room for a third.
+    // 10:01:30 decides the lines up to 10:01:20, so the line of 10:00:00 is decided there: in a minute that has one
+    // already, and then no room for a third.
     let times = ["10:01:10", "10:01:30", "10:00:00", "10:01:40"];
     let lines = times.map(|time| common::line(client, &format!("{time} +0000")));
     scratch.file("a.log", lines.concat());

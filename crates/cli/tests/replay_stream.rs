@@ -1,4 +1,4 @@
-//! `tollgate replay --stream`: bounded memory, the same answers, and late lines told apart.
+//! `tollgate replay --stream`: bounded memory, the same answers, and late lines counted.
 
 mod common;
 
@@ -22,9 +22,8 @@ fn without_late_lines_a_stream_reports_what_the_log_does() {
 #[test]
 fn a_late_line_is_decided_when_it_is_seen_and_counted() {
     let scratch = Scratch::new("late_line");
-    // With 30 s of reordering, 10:01:00 decides what lies up to 10:00:30. The line of 10:00:10 is
-    // in time; once 10:01:00 was seen, that of 10:00:29 is not and is decided at 10:00:30, where
-    // the window of 10:00 has two already.
+    // With 30 s of reordering, 10:01:00 decides the lines up to 10:00:30. The line of 10:00:10 is in time; after
+    // 10:01:00, that of 10:00:29 is late and is decided at 10:00:30, where the window of 10:00 has two already.
     let log = [
         line("192.0.2.1", "10:00:20 +0000"),
         line("192.0.2.1", "10:00:10 +0000"),
@@ -88,13 +87,13 @@ fn an_interrupt_ends_the_input_and_the_report_is_printed() {
     let args = ["replay", "-", "--stream", "--policy", "1/m", "--json"];
     let mut child = scratch.command(&args).stdin(Stdio::piped()).spawn().expect("it was built");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // More than a pipe holds: once it is written, the run is reading and listens to signals.
+    // More than a pipe holds: once it is written, the run is reading and handles signals.
     let lines = 20_000;
     let input = line("192.0.2.1", "10:00:00 +0000").repeat(lines);
     stdin.write_all(input.as_bytes()).expect("the run reads");
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
-    // What wrote into the pipe ends by the same key press.
+    // The process that writes into the pipe ends by the same key press.
     drop(stdin);
     let output = child.wait_with_output().expect("the run ends");
     assert_eq!(output.status.code(), Some(0));

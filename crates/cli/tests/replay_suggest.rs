@@ -17,7 +17,7 @@ fn policies(limits: &Value) -> Vec<&str> {
     limits.map(|limit| limit["policy"].as_str().expect("text")).collect()
 }
 
-/// The same policy with a limit, or for GCRA a burst, one unit smaller; none if it is 1.
+/// The same policy with a limit, or for GCRA a burst, that is one unit smaller; none if it is 1.
 fn one_less(policy: &str) -> Option<String> {
     let words: Vec<&str> = policy.split(' ').collect();
     let (count, period) = words[1].split_once('/').expect("a rate");
@@ -138,7 +138,7 @@ fn a_limit_that_no_word_can_hold_is_said_to_be_too_large() {
     let run = scratch.replay(&["a.log", "--suggest", "100%"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.out.contains("\nfixed-window 3000/s "), "{}", run.out);
-    // The smallest that does not fit: none of the smaller ones is enough.
+    // The smallest that does not fit: no smaller one is enough.
     let says = "\nno segmented-window 143/s x5: the counts and the window number need 75 bits; ";
     assert!(run.out.contains(says), "{}", run.out);
 }

@@ -41,7 +41,7 @@ fn what_is_pushed_is_checked_and_replayed_as_the_files_are() {
     let files = replay("rules");
     assert!(files.out.contains("most refused by all rules"), "{files:?}");
     assert_prints(&replay(&address), &files.out);
-    // What would change if these files were pushed?
+    // What pushing these files would change.
     scratch.file("new/shop.yaml", SHOP.replace(": 2}", ": 3}"));
     let diff = ["--rules", &address, "--diff", "new", "--descriptor", "remote_address={ip}"];
     assert_eq!(scratch.replay(&[&["a.log"][..], &diff].concat()).code, Some(1));

@@ -1,5 +1,5 @@
-//! `examples/access.log`: that it is what its generator makes, and that what is reported of it is
-//! what the exact reference model finds.
+//! `examples/access.log` equals the output of its generator, and its reports equal the results of the exact reference
+//! model.
 
 mod common;
 #[path = "../examples/generate_log.rs"]
@@ -31,7 +31,7 @@ const POLICIES: [(&str, Algorithm); 4] = [
     ),
 ];
 
-/// Client and time of each line, in the order of time, read the plainest way.
+/// Client and time of each line, in the order of time, parsed in the simplest way.
 fn requests(log: &str) -> Vec<(u64, &str)> {
     let mut requests: Vec<_> = log
         .lines()
@@ -47,7 +47,7 @@ fn requests(log: &str) -> Vec<(u64, &str)> {
     requests
 }
 
-/// How many the reference model admits, each client on its own.
+/// How many requests the reference model admits, each client by itself.
 fn oracle_admits(algorithm: Algorithm, requests: &[(u64, &str)]) -> u64 {
     let mut oracles: HashMap<&str, Oracle> = HashMap::new();
     let mut admitted = 0;

@@ -1,4 +1,4 @@
-//! `tollgate serve` as a process: its settings, its log, and a system that has nothing left to give.
+//! `tollgate serve` as a process: its settings, its log, and a system without free file descriptors.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
 
-/// No test waits longer: then it has failed.
+/// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs it to its end with these flags and this environment, which is all there is.
+/// Runs it to its end with these flags and only these environment variables.
 fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.env_clear().envs(environment.iter().copied()).arg("serve").args(flags);
@@ -38,13 +38,13 @@ struct Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Serves the example rules on free ports; `limit` is said to the shell before.
+/// Serves the example rules on free ports; `limit` is a shell command that runs first.
 fn serve(limit: &str, flags: &[&str], environment: &[(&str, &str)]) -> (Serving, Vec<String>) {
     serve_rules(RULES, limit, flags, environment)
 }
@@ -328,7 +328,7 @@ fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
     assert!(line.contains(" WARN ") && line.contains(" and begins anew: a limit with"), "{line}");
 }
 
-/// Row 98: a system that has no file descriptor left gives one again later.
+/// Row 98: a system without free file descriptors has some again later.
 #[test]
 fn row_98_who_cannot_accept_goes_on_when_he_can() {
     let (serving, _) = serve("ulimit -n 64;", &[], &[]);
@@ -339,7 +339,7 @@ fn row_98_who_cannot_accept_goes_on_when_he_can() {
     assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
 }
 
-/// Rows 126 and 127: denied traffic writes nothing, and what it says is in no line.
+/// Rows 126 and 127: denied traffic logs nothing, and its contents are in no line.
 #[test]
 fn row_126_and_127_requests_write_no_line_whatever_they_say() {
     let (serving, _) = serve("", &[], &[]);
@@ -347,12 +347,12 @@ fn row_126_and_127_requests_write_no_line_whatever_they_say() {
     let mut denied = 0;
     for _ in 0..300 {
         denied += u32::from(serving.ask("POST /v1/check", evil).0 == 429);
-        // No request at all, and none that can be read.
+        // No request at all, and one that cannot be parsed.
         serving.ask("POST /json", "}\u{1b}[31m");
     }
     assert!(denied > 290, "{denied}");
     serving.signal("TERM");
-    // From the address to the end there is one line.
+    // After the address, there is one line until the end.
     let next = serving.lines.recv_timeout(PATIENCE).expect("a line");
     assert!(next.ends_with("stopping"), "{next}");
 }

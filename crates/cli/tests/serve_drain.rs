@@ -1,4 +1,4 @@
-//! `tollgate serve`, told to end while requests are under way.
+//! `tollgate serve` is stopped while requests are in progress.
 #![cfg(unix)]
 
 use std::fs;
@@ -15,10 +15,10 @@ descriptors:
 ";
 const BODY: &str = r#"{"domain": "d", "descriptors": [{"all": "x"}]}"#;
 const CLIENTS: usize = 4;
-/// Answers that are there before it is told to end.
+/// The number of answers before it is told to stop.
 const WARM: u32 = 500;
 
-/// A service on free ports, and where it listens for HTTP.
+/// A service on free ports, and its HTTP address.
 fn serve() -> (Child, SocketAddr) {
     let rules = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("serve_drain");
     fs::create_dir_all(&rules).expect("a directory below target");
@@ -36,12 +36,12 @@ fn serve() -> (Child, SocketAddr) {
         let (_, rest) = line.split_once("http ")?;
         rest.split(',').next()?.parse().ok()
     });
-    // Read to the end, so that nothing it says is in its way.
+    // Read to the end, so that a full pipe does not block the service.
     std::thread::spawn(move || lines.for_each(drop));
     (child, address.expect("it says where it listens"))
 }
 
-/// Asks until the connection ends. Every answer is whole.
+/// Sends requests until the connection ends. Every answer is complete.
 fn ask(address: SocketAddr, answers: &AtomicU32) {
     let asked = format!(
         "POST /v1/check HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\

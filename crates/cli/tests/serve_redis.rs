@@ -1,4 +1,4 @@
-//! `tollgate serve --redis` while its Redis is killed and comes back: what the log and the health check say.
+//! `tollgate serve --redis` while its Redis is killed and restarted: the log and the health check.
 #![cfg(unix)]
 
 #[path = "common/processes.rs"]
@@ -28,7 +28,7 @@ struct Serving {
     lines: Receiver<String>,
 }
 
-/// Three of three nodes share the limits of this one's Redis.
+/// A service that is configured as one of three nodes on this Redis.
 fn serve(test: &str, redis: SocketAddr) -> Serving {
     let rules = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::write(&rules, RULES).expect("a file below target");
@@ -37,7 +37,7 @@ fn serve(test: &str, redis: SocketAddr) -> Serving {
         .args(["serve", "--http", any, "--grpc", any, "--admin", any, "--rules"])
         .arg(&rules)
         .args(["--redis", &format!("redis://:secret@{redis}/"), "--nodes", "3"])
-        // A busy machine may be slow: a Redis that answers is not to be missed.
+        // A busy machine may be slow: a Redis that answers must not time out.
         .args(["--redis-deadline", "2000"])
         .stderr(Stdio::piped())
         .spawn()
@@ -56,7 +56,7 @@ fn serve(test: &str, redis: SocketAddr) -> Serving {
 }
 
 impl Serving {
-    /// The next line of the log with this text, behind its time and level.
+    /// The next line of the log with this text, without its time and level.
     fn line(&self, text: &str) -> String {
         let begun = Instant::now();
         loop {
@@ -124,7 +124,7 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
     drop(first);
     let lost = serving.line("store lost");
     let (_, what) = lost.split_once(" WARN ").expect("a warning");
-    // Gone while nobody asked, it is noticed by the next one that asks, or by what looks at evictions.
+    // An outage without requests is noticed by the next request, or by the check for evictions.
     let faults =
         ["the connection to the store broke", "no connection to the store answers in time"];
     let expected = faults.map(|fault| {
@@ -138,7 +138,7 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
     let begins = format!("degraded: {store} has not answered since ");
     assert!(status == 200 && body.starts_with(&begins), "{status} {body}");
     assert!(body.contains(" GMT: ") && body.ends_with("; rules decide by on_error"), "{body}");
-    // Of 30 a third; 4 are allowed, and 4 denied.
+    // A third of 30; 4 are allowed, and 4 denied.
     let admitted = (0..14).filter(|_| serving.check("local")).count();
     assert_eq!(admitted, 10);
     assert!((0..4).all(|_| serving.check("allow")));

@@ -1,4 +1,4 @@
-//! `tollgate simulate`: exact tables, decisions that are those of the reference model, bad inputs.
+//! `tollgate simulate`: exact tables, decisions equal to those of the reference model, bad inputs.
 
 mod common;
 #[path = "common/svg.rs"]
@@ -142,7 +142,7 @@ fn a_picture_has_a_lane_for_each_policy() {
     }
     // The limit of each lane.
     assert_eq!(svg::curves(&drawn), 4);
-    // Marks of refusals: ten columns in the two lanes that refuse ten; and the legend.
+    // Marks of refusals: ten columns in the two lanes that refuse ten requests; and the legend.
     assert!(svg::rectangles(&drawn, REFUSED) > 10 && svg::rectangles(&drawn, ADMITTED) > 50);
 }
 

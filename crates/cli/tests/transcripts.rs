@@ -1,5 +1,5 @@
-//! What the pages show of a running service: it is started as they say, but on free ports, and asked by curl as
-//! they say; its answers are those that they print. Dates, lengths, and how many seconds are left, are not compared.
+//! Running services as the pages show them: started as the pages say, but on free ports, and asked by curl as the
+//! pages say; the answers must be those on the pages. Dates, lengths, and remaining seconds are not compared.
 #![cfg(unix)]
 
 mod common;
@@ -18,16 +18,16 @@ use common::Scratch;
 use pages::{between, read, root, shell_blocks, words};
 use processes::Process;
 
-/// Nothing takes longer: then the test has failed.
+/// A test that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the commands of a page have started.
+/// The processes that the commands of a page have started.
 struct World {
     scratch: Scratch,
     processes: Vec<Process>,
-    /// The ports of the pages, and where the services listen for HTTP instead.
+    /// The ports on the pages, and the HTTP addresses that replace them.
     nodes: Vec<(String, SocketAddr)>,
-    /// The port of the pages' Redis, and the one in use.
+    /// The port of Redis on the pages, and the one in use.
     store: Option<(String, String)>,
 }
 
@@ -42,7 +42,7 @@ impl World {
         Self { scratch, processes: Vec::new(), nodes: Vec::new(), store: None }
     }
 
-    /// Starts the services of a block. What is left of it is for a shell.
+    /// Starts the services of a block. Returns the rest, which is for a shell.
     fn start(&mut self, block: &str) -> String {
         let mut script = String::new();
         for line in block.replace("\\\n", " ").lines() {
@@ -68,10 +68,10 @@ impl World {
         script
     }
 
-    /// A service with these arguments, but for its addresses, until it has rules and listens.
+    /// Starts a service with these arguments, except for its addresses, and waits until it has rules and listens.
     fn serve(&mut self, arguments: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        // Its settings are those of the page, whatever the environment of the tests is.
+        // Its settings are those of the page, whatever the environment of the tests.
         command.env_clear().current_dir(root()).arg("serve");
         let mut port = "8080";
         let mut arguments = arguments.iter().copied();
@@ -83,7 +83,7 @@ impl World {
                 "--grpc" | "--admin" => drop(arguments.next()),
                 "redis://127.0.0.1/" => {
                     let (_, port) = self.store.as_ref().expect("the page starts it first");
-                    // A busy machine may be slow: nobody is to fall back here.
+                    // A busy machine may be slow: no node is to fall back here.
                     let deadline = ["--redis-deadline", "2000"];
                     command.arg(format!("redis://127.0.0.1:{port}/")).args(deadline);
                 }
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// A Redis with these arguments, but for its port.
+    /// Starts a Redis with these arguments, except for its port.
     fn keep(&mut self, arguments: &[&str]) {
         let at = arguments.iter().position(|argument| *argument == "--port").expect("a port") + 1;
         let address = processes::free_address();
@@ -148,7 +148,7 @@ impl World {
     /// What a shell prints, with the services' own ports in place of the page's.
     fn shell(&self, script: &str) -> String {
         let numbered = self.nodes.iter().enumerate();
-        // By way of marks: a free port may contain one of the page's.
+        // In two steps with marks, because a free port may contain one of the page's.
         let marked = numbered.clone().fold(script.to_owned(), |script, (n, (port, _))| {
             script.replace(port.as_str(), &format!("<{n}>"))
         });
@@ -156,7 +156,7 @@ impl World {
             script.replace(&format!("<{n}>"), &address.port().to_string())
         });
         let mut command = Command::new("/bin/sh");
-        // Nobody's settings of curl, and no proxy.
+        // Without a user's curl settings, and without a proxy.
         let path = std::env::var_os("PATH").expect("where curl is");
         command.env_clear().env("PATH", path).env("CURL_HOME", self.scratch.path());
         let output = command.args(["-c", &script]).output().expect("a shell");
@@ -167,7 +167,7 @@ impl World {
     }
 }
 
-/// The block of a page that serves, and what is printed.
+/// The block of a page that serves, and its output.
 fn serving(page: &str) -> (&str, &str) {
     let mut blocks = shell_blocks(page).into_iter();
     let block = blocks
@@ -176,13 +176,13 @@ fn serving(page: &str) -> (&str, &str) {
     (block, printed.expect("the page says what is answered"))
 }
 
-/// Each command of a transcript, and what is printed.
+/// Each command of a transcript, and its output.
 fn commands(transcript: &str) -> Vec<(&str, &str)> {
     let after_prompts = transcript.split("$ ").skip(1);
     after_prompts.map(|rest| rest.split_once('\n').expect("a command is a line")).collect()
 }
 
-/// Numbers behind these are of the moment.
+/// Numbers after these depend on the moment.
 const OF_THE_MOMENT: [&str; 5] = [
     "content-length: ",
     "retry-after: ",
@@ -191,7 +191,7 @@ const OF_THE_MOMENT: [&str; 5] = [
     "\"durationUntilReset\":\"",
 ];
 
-/// What does not depend on the moment.
+/// The text without what depends on the moment.
 fn lasting(printed: &str) -> String {
     let of_line = |line: &str| match line.strip_prefix("date: ") {
         Some(_) => "date: _".to_owned(),
@@ -233,7 +233,7 @@ fn the_service_of_the_front_page_answers_as_it_says() {
     assert!(more[2].contains("\"retry_after\":"), "{more:?}");
 }
 
-/// Its limits are of a minute of the clock: what spans the end of one is done again.
+/// Its limits are per minute of the clock: a run across the end of a minute is repeated.
 #[test]
 fn the_transcript_of_curl_is_what_the_service_answers() {
     let minute = || {
@@ -247,7 +247,7 @@ fn the_transcript_of_curl_is_what_the_service_answers() {
         let mut world = World::new("curl_transcript");
         world.start(&format!("cargo run {serve}"));
         let begun = minute();
-        // What the page's Python client has asked before, over gRPC.
+        // The requests that the page's Python client has sent before, over gRPC.
         let asked = r#"{"domain": "shop", "descriptors": [{"user": "alice", "path": "/login"}]}"#;
         let json = "-H 'content-type: application/json'";
         world.shell(&format!("curl -s localhost:8080/v1/check {json} -d '{asked}'"));

@@ -1,8 +1,8 @@
-//! The algorithms in plain numbers, and what makes such numbers meaningful.
+//! The algorithms in plain numbers, and the checks that such numbers are meaningful.
 
 use crate::ticks::Ticks;
 
-/// Which algorithm, in plain numbers.
+/// An algorithm in plain numbers.
 ///
 /// `now` is the time of the request and `cost` the units it asks for. All windows and segments
 /// are half open; a request on a boundary belongs to the new one. A `now` before the stored
@@ -36,7 +36,7 @@ pub enum Algorithm {
         count: u64,
         /// Length of the period.
         period_ns: u64,
-        /// Most units admitted at one instant from rest, the first one included.
+        /// The maximum number of units admitted at one instant from rest, the first one included.
         burst: u64,
         /// `None` for rational time, `Some(k)` for ticks of `2^-k` unit.
         tick: Option<u32>,
@@ -45,7 +45,7 @@ pub enum Algorithm {
     ///
     /// `units admitted in the window + cost <= limit`.
     FixedWindow {
-        /// Most units in one window.
+        /// The maximum number of units in one window.
         limit: u64,
         /// Length of a window.
         window_ns: u64,
@@ -58,18 +58,18 @@ pub enum Algorithm {
     /// is the time of the admission that opened the window, rounded up to whole quanta; before
     /// `start` the window has age 0.
     FixedWindowFromFirst {
-        /// Most units in one window.
+        /// The maximum number of units in one window.
         limit: u64,
         /// Length of a window.
         window_ns: u64,
-        /// Unit in which the start is kept; 1 keeps it exactly.
+        /// The unit in which the start is stored; 1 stores it exactly.
         quantum_ns: u64,
     },
-    /// Aligned windows, where the previous one still weighs by its share of the last `window`
-    /// nanoseconds. With `e = now - start of the window`, `0 <= e < window`, see [`Rounding`] for
-    /// when a request is admitted. Once two or more windows have passed, both counts are 0.
+    /// Aligned windows, in which the previous one still counts by its share of the last `window` nanoseconds. With `e
+    /// = now - start of the window`, `0 <= e < window`, see [`Rounding`] for the condition of admission. Once two or
+    /// more windows have passed, both counts are 0.
     SlidingWindow {
-        /// Most units in one window.
+        /// The maximum number of units in one window.
         limit: u64,
         /// Length of a window.
         window_ns: u64,
@@ -82,20 +82,20 @@ pub enum Algorithm {
     ///
     /// with `n = segments`.
     SegmentedWindow {
-        /// Most units in `segments` consecutive segments.
+        /// The maximum number of units in `segments` consecutive segments.
         limit: u64,
         /// Length of all segments together; divisible by `segments`.
         window_ns: u64,
         /// Number of segments.
         segments: u64,
     },
-    /// Every admission is remembered with its time. Admit iff
+    /// Every admission is recorded with its time. Admit iff
     ///
     /// `units admitted at times in (now - window, now] + cost <= limit`,
     ///
     /// where a unit admitted at a time after `now` counts too.
     SlidingLog {
-        /// Most units in any `window` nanoseconds.
+        /// The maximum number of units in any `window` nanoseconds.
         limit: u64,
         /// How long a unit counts.
         window_ns: u64,
@@ -131,7 +131,7 @@ pub enum Rounding {
 }
 
 impl Algorithm {
-    /// Refuses numbers that describe no algorithm.
+    /// Panics for numbers that describe no algorithm.
     pub(crate) fn assert_meaningful(&self) {
         match *self {
             Algorithm::Gcra { count, period_ns, burst, tick } => {

@@ -1,14 +1,14 @@
-//! What happens at the limit, in plain numbers.
+//! The behaviour at the limit, in plain numbers.
 
 use num_bigint::BigUint;
 use num_integer::Integer;
 
-/// What happens when a limit is reached, beside a denial. The default is nothing.
+/// What happens at the limit besides a denial. Nothing by default.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, Oracle, Verdict};
 ///
-/// // Two units a window, and one more that is marked.
+/// // Two units a window, and one more that is marked as over.
 /// let algorithm = Algorithm::FixedWindow { limit: 2, window_ns: 10 };
 /// let mut oracle = Oracle::with_rules(algorithm, AtLimit { soft_bp: 5_000, ..AtLimit::default() });
 /// assert_eq!(oracle.check(0, 2), Verdict::Allowed);
@@ -22,18 +22,18 @@ pub struct AtLimit {
     /// The limit of the test is floor(limit * (10000 + this) / 10000). A request that it admits is
     /// *over* if the limit itself would have denied it in the same state.
     pub soft_bp: u64,
-    /// Whether a denied cost that could fit is charged.
+    /// Whether a denied cost that could fit is charged, and how far.
     pub count_denied: Option<CountDenied>,
-    /// What follows on denials in a row.
+    /// The consequence of consecutive denials.
     pub penalty: Option<Penalty>,
 }
 
 /// How far a denied cost is charged.
 ///
-/// GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C
-/// is rounded down to whole ticks. Windows: the current count grows by the cost and stops at the limit
-/// of the test; for [`Rounding::Exact`](crate::Rounding) and `Down` at twice that. Log: the last units
-/// asked for, as many as the limit, are those that count.
+/// GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C is rounded
+/// down to whole ticks. Windows: the current count grows by the cost, up to the limit of the test; for
+/// [`Rounding::Exact`](crate::Rounding) and `Down` up to twice that. Log: the last units requested count, as many as
+/// the limit.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, CountDenied, Oracle};
@@ -49,18 +49,18 @@ pub struct AtLimit {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CountDenied {
-    /// C, the most that one unit has to wait afterwards; by default the time in which the whole limit
-    /// of the test comes back. GCRA's alone.
+    /// C, the maximum wait of one unit afterwards; by default the time in which the whole limit of the test comes
+    /// back. Only for GCRA.
     pub wait_ns: Option<u64>,
 }
 
-/// The `after`th denial in a row, at t, begins a penalty: until its end every request is denied, and
-/// from its end on the state is as never used.
+/// The `after`th consecutive denial, at t, starts a penalty: until its end every request is denied, and from its end
+/// on the state equals that of an unused limit.
 ///
-/// In a row: an admission ends it; what never fits and what costs nothing is not in it. The end is
-/// t + length; or, for a request that came late, the instant at which what was admitted has drained, if
-/// that is later. It is rounded up to what a word tells apart: for GCRA to a tick, for windows to
-/// `quantum_ns` counted from the start of its unit, or to the unit's end if that comes first.
+/// An admission ends a series of denials; costs that never fit and costs of 0 do not count in it. The end is t +
+/// length; or, for a request that came late, the instant at which the admitted units have drained, if that is later.
+/// It is rounded up to the resolution of a word: for GCRA to a tick, for windows to `quantum_ns` counted from the
+/// start of its unit, or to the unit's end if that comes first.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, Oracle, Penalty, Verdict};
@@ -81,15 +81,15 @@ pub struct CountDenied {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Penalty {
-    /// How long.
+    /// The length.
     pub length_ns: u64,
-    /// After how many denials.
+    /// The number of denials.
     pub after: u64,
-    /// Whether a denial during the penalty moves its end to the same length after itself.
+    /// Whether a denial during the penalty moves its end to the same length after that denial.
     pub extended: bool,
-    /// Windows: the units from whose starts quanta are counted. 1 where there are none.
+    /// Windows: quanta are counted from the starts of these units. 1 if there are none.
     pub unit_ns: u64,
-    /// Windows: what the end is rounded up to. 1 keeps it exactly.
+    /// Windows: the resolution to which the end is rounded up. 1 keeps it exact.
     pub quantum_ns: u64,
 }
 

@@ -4,7 +4,7 @@ use num_bigint::BigUint;
 
 use crate::definition::Definition;
 
-/// The newest window charged so far, and its units. Unused: window 0 with none.
+/// The newest window charged so far, and its units. Initially window 0 with none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FixedWindow {
     limit: BigUint,
@@ -23,7 +23,7 @@ impl FixedWindow {
         }
     }
 
-    /// The window `now` counts for, and the units it holds.
+    /// The window in which `now` counts, and its units.
     fn at(&self, now: &BigUint) -> (BigUint, BigUint) {
         let index = now / &self.window;
         if index > self.index {

@@ -5,7 +5,7 @@ use num_integer::Integer;
 
 use crate::definition::Definition;
 
-/// The window opened last, if any was.
+/// The window opened last, if any.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FixedWindowFromFirst {
     limit: BigUint,
@@ -31,15 +31,15 @@ impl FixedWindowFromFirst {
         }
     }
 
-    /// The window still open at `now`: its end has not come, and something counts in it. One that starts
-    /// after `now` is open too, at age 0.
+    /// The window still open at `now`: it has not ended, and contains units. One that starts after `now` is also
+    /// open, at age 0.
     fn open(&self, now: &BigUint) -> Option<&Window> {
         let last = self.last.as_ref().filter(|window| window.units > BigUint::ZERO);
         last.filter(|window| *now < &window.start * &self.quantum + &self.window)
     }
 
-    /// Where a window opens that does at `now`: no earlier than the last one, whose units may all have been given
-    /// back since.
+    /// The start of a window that opens at `now`: no earlier than that of the last window, whose units may all have
+    /// been given back since.
     fn opening(&self, now: &BigUint) -> BigUint {
         let first = now.div_ceil(&self.quantum);
         self.last.as_ref().map_or(first.clone(), |window| first.max(window.start.clone()))

@@ -7,7 +7,7 @@ use crate::definition::Definition;
 use crate::search::least;
 use crate::ticks::Ticks;
 
-/// One time, the theoretical arrival time, in the unit of its [`Scale`].
+/// The theoretical arrival time, in the unit of its [`Scale`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Gcra {
     scale: Scale,
@@ -18,14 +18,14 @@ pub(crate) struct Gcra {
     tat: BigUint,
 }
 
-/// The unit in which times are kept.
+/// The unit of times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Scale {
     /// Nanoseconds times `count`, so that the interval `period / count` is the integer `period`.
     Exact { count: BigUint },
     Ticks {
         ticks: Ticks,
-        /// So many in a period, and the period.
+        /// The number of units in a period, and the period.
         per_period: BigUint,
         period: BigUint,
     },
@@ -39,7 +39,7 @@ impl Scale {
         }
     }
 
-    /// How much of the scale lies in so many nanoseconds, rounded down.
+    /// The length of this many nanoseconds in the scale, rounded down.
     fn length(&self, ns: &BigUint) -> BigUint {
         match self {
             Scale::Exact { count } => ns * count,
@@ -85,7 +85,7 @@ impl Gcra {
         }
     }
 
-    /// Takes back what has not drained between two times, and no more than is owed.
+    /// Gives back what has not drained between two times, and at most what is owed.
     fn take_back(
         &mut self,
         now: &BigUint,
@@ -124,14 +124,14 @@ impl Definition for Gcra {
         self.tat = (&self.tat).max(&charged).clone();
     }
 
-    /// What drains from `then` on is no longer owed. Time has come to a burst before the TAT at least.
+    /// What drains from `then` on is no longer owed. Time has reached at least a burst before the TAT.
     fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         let until = (&self.tat).max(&self.capacity) - &self.capacity;
         let until = until.max(self.scale.time(now));
         self.take_back(now, units, &until, &self.scale.time(now.min(then)))
     }
 
-    /// A place drains from when it may be used.
+    /// A place drains from the time at which it may be used.
     fn undo(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         let ahead = (units * &self.interval).max(self.capacity.clone());
         let turn = (&self.tat).max(&ahead) - &ahead;

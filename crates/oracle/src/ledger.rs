@@ -1,45 +1,45 @@
-//! A ledger of everything that was admitted and of everything that was given back, each with its time; and the
-//! one question that it answers: whether any interval holds more than the bound.
+//! A ledger of everything that was admitted and everything that was given back, each with its time; it answers one
+//! question: whether any interval holds more than the bound.
 //!
-//! It knows nothing of how a limiter decides, undoes or forgets. It adds up.
+//! It does not know how a limiter decides, undoes or forgets; it only adds up.
 
 use std::fmt;
 
 use num_bigint::{BigInt, BigUint};
 
-/// A rate, a burst, and how finely time is counted.
+/// A rate, a burst, and the resolution of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
     /// Units per period.
     pub count: u64,
     /// The period.
     pub period_ns: u64,
-    /// The most at once.
+    /// The burst.
     pub burst: u64,
-    /// Every time is read up to 2^-this of a unit too long, once in an interval.
+    /// The resolution of time: each interval may be up to 2^-this of a unit too long, once.
     pub tick: u32,
 }
 
-/// Something that was admitted. What of it is given back is taken off again.
+/// An admission. What is given back of it is subtracted.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// The number that [`Ledger::add`] has told.
+    /// The number that [`Ledger::add`] has returned.
     number: u64,
     at_ns: u64,
     /// Units that were not given back, scaled.
     units: BigInt,
-    /// What has come back by `at_ns` since time 0, scaled.
+    /// What has come back from time 0 until `at_ns`, scaled.
     passed: BigInt,
 }
 
-/// What was admitted under one quota of GCRA, or under several that followed each other, and whether every
-/// interval keeps the bound:
+/// What was admitted under one quota of GCRA, or under several successive ones, and whether every interval keeps the
+/// bound:
 ///
-/// *what was admitted in `[a, b]`, less what was given back of just that, is at most
-/// `burst + rate * (b - a)`, with `b - a` a tick longer.*
+/// *what was admitted in `[a, b]`, less what was given back of exactly that, is at most `burst + rate * (b - a)`,
+/// with `b - a` a tick longer.*
 ///
-/// Across changes of quota it is the last burst, what each change to a smaller burst has cut off, each rate in
-/// its own time, and a tick for each. All numbers are without bounds.
+/// Across changes of quota the bound is the last burst, what each change to a smaller burst has cut off, each rate
+/// during its own time, and a tick for each. All integers are unbounded.
 ///
 /// ```
 /// use tollgate_oracle::{Ledger, Rate};
@@ -49,26 +49,27 @@ struct Entry {
 /// assert!(ledger.keeps(0).is_ok());
 /// ledger.add(5, 1);
 /// assert!(ledger.keeps(5).is_err());
-/// // Had one of the two been given back, it would have been well.
+/// // Had one of the two been given back, the bound would hold.
 /// assert!(ledger.take_off(first, 1));
 /// assert!(ledger.keeps(5).is_ok());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ledger {
     rate: Rate,
-    /// Everything is multiplied by this, so that nothing is broken: the periods of all quotas, and 2^tick.
+    /// Everything is multiplied by this, so that there are no fractions: the periods of all quotas, and 2^tick.
     scale: BigInt,
-    /// When the quota came into force, and what had come back by then, scaled.
+    /// The start of the quota, and what had come back by then, scaled.
     since: (u64, BigInt),
-    /// What a tick is worth, of all quotas together, scaled.
+    /// The units that come back in a tick, summed over all quotas, scaled.
     ticks: BigInt,
-    /// What a nanosecond is worth, once there are places in the future: scaled. Theirs are whole ones.
+    /// The units that come back in a nanosecond, once there are places in the future, scaled: those are rounded to
+    /// whole nanoseconds.
     rounding: BigInt,
-    /// The most that may be admitted at once, if it is more than the burst.
+    /// The maximum that may be admitted at once, if it is more than the burst.
     largest: u64,
-    /// Units on top, scaled: see [`Ledger::allow`].
+    /// Additional units, scaled: see [`Ledger::allow`].
     allowed: BigInt,
-    /// By time.
+    /// In the order of time.
     entries: Vec<Entry>,
     numbers: u64,
 }
@@ -94,7 +95,7 @@ impl fmt::Display for Excess {
 }
 
 impl Ledger {
-    /// An empty one.
+    /// An empty ledger.
     ///
     /// ```
     /// use tollgate_oracle::{Ledger, Rate};
@@ -118,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that `units` count at `at_ns`, and tells their number. They are not judged by this: see
+    /// Records that `units` count at `at_ns`, and returns their number. This does not check the bound: see
     /// [`Ledger::keeps`].
     ///
     /// ```
@@ -135,8 +136,8 @@ impl Ledger {
         self.numbers
     }
 
-    /// Notes that `units` of what has this number are given back, and says whether so many were left of it.
-    /// What was forgotten since has as many as are asked for.
+    /// Records that `units` of the admission with this number are given back, and returns whether that many were left
+    /// of it. An admission that has been forgotten gives back as many as requested.
     #[must_use = "more is given back than was admitted"]
     pub fn take_off(&mut self, number: u64, units: u64) -> bool {
         let scaled = &self.scale * units;
@@ -148,8 +149,8 @@ impl Ledger {
         })
     }
 
-    /// From now on so many units at once are within the bound, if that is more than the burst: the cost of a
-    /// place in the future.
+    /// From now on this many units at once are within the bound, if that is more than the burst: the cost of a place
+    /// in the future.
     ///
     /// ```
     /// use tollgate_oracle::{Ledger, Rate};
@@ -164,13 +165,13 @@ impl Ledger {
         self.rounding = nanosecond.max(std::mem::take(&mut self.rounding));
     }
 
-    /// So many units more are within the bound of every interval: they were given back, and it is not known of
-    /// what.
+    /// This many more units are within the bound of every interval: they were given back, and it is not known of
+    /// which admission.
     pub fn allow(&mut self, units: u64) {
         self.allowed += &self.scale * units;
     }
 
-    /// Forgets everything.
+    /// Deletes everything.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.largest = 0;
@@ -212,7 +213,7 @@ impl Ledger {
         self.largest = 0;
     }
 
-    /// What comes back by `at_ns`, scaled.
+    /// What has come back by `at_ns`, scaled.
     fn passed(&self, at_ns: u64) -> BigInt {
         let Rate { count, period_ns, .. } = self.rate;
         let (since_ns, by_then) = &self.since;
@@ -224,12 +225,12 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// The worst one, if one does not.
+    /// The worst interval, if one does not.
     pub fn keeps(&self, at_ns: u64) -> Result<(), Excess> {
         let now = self.entries.partition_point(|entry| entry.at_ns <= at_ns);
         let burst = BigInt::from(self.rate.burst.max(self.largest)) * &self.scale;
         let room = burst + &self.ticks + &self.rounding + &self.allowed;
-        // From the earliest time on and up to the latest: what is admitted less what comes back.
+        // From the earliest time to the latest: what is admitted less what comes back.
         let (mut sum, mut before, mut from) = (BigInt::ZERO, BigInt::ZERO, None);
         let here = self.passed(at_ns);
         for entry in self.entries[..now].iter().rev() {
@@ -249,7 +250,7 @@ impl Ledger {
         }
         let mut above = before + after - room;
         let Some(from_ns) = from.filter(|_| above > BigInt::ZERO) else { return Ok(()) };
-        // A rate is exact to 2^-63: beyond 2^62 ticks that is more than a tick.
+        // A rate is exact to 2^-63: beyond 2^62 ticks the error exceeds a tick.
         let passed = self.passed(to) - self.passed(from_ns);
         above -= passed >> 62_u32;
         if above <= BigInt::ZERO {
@@ -275,7 +276,7 @@ mod tests {
         ledger.add(5_000, 10);
         ledger.add(9_000, 4);
         assert_eq!(ledger.keeps(9_000), Ok(()));
-        // A late one: 15 from 5 to 9 s, one above.
+        // A late admission: 15 from 5 to 9 s, one above the bound.
         ledger.add(7_000, 1);
         let excess = ledger.keeps(7_000).expect_err("too much");
         assert_eq!((excess.from_ns, excess.to_ns), (5_000, 9_000));

@@ -1,18 +1,17 @@
 //! Exact reference model of every Tollgate algorithm, for tests only.
 //!
-//! Each algorithm is written as its definition reads, in integers without bounds: no packing, no
-//! rounding that the definition does not ask for, no closed formula for a wait. What the fast
-//! code answers is compared with what this model answers, so the two share nothing: no code, no
+//! Each algorithm is written as its definition reads, in unbounded integers: no packing, no rounding that the
+//! definition does not require, no closed formula for a wait. The answers of the fast code are compared with those of
+//! this model, so the two share nothing: no code, no constants, no representation.
 //! constants, no representation.
+//! Three questions define an algorithm: is this cost admitted at this time, what state does an admission leave, and
+//! is the state equivalent to an unused one. Each model answers only those; [`Oracle`] derives everything else from
+//! them by search.
 //!
-//! Three questions are enough to describe an algorithm: would this cost be admitted at this time,
-//! what does an admission leave behind, and is the state as good as unused. Each model answers
-//! only those; [`Oracle`] derives everything else from them by search.
+//! A [`Ledger`] has no such state: it adds up what was admitted and given back, and reports whether any interval
+//! holds more than its bound.
 //!
-//! A [`Ledger`] is less and more: it knows no state, adds up what was admitted and given back, and says whether
-//! any interval holds more than its bound.
-//!
-//! Time is in whole nanoseconds since time 0, and need not rise from call to call.
+//! Time is in whole nanoseconds since time 0, and may go back from call to call.
 //!
 //! ```
 //! use tollgate_oracle::{Algorithm, BigUint, Oracle, Verdict};

@@ -1,4 +1,4 @@
-//! [`Model`]: the state of whichever algorithm it is.
+//! [`Model`]: the state of any of the algorithms.
 
 use num_bigint::BigUint;
 

@@ -10,7 +10,7 @@ use crate::model::Model;
 use crate::search::{greatest, least};
 use crate::{Algorithm, AtLimit};
 
-/// What becomes of a request.
+/// The decision about a request.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, Oracle, Verdict};
@@ -25,14 +25,14 @@ pub enum Verdict {
     Allowed,
     /// The cost does not fit now; [`Oracle::retry_after`] says when it would.
     Denied,
-    /// The cost exceeds the limit: it fits at no time, whatever the state.
+    /// The cost exceeds the limit: it never fits, whatever the state.
     Never,
 }
 
 /// The exact reference model of one limit.
 ///
-/// Two oracles are equal when they describe the same algorithm and were left in the same state;
-/// states that differ only in what has expired are not equal.
+/// Two oracles are equal if they describe the same algorithm and are in the same state; states that differ only in
+/// what has expired are not equal.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, Oracle, Verdict};
@@ -47,21 +47,21 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Oracle {
     model: Model,
-    /// The limit as it is named.
+    /// The nominal limit.
     limit: u64,
     /// The limit of the test: softened, or the same.
     most: u64,
     at_limit: AtLimit,
-    /// Denials in a row.
+    /// The number of consecutive denials.
     denials: u64,
-    /// When the penalty is over, if one was begun since the last admission.
+    /// The end of the penalty, if one has started since the last admission.
     end: Option<BigUint>,
-    /// The state that was never used.
+    /// The state of an unused limit.
     unused: Model,
 }
 
 impl Oracle {
-    /// A limit that was never used.
+    /// An unused limit.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -88,7 +88,7 @@ impl Oracle {
         Oracle::of(Model::new(algorithm), limit, AtLimit::default())
     }
 
-    /// A limit that was never used, with what happens when it is reached.
+    /// An unused limit, with this behaviour when it is reached.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, AtLimit, Oracle};
@@ -141,8 +141,8 @@ impl Oracle {
         Oracle::of(Model::Gcra(gcra), limit, AtLimit::default())
     }
 
-    /// Decides on a request and charges it if it is admitted. A denial changes nothing, unless
-    /// [`AtLimit`] says so; what never fits and a cost of 0 change nothing ever.
+    /// Decides a request and charges it if it is admitted. A denial changes nothing, unless [`AtLimit`] says so;
+    /// costs that never fit and costs of 0 never change anything.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle, Verdict};
@@ -166,11 +166,11 @@ impl Oracle {
         verdict
     }
 
-    /// What a denial leaves behind.
+    /// Applies the effects of a denial.
     fn deny(&mut self, now: &BigUint, cost: &BigUint) {
         let AtLimit { count_denied, penalty, .. } = self.at_limit;
         if let Some(end) = &self.end {
-            // It is in force, or there would be no denial.
+            // The penalty is in force, otherwise the request would not be denied.
             if let Some(penalty) = penalty.filter(|penalty| penalty.extended) {
                 let later = self.round_up(&(now + penalty.length_ns));
                 self.end = Some(end.max(&later).clone());
@@ -189,7 +189,7 @@ impl Oracle {
         }
     }
 
-    /// The end of a penalty, as a word keeps it.
+    /// The end of a penalty, in the resolution of a word.
     fn round_up(&self, end: &BigUint) -> BigUint {
         match (&self.model, &self.at_limit.penalty) {
             (Model::Gcra(gcra), _) => gcra.round_up(end),
@@ -211,7 +211,7 @@ impl Oracle {
         self.state(now).is_some_and(|model| model.admits(now, cost))
     }
 
-    /// The same by the limit as it is named.
+    /// The same by the nominal limit.
     fn admits_unsoftened(&self, now: &BigUint, cost: &BigUint) -> bool {
         self.state(now).is_some_and(|model| {
             if self.most == self.limit {
@@ -223,7 +223,7 @@ impl Oracle {
         })
     }
 
-    /// Whether this cost would be admitted now, and the limit as it is named would deny it.
+    /// Whether this cost would be admitted now, although the nominal limit would deny it.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, AtLimit, Oracle};
@@ -275,10 +275,10 @@ impl Oracle {
         }
     }
 
-    /// The least `n` for which this cost is admitted at `now + n`, if nothing happens between:
-    /// `Some(0)` if it is admitted now, `None` if it never is.
+    /// The least `n` for which this cost is admitted at `now + n`, if no other request comes in between: `Some(0)` if
+    /// it is admitted now, `None` if it never is.
     ///
-    /// Found by search over the definition, so it costs some hundred decisions.
+    /// Found by search over the definition, with some hundred decisions.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, BigUint, Oracle};
@@ -295,8 +295,8 @@ impl Oracle {
         (cost <= self.most).then(|| least(|wait| self.admits(&(wait + now_ns), &cost_units)))
     }
 
-    /// The largest cost that would be admitted now, from 0 up to the limit; 0 also where not even
-    /// a cost of 0 is admitted.
+    /// The maximum cost that would be admitted now, from 0 up to the limit; also 0 if not even a cost of 0 is
+    /// admitted.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -312,8 +312,8 @@ impl Oracle {
         greatest(self.limit, |cost| self.admits_unsoftened(&now, &cost.into()))
     }
 
-    /// The least `n` for which the whole limit is admitted at `now + n`, if nothing happens
-    /// between: 0 if it is admitted now.
+    /// The least `n` for which the whole limit is admitted at `now + n`, if no other request comes in between: 0 if
+    /// it is admitted now.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, BigUint, Oracle};
@@ -331,7 +331,7 @@ impl Oracle {
         least(|wait| self.admits_unsoftened(&(wait + now_ns), &limit))
     }
 
-    /// The most units that are ever admitted at one time: the burst, or the limit of a window.
+    /// The maximum number of units that are ever admitted at one time: the burst, or the limit of a window.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -344,7 +344,7 @@ impl Oracle {
         self.limit
     }
 
-    /// The most units that the test ever admits at one time: the limit, softened if it is soft.
+    /// The maximum number of units that the test ever admits at one time: the limit, softened if it is soft.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -357,10 +357,10 @@ impl Oracle {
         self.most
     }
 
-    /// Whether no request at `now` or later can tell this limit from one that was never used.
+    /// Whether no request at `now` or later can distinguish this limit from an unused one.
     ///
-    /// The same as `remaining(now) == limit()`, except for a capacity that is not a whole number
-    /// of units ([`Oracle::with_tolerance`]): there the last part of a unit drains unseen.
+    /// The same as `remaining(now) == limit()`, except for a capacity that is not a whole number of units
+    /// ([`Oracle::with_tolerance`]): there the last fraction of a unit drains without an effect on `remaining`.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};

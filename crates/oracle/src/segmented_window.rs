@@ -1,4 +1,4 @@
-//! A window cut into segments.
+//! A window divided into segments.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 
 use crate::definition::Definition;
 
-/// Units by segment, for the segments that hold any; the newest one is the last entry.
+/// Units by segment, for the segments that have any; the newest segment is the last entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SegmentedWindow {
     limit: BigUint,
@@ -25,7 +25,7 @@ impl SegmentedWindow {
         }
     }
 
-    /// The segment `now` counts for: its own, or the newest one if that is later.
+    /// The segment in which `now` counts: its own, or the newest one if that is later.
     fn segment_of(&self, now: &BigUint) -> BigUint {
         let own = now / &self.segment;
         match self.units.last_key_value() {
@@ -34,7 +34,7 @@ impl SegmentedWindow {
         }
     }
 
-    /// Whether segment `index` is one of the last n up to and including `current`.
+    /// Whether segment `index` is one of the last n segments up to `current`.
     fn counts(&self, index: &BigUint, current: &BigUint) -> bool {
         index + &self.segments > *current
     }
@@ -53,7 +53,7 @@ impl Definition for SegmentedWindow {
 
     fn charge(&mut self, now: &BigUint, cost: &BigUint) {
         let current = self.segment_of(now);
-        // The current segment never moves back, so what has left the window is gone for good.
+        // The current segment never moves back, so segments that have left the window can be deleted.
         let mut units = std::mem::take(&mut self.units);
         units.retain(|index, _| self.counts(index, &current));
         *units.entry(current).or_default() += cost;

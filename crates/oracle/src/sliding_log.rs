@@ -1,4 +1,4 @@
-//! Every admission, remembered with its time.
+//! A log of every admission with its time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 
 use crate::definition::Definition;
 
-/// Units by time of admission. Nothing is ever dropped: a time far back may still be asked for.
+/// Units by time of admission. Nothing is ever deleted: a request may come at an earlier time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlidingLog {
     limit: BigUint,
@@ -33,7 +33,7 @@ impl Definition for SlidingLog {
         let mut sum = cost.clone();
         for units in self.inside(now) {
             sum += units;
-            // The rest can only add to what is too much already.
+            // Further units can only increase a sum that is too large already.
             if sum > self.limit {
                 break;
             }
@@ -59,7 +59,7 @@ impl Definition for SlidingLog {
         }
     }
 
-    /// A log keeps the time of each unit, so there is no one window: nothing is given back.
+    /// A log stores the time of each unit and has no single window, so nothing is given back.
     fn give_back(&mut self, _: &BigUint, _: &BigUint, _: &BigUint) -> BigUint {
         BigUint::ZERO
     }

@@ -1,4 +1,4 @@
-//! Two aligned windows, the previous one weighed by its share.
+//! Two aligned windows, of which the previous one counts by its share.
 
 use num_bigint::BigUint;
 
@@ -16,7 +16,7 @@ pub(crate) struct SlidingWindow {
     current: BigUint,
 }
 
-/// The counts as they stand at one time.
+/// The counts at one time.
 struct View {
     index: BigUint,
     previous: BigUint,
@@ -99,8 +99,8 @@ impl Definition for SlidingWindow {
         self.limit.clone_from(limit);
     }
 
-    /// Nothing in the current window, and nothing that counts of the previous one: rounded down,
-    /// its share may reach 0 before its window has passed, and then stays there.
+    /// Nothing in the current window, and nothing of the previous one that still counts: rounded down, its share may
+    /// reach 0 before its window has passed, and then stays 0.
     fn is_idle(&self, now: &BigUint) -> bool {
         let View { previous, current, left, .. } = self.at(now);
         let counts = match self.rounding {

@@ -3,9 +3,8 @@
 use num_bigint::BigUint;
 use num_integer::Integer;
 
-/// `ticks(now) = floor(now * factor / 2^shift)`, with
-/// `factor = ceil(count * 2^k * 2^shift / period)` and `shift` as large as keeps the factor below
-/// 2^64.
+/// `ticks(now) = floor(now * factor / 2^shift)`, with `factor = ceil(count * 2^k * 2^shift / period)` and the largest
+/// `shift` for which the factor is below 2^64.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ticks {
     factor: BigUint,
@@ -13,7 +12,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// `None` where not even `shift = 0` gives a factor below 2^64.
+    /// `None` if not even `shift = 0` gives a factor below 2^64.
     pub(crate) fn new(count: u64, period_ns: u64, k: u32) -> Option<Ticks> {
         // 2^k alone, divided by any period below 2^64, is already too large from here on.
         if k >= 128 {
@@ -55,7 +54,7 @@ mod tests {
         let third = ticks(1, 3, 0);
         assert_eq!(third.factor, ((BigUint::from(1u32) << 65u32) + 1u32) / 3u32);
         assert_eq!(third.shift, 65);
-        // The fastest rate of all that still has a factor, and the first that has none.
+        // The fastest rate that still has a factor, and combinations that have none.
         assert_eq!(ticks(u64::MAX, 1, 0).shift, 0);
         assert_eq!(Ticks::new(u64::MAX, 1, 1), None);
         assert_eq!(Ticks::new(1, u64::MAX, 128), None);

@@ -1,4 +1,4 @@
-//! What happens at the limit, worked out by hand.
+//! The behaviour at the limit, computed by hand.
 
 use tollgate_oracle::{
     Algorithm, AtLimit, BigUint, CountDenied, Oracle, Penalty, Rounding, Verdict,
@@ -27,7 +27,7 @@ fn a_denied_charge_is_cut_at_the_horizon_or_at_its_own_wait() {
     let gcra = Algorithm::Gcra { count: 1, period_ns: 10, burst: 3, tick: None };
     let mut oracle = Oracle::with_rules(gcra, COUNTED);
     assert_eq!(decisions(&mut oracle, &[0; 8]), "AAADDDDD");
-    // 3 - 1 units and the horizon of 30 ns.
+    // 3 - 1 units and the additional wait of 30 ns.
     assert_eq!(wait(&oracle, 0), 30);
     assert_eq!(decisions(&mut oracle, &[29, 60]), "DA");
     // In ticks of a third of a unit C is rounded down: 24 ns are 7.2 of them, and 7 are 23.33 ns.
@@ -46,7 +46,7 @@ fn windows_stop_counting_at_the_limit_or_at_twice_it() {
         (Algorithm::FixedWindow { limit, window_ns }, 10),
         (Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns: 1 }, 10),
         (Algorithm::SegmentedWindow { limit, window_ns, segments: 2 }, 10),
-        // 4 units at (20 - now) / 10 leave room for one from 17.5 on; 2 units from 20 on.
+        // 4 units at (20 - now) / 10 leave room for one more from 17.5 on; 2 units leave it from 20 on.
         (sliding(Rounding::Exact), 18),
         (sliding(Rounding::Down), 16),
         (sliding(Rounding::Strict), 20),
@@ -71,7 +71,7 @@ fn the_last_units_asked_for_are_those_that_count_in_a_log() {
 fn a_penalty_begins_with_the_nth_denial_in_a_row_and_is_half_open() {
     let fixed = Algorithm::FixedWindow { limit: 1, window_ns: 10 };
     let mut oracle = Oracle::with_rules(fixed, penalty(25, 2, false));
-    // An admission in between begins the row anew.
+    // An admission in between starts a new series.
     assert_eq!(decisions(&mut oracle, &[0, 1, 10, 11]), "ADAD");
     assert!(!oracle.is_penalised(11));
     assert_eq!(decisions(&mut oracle, &[12]), "D");

@@ -1,4 +1,4 @@
-//! Properties of the oracle itself, over small numbers where every case can be tried out.
+//! Properties of the oracle itself, over small numbers where every case can be tried.
 
 #[path = "properties/bounds.rs"]
 mod bounds;
@@ -62,7 +62,7 @@ fn requests_in_order() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-/// Asks them all and returns those admitted.
+/// Sends all of them and returns those admitted.
 fn run(oracle: &mut Oracle, requests: &[Request]) -> Vec<Request> {
     let admit = |request: &&Request| oracle.check(request.0, request.1) == Verdict::Allowed;
     requests.iter().filter(admit).copied().collect()

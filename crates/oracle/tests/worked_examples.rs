@@ -1,7 +1,7 @@
-//! The worked examples of the algorithms, each a test named after what it promises and its number.
+//! The worked examples of the algorithms, each a test named after its promise and its number.
 //!
-//! Times are seconds or minutes:seconds after time 0, where all aligned windows begin. In the
-//! strings `A` is admitted, `D` is denied and `N` can never be admitted; blanks only group.
+//! Times are seconds or minutes:seconds after time 0, where all aligned windows begin. In the strings `A` is
+//! admitted, `D` is denied and `N` can never be admitted; blanks only group them.
 
 #[path = "worked_examples/counters.rs"]
 mod counters;
@@ -18,7 +18,7 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 const MIN: u64 = 60 * S;
 
-/// The seven requests that several texts run through every algorithm, with 3 units per minute.
+/// The seven requests with which several sources compare the algorithms, with 3 units per minute.
 const SEVEN: [u64; 7] = [5, 15, 61, 70, 100, 110, 140];
 
 fn letter(verdict: Verdict) -> char {
@@ -44,7 +44,7 @@ fn ask_at(oracle: &mut Oracle, now_ns: u64, times: usize) -> String {
     ask(oracle, std::iter::repeat_n(now_ns, times))
 }
 
-/// How many of the verdicts are admissions.
+/// The number of admissions.
 fn admitted(verdicts: &str) -> usize {
     verdicts.matches('A').count()
 }
@@ -78,7 +78,7 @@ fn log(limit: u64, window_ns: u64) -> Oracle {
     Oracle::new(Algorithm::SlidingLog { limit, window_ns })
 }
 
-/// The same quota in rational time and in ticks: no example may tell them apart.
+/// The same quota in rational time and in ticks: no example may distinguish them.
 fn gcra(count: u64, period_ns: u64, burst: u64) -> [Oracle; 3] {
     [None, Some(8), Some(12)]
         .map(|tick| Oracle::new(Algorithm::Gcra { count, period_ns, burst, tick }))

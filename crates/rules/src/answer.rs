@@ -1,4 +1,4 @@
-//! [`Answer`]: what was decided, for the request and for each of its descriptors.
+//! [`Answer`]: the decision for a request and for each of its descriptors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 use crate::unit::Unit;
 
-/// Whether something may go.
+/// Whether a request or a descriptor is within its limits.
 ///
 /// ```
 /// assert!(tollgate_rules::Code::OverLimit > tollgate_rules::Code::Ok);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
-    /// It may go.
+    /// Within the limits: the request may pass.
     Ok,
-    /// It must not.
+    /// Over a limit: the request is denied.
     OverLimit,
 }
 
-/// The answer to one request. It keeps the rules that it was decided by.
+/// The answer to one request. It holds the rules by which it was decided.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Answer {
     pub(crate) reports: Vec<FullReport>,
 }
 
-/// What was decided about one descriptor.
+/// The decision about one descriptor.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,27 +68,28 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Whether this descriptor would let the request go. A rule in shadow mode always does.
+    /// Whether this descriptor admits the request. A rule in shadow mode always does.
     pub code: Code,
     /// Whether the limit was exceeded, in shadow mode or not.
     pub is_over: bool,
-    /// The limit that was decided by: of stacked limits the one that denies longest, or has least left.
-    /// `None` if no rule matched, or an unlimited one.
+    /// The limit that decided: of stacked limits the one with the longest wait, or with the least left. `None` if no
+    /// rule matched, or an unlimited one.
     pub limit: Option<CurrentLimit>,
     /// Units left after the decision. 4,294,967,295 under an unlimited rule.
     pub remaining: u64,
-    /// When the whole limit will be there again.
+    /// How long until the whole limit is available again.
     pub reset_after: Duration,
-    /// When the same request would fit, if nothing else happens; `None` if it is not over, or never will.
+    /// How long until the same request would fit, if no other request comes; `None` if it is not over the limit, or
+    /// never will fit.
     pub retry_after: Option<Duration>,
-    /// How it was decided if its client had no cell in the rule's full table: a denial is none for what this client has
-    /// done then.
+    /// How the request was decided, if its client had no cell because the rule's table was full: such a denial does
+    /// not mean that the client has spent its limit.
     pub no_cell: Option<NoCell>,
-    /// By index.
+    /// Indices of the rule, and of the limit in it.
     pub(crate) rule: Option<(usize, usize)>,
 }
 
-/// A limit as an answer names it.
+/// A limit as answers describe it.
 ///
 /// ```
 /// use tollgate_rules::{CurrentLimit, Unit};
@@ -97,16 +98,16 @@ pub struct Status {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurrentLimit {
-    /// What may pass in one window.
+    /// The units that may pass in one window.
     pub requests_per_unit: u32,
     /// The length of the window.
     pub window: Duration,
-    /// The unit of that length, if there is one.
+    /// The unit with that length, if there is one.
     pub unit: Option<Unit>,
 }
 
 impl Status {
-    /// No rule has anything to say.
+    /// The status where no rule limits.
     pub(crate) const FREE: Self = Self {
         code: Code::Ok,
         is_over: false,
@@ -120,37 +121,38 @@ impl Status {
 }
 
 impl Answer {
-    /// Whether the request may go.
+    /// Whether the request may pass.
     #[must_use]
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Whether the request may go.
+    /// Whether the request may pass.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.code == Code::Ok
     }
 
-    /// One for each descriptor, in their order.
+    /// One status for each descriptor, in the order of the descriptors.
     #[must_use]
     pub fn statuses(&self) -> &[Status] {
         &self.statuses
     }
 
-    /// Of rules whose tables were found full, by this request the first time in a minute: to be logged.
+    /// Reports of rules whose tables are full, if this request was the first in a minute to find them so: for the
+    /// log.
     #[must_use]
     pub fn reports(&self) -> &[FullReport] {
         &self.reports
     }
 
-    /// The rule that decided about a descriptor, counted from 0.
+    /// The rule that decided about a descriptor; descriptors count from 0.
     #[must_use]
     pub fn rule(&self, descriptor: usize) -> Option<&Rule> {
         self.rules.as_ref()?.rules().get(self.rule_index(descriptor)?)
     }
 
-    /// The place of that rule in [`RuleSet::rules`].
+    /// The index of that rule in [`RuleSet::rules`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -177,8 +179,8 @@ impl Answer {
         rule.limits().get(limit).map_or(rule.name(), |limit| limit.name())
     }
 
-    /// How long to stay away: the longest wait of all descriptors that deny. `None` if the request may
-    /// go, or would never fit.
+    /// How long to wait: the longest wait of all descriptors that deny. `None` if the request may pass, or would
+    /// never fit.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let denying = self.statuses.iter().filter(|status| status.code == Code::OverLimit);

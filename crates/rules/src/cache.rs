@@ -1,4 +1,4 @@
-//! [`RuleCache`]: the rules in force. A decision takes one load's rules and keeps them to its end.
+//! [`RuleCache`]: the rules in force. A decision uses the rules of one load from its start to its end.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 use crate::source::RuleText;
 
-/// The rules in force, and how loading went. Whoever loads and whoever decides share it in an [`Arc`].
+/// The rules in force, and the status of loading. The loading thread and the deciding threads share it in an [`Arc`].
 ///
-/// A load replaces all rules at once or, if any file is bad, none of them: the last good rules stay.
+/// A load replaces all rules at once or, if any file is bad, none of them: then the last good rules stay in force.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -37,23 +37,23 @@ pub struct RuleCache {
     refused_loads: AtomicU64,
     /// Requests in domains without rules.
     unknown_domains: AtomicU64,
-    /// Requests that nothing but the global shadow mode let pass.
+    /// Requests that passed only because of the global shadow mode.
     global_shadow: AtomicU64,
-    /// Held while loading, so that loads come one after the other.
+    /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
 
-/// What loads leave to each other, beside the rules.
+/// What one load leaves for the next, besides the rules.
 #[derive(Debug, Default)]
 struct Loading {
-    /// Those of the last load.
+    /// The errors of the last load.
     errors: Vec<RuleError>,
     lingering: Lingering,
-    /// How many limits were forgotten before their time.
+    /// How many limits were forgotten before their time was over.
     forgotten: u64,
 }
 
-/// Whether a rule can be kept where it is to be.
+/// Decides whether the rules can be kept in the place that is meant for them.
 struct Vet(Box<Vetting>);
 
 type Vetting = dyn Fn(&Rule) -> Result<(), String> + Send + Sync;
@@ -76,7 +76,7 @@ impl fmt::Debug for Vet {
     }
 }
 
-/// How loading went.
+/// The status of loading.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, Settings};
@@ -87,20 +87,20 @@ impl fmt::Debug for Vet {
 pub struct LoadStatus {
     /// Loads that took effect.
     pub loads: u64,
-    /// Loads that were refused; the rules of before stayed.
+    /// Loads that were refused; the previous rules stayed in force.
     pub refused_loads: u64,
     /// The errors of the last load; none if it took effect.
     pub errors: Vec<RuleError>,
-    /// The tables that linger: what was spent under limits that are gone.
+    /// The lingering tables: they keep what was spent under limits that are gone.
     pub lingering_tables: usize,
-    /// What they take.
+    /// The bytes that they take.
     pub lingering_bytes: u64,
-    /// Limits that were gone, and forgotten before their time for want of room.
+    /// Limits that were gone, and were forgotten before their time because memory was short.
     pub forgotten: u64,
 }
 
 impl RuleCache {
-    /// A cache without rules, on Unix time: windows turn at :00 and at midnight (UTC).
+    /// A cache without rules, on Unix time: windows begin at :00 and at midnight (UTC).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings};
@@ -111,7 +111,7 @@ impl RuleCache {
         Self::with_clock(settings, Clock::unix())
     }
 
-    /// [`new`](RuleCache::new) with a clock of your choice. Its origin is where windows begin.
+    /// [`new`](RuleCache::new) with a clock of your choice. Its origin is where the first window begins.
     ///
     /// ```
     /// use tollgate::ManualClock;
@@ -133,8 +133,9 @@ impl RuleCache {
         }
     }
 
-    /// Shows all rules to `vet` before they are put in force; what it refuses, is. For limits that are kept
-    /// elsewhere, which may not take every policy; [`RuleSet::changes`] tells what becomes of them there.
+    /// Passes all rules to `vet` before they are put in force, and refuses the load if `vet` does: for limits that
+    /// are kept elsewhere, where not every policy is possible. [`RuleSet::changes`] tells what becomes of changed
+    /// limits there.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -153,11 +154,11 @@ impl RuleCache {
         Self { vet: Some(Vet(Box::new(vet))), ..self }
     }
 
-    /// Compiles the texts and puts the rules in force. Limits of rules that were there before keep what was
-    /// spent; of those that changed, [`RuleSet::changes`] tells which do.
+    /// Compiles the texts and puts the rules in force. Limits of rules that existed before keep what was spent; for
+    /// those that changed, [`RuleSet::changes`] tells whether they do.
     ///
     /// # Errors
-    /// One for each bad file. Then the rules of before stay.
+    /// One for each bad file. The previous rules then stay in force.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -181,7 +182,7 @@ impl RuleCache {
                 loading.forgotten += rules.forgotten.len() as u64;
                 let rules = Arc::new(rules);
                 self.rules.store(Some(Arc::clone(&rules)));
-                // Relaxed: a count orders nothing; the rules are ordered by their own store.
+                // Relaxed: a count orders nothing; the store that publishes the rules orders them.
                 self.loads.fetch_add(1, Ordering::Relaxed);
                 loading.errors.clear();
                 Ok(rules)
@@ -194,7 +195,7 @@ impl RuleCache {
         }
     }
 
-    /// Remembers that the texts could not be read at all. The rules stay.
+    /// Records that the texts could not be read at all. The rules stay in force.
     pub(crate) fn refuse(&self, error: RuleError) -> Vec<RuleError> {
         let mut loading = self.loading();
         self.refused_loads.fetch_add(1, Ordering::Relaxed);
@@ -202,13 +203,13 @@ impl RuleCache {
         loading.errors.clone()
     }
 
-    /// Lets go of what lingers beyond its time. A load does so, too; this is for when there is none.
+    /// Drops lingering tables whose time is over. Each load does so as well; this call is for times without a load.
     pub(crate) fn expire(&self) {
         self.loading().lingering.expire(self.clock.now());
     }
 
     fn loading(&self) -> MutexGuard<'_, Loading> {
-        // A load that panicked has put nothing in force: the next one may go on.
+        // A load that panicked has put nothing in force, so the next load can continue.
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,12 +226,12 @@ impl RuleCache {
         self.rules.load_full()
     }
 
-    /// The same without counting a reference: for one decision.
+    /// [`rules`](RuleCache::rules) without counting a reference: for one decision.
     pub(crate) fn current(&self) -> Guard<Option<Arc<RuleSet>>> {
         self.rules.load()
     }
 
-    /// How loading went so far.
+    /// The status of loading so far.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings};
@@ -249,7 +250,7 @@ impl RuleCache {
         }
     }
 
-    /// What holds for all rules.
+    /// The settings of all rules.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings};
@@ -260,7 +261,7 @@ impl RuleCache {
         &self.settings
     }
 
-    /// Requests so far whose domain no file names. Nothing limits them.
+    /// Requests so far whose domain is in no file. They are not limited.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings};
@@ -271,8 +272,7 @@ impl RuleCache {
         self.unknown_domains.load(Ordering::Relaxed)
     }
 
-    /// Requests so far that would have been denied, were it not for
-    /// [`global_shadow_mode`](Settings::global_shadow_mode).
+    /// Requests so far that only [`global_shadow_mode`](Settings::global_shadow_mode) saved from a denial.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings};
@@ -284,7 +284,7 @@ impl RuleCache {
     }
 
     pub(crate) fn count_unknown_domain(&self) {
-        // Relaxed, here and below: a count is read by itself.
+        // Relaxed, here and below: each count is read by itself.
         self.unknown_domains.fetch_add(1, Ordering::Relaxed);
     }
 

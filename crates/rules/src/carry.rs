@@ -1,25 +1,26 @@
-//! What was spent, from one load to the next: a limit's table goes on, under its new quota if that changed.
+//! Carries what was spent from one load to the next: a limit keeps its table, under its new quota if that changed.
 //!
-//! # What goes on
-//! The tables of a rule (the same domain, keys and values) go on in the next load. Of stacked limits each
-//! finds the table of its own quota, else the one of its own window, else the next that is left. Where the
-//! quota differs, [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: what
-//! each client has spent stays spent, at most the new limit, and the core says the bound.
+//! # What is kept
+//! The tables of a rule (the same domain, keys and values) are kept by the next load. Of stacked limits each takes
+//! the table of its own quota, else the one of its own window, else the next that is left. Where the quota differs,
+//! [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: what each client has spent
+//! stays spent, up to the new limit, within the bounds stated there.
 //!
-//! # What begins anew
-//! A table that has another size now, another `prefix_v6`, or `on_full` to or from `deny`; a quota that does not fit in the table's words; and limits that say
-//! what happens at them (`mode`, `count_rejected`, `penalty`), which the core does not change. Each is told
-//! in [`RuleSet::changes`](crate::RuleSet::changes), with its reason. The table that is left behind lingers
-//! ([`crate::linger`]): a limit that is changed back within that time goes on with it.
+//! # What starts empty
+//! A table whose size or `prefix_v6` has changed, or whose `on_full` has changed to or from `deny`; a quota that does
+//! not fit in the table's words; and limits with `mode`, `count_rejected` or `penalty`, which the core does not
+//! change. [`RuleSet::changes`](crate::RuleSet::changes) lists each with its reason. The table that is left behind
+//! lingers ([`crate::linger`]): a limit that is changed back within that time takes it again.
 //!
 //! # Limits that are kept elsewhere
-//! There nobody knows the rules of before: a node that loads the new ones may just have been started. So a limit
-//! is known there by its rule and its [place](crate::Limit::place) in it, and goes on with what it finds: whatever
-//! its quota is now, and the size of a table here. One of a place that was not there before begins anew.
+//! There the previous rules are unknown: a node that loads the new rules may just have been started. So a limit is
+//! identified there by its rule and its [place](crate::Limit::place) in it, and continues with the counts found
+//! there, whatever its quota is now, and whatever the size of its local table. A limit with a place that did not
+//! exist before starts empty.
 //!
 //! # What it costs
-//! A decision of a limit that can be changed reads ten numbers more than one that is built for good: some
-//! nanoseconds, where a question over the network takes thousands.
+//! A decision by a limit that can be changed reads ten more numbers than one by a fixed limit: some nanoseconds,
+//! where a request over the network takes microseconds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Prefix
 use crate::full::OnFull;
 use crate::rule::Table;
 
-/// What a load did to a limit that is not as it was.
+/// How a load has changed a limit.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -59,11 +60,11 @@ pub struct LimitChange {
     pub(crate) before: Policy,
     pub(crate) now: Policy,
     pub(crate) lost: Option<Loss>,
-    /// Whether, where the table of before was lost, it goes on with one that lingered.
+    /// Whether it took a lingering table, because the previous table was lost.
     pub(crate) resumes: bool,
 }
 
-/// Why a changed limit began anew, with nothing spent.
+/// Why a changed limit starts empty, with nothing spent.
 ///
 /// ```
 /// let loss = tollgate_rules::Loss::Capacity { before: 100, now: 200 };
@@ -72,25 +73,26 @@ pub struct LimitChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Its table has another size. Tables do not store keys, so none can be carried over to another.
+    /// Its table has another size. Tables do not store keys, so no key can be moved to another table.
     Capacity {
-        /// The clients that the table was for.
+        /// The capacity before, in clients.
         before: usize,
-        /// The clients that it is for now.
+        /// The capacity now, in clients.
         now: usize,
     },
-    /// Its table has a spill now, or has none any more (`on_full: deny`).
+    /// Its table now has a spill, or no longer has one (`on_full: deny`).
     OnFull,
-    /// Its IPv6 clients are told apart by other bits (`prefix_v6`): what they spent was counted by those of before.
+    /// Its IPv6 clients are now identified by other bits (`prefix_v6`), so the counts belong to other clients.
     PrefixV6,
-    /// The limit of before was built for good: it said what happens at it, or was too large for a table
-    /// that changes.
+    /// The previous limit is fixed: it has `mode`, `count_rejected` or `penalty`, or it was too large for a table
+    /// that can be changed.
     Fixed,
-    /// The core does not change the limit to the new one.
+    /// The core cannot change the previous limit to the new one.
     Refused(ChangeError),
-    /// It is kept elsewhere, by its window, and had another one before, or another limit of its rule a longer.
+    /// It is kept elsewhere, identified by its window, and either its window has changed or another limit of its rule
+    /// has become the longest.
     Elsewhere {
-        /// Its window.
+        /// Its window now.
         window: Duration,
     },
 }
@@ -102,25 +104,25 @@ impl LimitChange {
         &self.domain
     }
 
-    /// The path of the rule, as [`Rule::path`](crate::Rule::path).
+    /// The path of the rule, as in [`Rule::path`](crate::Rule::path).
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The limit of before, and the one of now. They are equal if only the table's size has changed.
+    /// The limit before, and the one now. They are equal if only the table's size has changed.
     #[must_use]
     pub fn policies(&self) -> [Policy; 2] {
         [self.before, self.now]
     }
 
-    /// Whether all that was spent stays spent.
+    /// Whether everything that was spent stays spent.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.lost.is_none()
     }
 
-    /// Why it began anew, or went on with the table that it had when it was last so.
+    /// Why it started empty, or took the lingering table from when it last had this form.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.lost
@@ -174,7 +176,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What a limit's table is built for, beside its quota.
+/// The properties of a limit's table besides its quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) capacity: usize,
@@ -188,27 +190,27 @@ impl Shape {
     }
 }
 
-/// A limit's table, as one load leaves it to the next.
+/// A limit's table, as one load passes it to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) table: Arc<Table>,
-    /// The quota that the load decided by.
+    /// The quota by which this load decides.
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
     /// See [`places`].
     pub(crate) place: Box<str>,
     /// Whether it was built without a spill.
     denies: bool,
-    /// How its clients are told apart.
+    /// How its clients are identified.
     prefixes: Option<Prefixes>,
-    /// What the table takes, as it was reckoned before it was built; 0 if nobody did.
+    /// The bytes of the table as computed before it was built; 0 if they were not.
     pub(crate) bytes: u64,
-    /// The quota that its words were divided for; `None` if it cannot be changed.
+    /// The quota for which its words were laid out; `None` if it cannot be changed.
     planned_for: Option<Policy>,
 }
 
 impl Kept {
-    /// A table that can be changed later, if the core has one for this policy; else one for good.
+    /// A table that can be changed later, if the core has one for this policy; otherwise a fixed one.
     pub(crate) fn build(policy: Policy, shape: Shape, clock: &Clock) -> Result<Self, BuildError> {
         let (capacity, denies) = (shape.capacity, shape.denies());
         let changeable = tiers(policy, denies).build_with_clock(capacity, clock.clone());
@@ -224,7 +226,7 @@ impl Kept {
         Ok(Self { table, policy, capacity, place, denies, prefixes, bytes: 0, planned_for })
     }
 
-    /// Whether the table can go on under this quota and size. Changes nothing.
+    /// Whether the table can be kept for this quota and shape. Changes nothing.
     pub(crate) fn can_become(&self, policy: Policy, shape: Shape) -> Result<(), Loss> {
         if shape.capacity != self.capacity {
             return Err(Loss::Capacity { before: self.capacity, now: shape.capacity });
@@ -239,8 +241,9 @@ impl Kept {
             return Ok(());
         }
         let planned_for = self.planned_for.ok_or(Loss::Fixed)?;
-        // What fits depends on the division of the words alone, and a table for one key has the same. So it
-        // is tried there: a load that is refused for another rule's sake must not have changed anything.
+        // Whether a quota fits depends only on the layout of the words, and a table for one key has the same layout.
+        // So the change is tried on one: a load that is refused because of another rule must not have changed
+        // anything.
         let probe = tiers(planned_for, self.denies).build_with_clock::<[u8]>(1, ManualClock::new());
         let probe = probe.map_err(|_| Loss::Fixed)?;
         probe.set_quota(policy).map_err(Loss::Refused)
@@ -251,14 +254,14 @@ impl Kept {
         Self { policy, ..self.clone() }
     }
 
-    /// Turns the table to the quota that it is to have.
+    /// Changes the table to its new quota.
     pub(crate) fn put_in_force(&self) -> Result<(), ChangeError> {
         self.table.set_quota(self.policy)
     }
 }
 
-/// What tells each of a rule's limits from the others, by their windows: nothing, for the first of the longest;
-/// its window for every other, and for the second and third of one window a number besides.
+/// Identifies each of a rule's limits by its window: by an empty text for the first of the longest, by the window for
+/// every other, and by the window and a number for the second and third with the same window.
 pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
     let longest = windows.iter().max();
     let own = windows.iter().position(|window| Some(window) == longest);
@@ -273,23 +276,23 @@ pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
     (0..windows.len()).map(|n| place(n).into()).collect()
 }
 
-/// A table of one quota that may be changed.
+/// A table of one quota, which can be changed.
 fn tiers(policy: Policy, denies: bool) -> Tiers {
     let tiers = Tiers::of(policy);
     if denies { tiers.when_full(Full::Deny) } else { tiers }
 }
 
-/// Whether a limit goes on with a table of before.
+/// Whether a limit can keep a previous table.
 pub(crate) type Fits = fn(&Kept, &Policy) -> bool;
 
-/// Tried one after the other: the same quota, for which nothing has to be changed, the same window, whatever is left.
+/// Tried in this order: the same quota, for which nothing has to be changed; the same window; any that is left.
 pub(crate) const WAYS: [Fits; 3] = [
     |kept, policy| kept.policy == *policy,
     |kept, policy| kept.policy.quota().period() == policy.quota().period(),
     |_, _| true,
 ];
 
-/// Which of the tables of before each limit of a rule goes on with.
+/// For each limit of a rule, the index of the previous table that it keeps.
 pub(crate) fn pair(before: &[Kept], now: &[Policy]) -> Vec<Option<usize>> {
     let mut pairs = vec![None; now.len()];
     let mut is_taken = vec![false; before.len()];
@@ -355,7 +358,7 @@ mod tests {
 
     #[test]
     fn what_can_become_of_a_table_is_what_the_table_then_becomes() {
-        // The trial is made on a table of one key: it must say what the table itself says.
+        // The trial uses a table of one key: its result must equal that of the table itself.
         let texts = [
             "fixed-window 5/h",
             "fixed-window 1000000/h",

@@ -1,11 +1,11 @@
-//! From what files say to a [`RuleSet`]. Tables of the rules of before go on: see [`crate::carry`]; those of
-//! rules that come back, too: see [`crate::linger`].
+//! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept: see [`crate::carry`]; those of rules that
+//! come back as well: see [`crate::linger`].
 //!
-//! Nothing of what is in force changes until all files have turned out to be good.
+//! The rules in force do not change until all files have turned out to be good.
 //!
 //! A domain that had limits, and of which no rule is left, is compiled from the files that it had last
-//! ([`Settings::allow_empty`]): so an empty directory, a file that is gone or cut off before its first rule,
-//! and one whose domain is cut off, take no limit away.
+//! ([`Settings::allow_empty`]): so an empty directory, a missing file, and a file that is truncated before its first
+//! rule or within its domain remove no limit.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::tree::{Level, Node, has_star};
 
-/// What the loads of before have left.
+/// What previous loads have left.
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
     pub(crate) rules: Option<&'a RuleSet>,
     pub(crate) lingering: &'a Lingering,
 }
 
-/// All errors of all files, or what `vet` says of all rules together, or the rules.
+/// The rules; or all errors of all files, or those that `vet` returns for all rules together.
 pub(crate) fn compile(
     texts: &[RuleText],
     settings: &Settings,
@@ -87,8 +87,8 @@ pub(crate) fn compile(
     if errors.is_empty() { Ok(compiler.set) } else { Err(errors) }
 }
 
-/// The domains that had a limit, and of which there is no rule any more. A rule that says that nothing is
-/// limited is one; what nothing limited before loses nothing.
+/// The domains that had a limit before, and of which there is now no rule. A rule that is explicitly unlimited counts
+/// as a rule; a domain without limits has none to lose.
 fn emptied<'r>(before: &'r RuleSet, files: &[(&RuleText, RuleFile)]) -> BTreeSet<&'r str> {
     let have_rules: HashSet<&str> = files
         .iter()
@@ -99,8 +99,8 @@ fn emptied<'r>(before: &'r RuleSet, files: &[(&RuleText, RuleFile)]) -> BTreeSet
     had_limits.map(Rule::domain).filter(|domain| !have_rules.contains(domain)).collect()
 }
 
-/// Those of before that stay and the new ones: a source reads no more than this, and sources that change
-/// all the time must not add up.
+/// Limits the size of the retained and the new files together: each source reads at most this much, and sources that
+/// change all the time must not add up.
 fn too_large(files: &[(&RuleText, RuleFile)]) -> Option<RuleError> {
     let most = RuleText::MOST_BYTES_TOGETHER;
     let bytes = files.iter().map(|(text, _)| text.bytes().len()).sum::<usize>();
@@ -113,25 +113,25 @@ struct Compiler<'a> {
     clock: &'a Clock,
     before: Before<'a>,
     set: RuleSet,
-    /// Where every descriptor stands: for whoever writes it twice.
+    /// Where every descriptor stands, to report duplicates.
     places: HashMap<RuleId, (String, Position)>,
     domain_files: HashMap<String, String>,
-    /// Tables that are to go on under another quota, and where that stands.
+    /// Tables that will continue under another quota, and where that quota stands.
     requotas: Vec<(Kept, String, Position)>,
-    /// Whether what is spent is kept elsewhere, and not in the tables.
+    /// Whether counts are kept elsewhere, and not in the tables.
     is_elsewhere: bool,
 }
 
-/// What a limit goes on with.
+/// The previous limit and table of a limit.
 struct Found {
-    /// The limit of before.
+    /// The previous limit.
     before: Option<Policy>,
-    /// Why it does not go on with that one's table.
+    /// Why its table cannot be kept.
     lost: Option<Loss>,
     table: Option<Kept>,
 }
 
-/// Where the compiler is: the file, and the way down to the descriptor.
+/// The position of the compiler: the file, and the path down to the descriptor.
 struct Place<'f> {
     file: &'f str,
     id: RuleId,
@@ -192,7 +192,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Each key and value once; whether values are shared makes no difference to what they match.
+    /// Each key and value only once; whether values share a limit does not change what they match.
     fn claim(&mut self, descriptor: &DescriptorText, place: &Place<'_>) -> Result<(), RuleError> {
         let mut id = place.id.clone();
         id.steps.iter_mut().for_each(|(_, _, part)| *part = Part::Fixed);
@@ -210,7 +210,8 @@ impl Compiler<'_> {
         let counts = self.before.rules.and_then(|before| before.counters.get(&place.id));
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
-        // Those that say nothing count values as envoyproxy/ratelimit does, where that is what is wanted.
+        // Rules without a `prefix_v6` use the default of the rule set, which under `compat` counts values as
+        // envoyproxy/ratelimit does.
         let prefixes = spec.prefixes.or(self.set.prefixes);
         let shape = Shape { capacity, on_full: spec.traits.on_full, prefixes };
         let limits = self.add_limits(spec.limits, shape, place)?;
@@ -282,7 +283,7 @@ impl Compiler<'_> {
         Ok(compiled.into())
     }
 
-    /// Tells a limit that is not as it was.
+    /// Records a limit that has changed.
     fn note(&mut self, found: &Found, now: Policy, place: &Place<'_>) {
         if let Some(before) = found.before
             && (before != now || found.lost.is_some())
@@ -293,8 +294,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// What a limit goes on with: the table of before, if that fits; else one that lingers, and fits; else
-    /// none, and why not.
+    /// What a limit continues with: its previous table, if that fits; else a lingering one that fits; else nothing,
+    /// and the reason.
     fn find(
         &self,
         before: Option<&Kept>,
@@ -332,7 +333,8 @@ impl Compiler<'_> {
             Some(kept) => kept.bytes,
             None => memory::table_bytes(policy, shape).map_err(refused)?,
         };
-        // Before it is built: an allocation that the system grants and cannot keep ends the process.
+        // Checked before the table is built: if the system grants an allocation and cannot provide it, the process
+        // ends.
         let more = (shape.capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
         let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
         let most = self.settings.most_table_bytes;
@@ -352,8 +354,8 @@ impl Compiler<'_> {
         Ok(kept)
     }
 
-    /// Changes the quotas of the tables that go on. Loads come one after the other and each change has been
-    /// tried, so none is refused; were one, the load would be, with the quotas before it changed.
+    /// Changes the quotas of the tables that are kept. Loads are sequential and each change has been tried, so none
+    /// is refused; if one were, the load would be refused, and quotas changed before it would stay changed.
     fn put_in_force(&self) -> Result<(), RuleError> {
         for (kept, file, at) in &self.requotas {
             kept.put_in_force().map_err(|error| RuleError {
@@ -369,7 +371,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What a rule is called by, of one of its steps.
+/// The name of one level of a rule's path.
 fn level((key, value, _): &Step) -> Box<str> {
     value.as_ref().map_or_else(|| key.clone(), |value| format!("{key}_{value}").into())
 }

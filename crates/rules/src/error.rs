@@ -53,7 +53,7 @@ impl fmt::Display for RuleError {
     }
 }
 
-/// Spells control characters out: what a file holds, and what it is called, ends in logs and terminals.
+/// Escapes control characters: the content and the name of a file end up in logs and terminals.
 struct Escaped<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl Write for Escaped<'_, '_> {
@@ -69,14 +69,14 @@ impl Write for Escaped<'_, '_> {
 
 impl std::error::Error for RuleError {}
 
-/// What is wrong with a rule file. Texts that envoyproxy/ratelimit has are kept, so that whoever looks
-/// for them in logs still finds them.
+/// What is wrong with a rule file. Messages that envoyproxy/ratelimit has are kept, so that searches of logs still
+/// find them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
     /// The source could not be read.
     Unreadable {
-        /// What the system answered.
+        /// The system's error message.
         reason: String,
     },
     /// A directory without a rule file.
@@ -86,11 +86,11 @@ pub enum Problem {
         /// The most that is accepted.
         most: usize,
     },
-    /// Bytes that are no UTF-8.
+    /// Bytes that are not UTF-8.
     NotUtf8,
-    /// No YAML.
+    /// Invalid YAML.
     Syntax {
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// Lists and maps are nested too deeply.
@@ -103,27 +103,27 @@ pub enum Problem {
         /// The most that are accepted.
         most: usize,
     },
-    /// An alias of something that is not there, or not finished.
+    /// An alias of an anchor that does not exist, or is not finished.
     BadAlias,
     /// A second document in one file.
     SecondDocument,
-    /// A list where a map is needed, or the like.
+    /// A value of the wrong kind, such as a list where a map is needed.
     Kind {
-        /// The key whose value it is.
+        /// The key of the value.
         key: &'static str,
         /// What is needed.
         accepted: &'static str,
         /// What is there.
         found: &'static str,
     },
-    /// A list holds something else than maps.
+    /// A list holds something other than maps.
     NotAMap {
         /// What it holds.
         found: String,
     },
     /// A key that is a list or a map.
     KeyNotText,
-    /// A key that nothing here has.
+    /// An unknown key.
     UnknownKey {
         /// The key.
         key: String,
@@ -137,7 +137,7 @@ pub enum Problem {
         /// Where it stands first.
         first: Position,
     },
-    /// A value that a key cannot have.
+    /// A value that is not allowed for its key.
     Value {
         /// The key.
         key: &'static str,
@@ -146,21 +146,21 @@ pub enum Problem {
         /// What would be accepted.
         accepted: &'static str,
     },
-    /// A key that is needed.
+    /// A required key is missing.
     Missing {
-        /// The key, or the keys of which one is needed.
+        /// The key, or the keys of which one is required.
         key: &'static str,
     },
     /// Two keys that exclude each other.
     Together {
-        /// One.
+        /// One of them.
         key: &'static str,
-        /// The other.
+        /// The other one.
         with: &'static str,
     },
     /// A domain that is absent or empty.
     EmptyDomain,
-    /// The same domain in two files.
+    /// The same domain in two files that may not share it.
     DuplicateDomain {
         /// The domain.
         domain: String,
@@ -169,11 +169,11 @@ pub enum Problem {
     },
     /// A descriptor without a key.
     EmptyKey,
-    /// Two descriptors that the same requests would match.
+    /// Two descriptors that match the same requests.
     DuplicateDescriptor {
         /// The domain and the keys and values from the root, as `domain.key_value.key`.
         path: String,
-        /// Where it stands first: the file, if it is another, and the place.
+        /// Where it stands first: the position, and the file if it is another.
         first: String,
     },
     /// A unit of time that does not exist.
@@ -194,21 +194,21 @@ pub enum Problem {
     ShareWithoutWildcard,
     /// The limit cannot be computed.
     Policy {
-        /// What the core says.
+        /// The core's error.
         error: Box<PolicyError>,
     },
     /// The limit's table cannot be built.
     Table {
         /// The limit, as a policy's text.
         policy: String,
-        /// What the core says.
+        /// The core's error.
         error: Box<BuildError>,
     },
     /// The limit in force cannot be changed to this one.
     Change {
         /// The limit, as a policy's text.
         policy: String,
-        /// What the core says.
+        /// The core's error.
         error: Box<ChangeError>,
     },
     /// All tables together would be too large.
@@ -218,12 +218,12 @@ pub enum Problem {
         /// The most that is accepted, in bytes.
         most: u64,
     },
-    /// The limit cannot be kept where it is to be. The error names the rule in place of its file.
+    /// The limit cannot be kept in the place that is meant for it. The error names the rule in place of its file.
     Elsewhere {
         /// Why.
         reason: String,
     },
-    /// Something that is planned, and not there.
+    /// A planned feature that does not exist yet.
     NotBuilt {
         /// What was asked for.
         found: &'static str,
@@ -257,7 +257,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// Problems of the text itself.
+    /// Messages for problems of the text itself.
     fn describe_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
@@ -285,7 +285,7 @@ impl Problem {
         }
     }
 
-    /// Problems of a rule's numbers.
+    /// Messages for problems of a rule's numbers.
     fn describe_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Policy { error } => write!(f, "{error}"),
@@ -306,7 +306,7 @@ impl Problem {
         }
     }
 
-    /// Problems of what the rules say.
+    /// Messages for problems of the rules' meaning.
     fn describe_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kind { key, accepted, found } => {
@@ -367,7 +367,7 @@ impl Problem {
     }
 }
 
-/// A problem at a place, in a file that whoever reads it does not know by name.
+/// A problem and its position, before the name of the file is known.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) at: Position,

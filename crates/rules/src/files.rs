@@ -1,9 +1,9 @@
 //! [`FileSource`]: rules from a directory, watched.
 //!
-//! Kubernetes mounts a ConfigMap as links into a directory `..data`, itself a link, and changes all files
-//! at once by renaming a new `..data` into place. So names that begin with a dot are not read, links are
-//! followed, and what is watched is the directory and not the files: the renaming happens in it. Where the
-//! directory itself is a link that is swapped, the one above it tells.
+//! Kubernetes mounts a ConfigMap as links into a directory `..data`, itself a link, and changes all files at once by
+//! renaming a new `..data` into place. So names that begin with a dot are not read, links are followed, and the
+//! directory is watched in place of the files, because the renaming happens in it. Where the directory itself is a
+//! link that is swapped, its parent directory is watched as well.
 
 use std::fs::File;
 use std::io::Read;
@@ -37,7 +37,7 @@ struct Watching {
 }
 
 impl FileSource {
-    /// Of this path. Whether it is there is seen when it is read.
+    /// A source for this path. The path need not exist until it is read.
     ///
     /// ```
     /// let source = tollgate_rules::FileSource::new("examples/rules");
@@ -69,7 +69,7 @@ impl FileSource {
         Ok(files)
     }
 
-    /// Where a file of the path would change: the directory, links resolved.
+    /// The directory in which a file of the path would change, links resolved.
     fn directory(&self) -> Option<PathBuf> {
         let path = if self.path.is_file() { parent(&self.path) } else { self.path.clone() };
         path.canonicalize().ok()
@@ -82,7 +82,7 @@ impl RuleSource for FileSource {
         if let (Some(watching), Some(now)) = (&mut self.watching, now)
             && watching.directory != now
         {
-            // A link was swapped: what it named before is of no interest any more.
+            // A link was swapped, and its previous target is no longer needed.
             let _ = watching.watcher.unwatch(&watching.directory);
             if watching.watcher.watch(&now, RecursiveMode::NonRecursive).is_ok() {
                 watching.directory = now;
@@ -123,7 +123,7 @@ impl RuleSource for FileSource {
     }
 }
 
-/// Reading a file is an event, too, and would have it read again and again.
+/// Reading a file also causes an event, which must not cause another reading.
 fn is_change(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
@@ -134,7 +134,7 @@ fn is_rule_file(path: &Path) -> bool {
     is_yaml && !is_hidden && path.is_file()
 }
 
-/// One byte more than a file may have tells that it has too many.
+/// Reads one byte more than a file may have: if there is one, the file is too large.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;

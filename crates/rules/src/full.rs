@@ -1,5 +1,5 @@
-//! What becomes of a client for whom its rule's table has no cell: told apart from a client over its limit, counted, and
-//! reported.
+//! Clients without a cell in their rule's full table: the decision about them is distinguished from a limit that is
+//! spent, counted and reported.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,27 +7,28 @@ use std::time::Duration;
 
 use tollgate::{Decision, Timestamp};
 
-/// How long a rule is silent after a report.
+/// The minimum time between two reports of a rule.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What a rule does with a client for whom its table has no cell: `on_full` in a file.
+/// What a rule does with a client that has no cell because the table is full: `on_full` in a file.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::OnFull::default(), tollgate_rules::OnFull::Spill);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
-    /// Decide it in the table's spill: never above its limit, below it when others crowd its place there
-    /// ([`tollgate::Full::Spill`]). Of windows that open with the first request, which have no spill, it is denied.
+    /// Decide by the table's spill: never above the limit, but possibly below it, because clients share counts there
+    /// ([`tollgate::Full::Spill`]). Windows that open with the first request have no spill: under these the client is
+    /// denied.
     #[default]
     Spill,
     /// Deny it until there is a cell.
     Deny,
-    /// Admit it. What it is charged is remembered as far as the spill has room, and counts once it has a cell.
+    /// Admit it. Its charges are recorded as far as the spill has room, and count once it has a cell.
     Allow,
 }
 
-/// How a request was decided whose client had no cell in its rule's full table.
+/// How a request was decided whose client had no cell because the rule's table was full.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,17 +53,17 @@ pub enum OnFull {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoCell {
-    /// In the table's spill, where it shares its count with others: admitted, or denied although it may be within its
-    /// limit.
+    /// By the table's spill, where its client shares a count with others: admitted, or denied although the client may
+    /// be within its limit.
     Spilled,
-    /// Denied, since there is no cell.
+    /// Denied, because there is no cell.
     Denied,
-    /// Admitted, since there is no cell and the rule says [`OnFull::Allow`].
+    /// Admitted, because there is no cell and the rule says [`OnFull::Allow`].
     Allowed,
 }
 
 impl NoCell {
-    /// The word by which answers tell it.
+    /// The word for it in answers.
     ///
     /// ```
     /// assert_eq!(tollgate_rules::NoCell::Denied.reason(), "table_full_denied");
@@ -87,8 +88,8 @@ impl NoCell {
     }
 }
 
-/// That a rule's table is full, and what became of the clients without a cell since the last report. At most one a
-/// minute for each rule.
+/// A report that a rule's table is full, with what was decided about clients without a cell since the last report. At
+/// most one a minute for each rule.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -134,7 +135,7 @@ impl FullReport {
         &self.path
     }
 
-    /// The hits that were decided so since the last report.
+    /// The hits that were decided in this way since the last report.
     #[must_use]
     pub fn hits(&self, how: NoCell) -> u64 {
         self.hits[how as usize]
@@ -154,19 +155,19 @@ impl fmt::Display for FullReport {
     }
 }
 
-/// What a rule has decided about clients without a cell. It orders nothing.
+/// Counts of a rule's decisions about clients without a cell. They order nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     hits: [AtomicU64; 3],
     reported: [AtomicU64; 3],
-    /// From when on there may be another report, in nanoseconds.
+    /// The time of the earliest next report, in nanoseconds.
     silent_until: AtomicU64,
 }
 
 impl Tally {
-    /// Counts, and says whether it is time for a report: then no other thread is told so for a minute.
+    /// Counts, and returns whether a report is due: then no other thread gets `true` for a minute.
     pub(crate) fn count(&self, how: NoCell, hits: u64, now: Timestamp) -> bool {
-        // Relaxed throughout: a count is read by itself, and who reports is settled by one word.
+        // Relaxed throughout: each count is read by itself, and one word decides which thread reports.
         self.hits[how as usize].fetch_add(hits, Ordering::Relaxed);
         let (until, now_ns) = (self.silent_until.load(Ordering::Relaxed), now.as_nanos());
         let next = (now + SILENCE).as_nanos();
@@ -181,7 +182,7 @@ impl Tally {
         self.hits[how as usize].load(Ordering::Relaxed)
     }
 
-    /// What was counted since this was asked last.
+    /// The counts since the previous call.
     pub(crate) fn since_report(&self) -> [u64; 3] {
         std::array::from_fn(|n| {
             let now = self.hits[n].load(Ordering::Relaxed);
@@ -203,7 +204,7 @@ mod tests {
         assert!(!count(NoCell::Denied, 100) && !count(NoCell::Allowed, 159));
         assert!(count(NoCell::Denied, 160));
         assert_eq!(tally.since_report(), [0, 4, 2]);
-        // A clock that steps back is silent, not talkative.
+        // If the clock goes back, there is no report.
         assert!(!count(NoCell::Denied, 3));
         assert_eq!(
             [NoCell::Spilled, NoCell::Denied, NoCell::Allowed].map(|how| tally.read(how)),

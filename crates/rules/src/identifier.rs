@@ -1,11 +1,11 @@
-//! The client identifier builder: from a descriptor's entries to the bytes that a table is asked for.
+//! Builds the client identifier: from a descriptor's entries to the key for a table.
 //!
-//! Every rule has a table of its own, so what is the same in all requests of a rule says nothing: only
-//! what a rule leaves open is part of its key. Parts are prefixed with their length, so that no two lists
-//! of parts make the same bytes; how many there are, the rule knows.
+//! Every rule has a table of its own, so what all requests of a rule have in common is not needed: only what a rule
+//! leaves open is part of the key. Parts are prefixed with their length, so that no two lists of parts give the same
+//! bytes; the number of parts is fixed by the rule.
 //!
-//! A value that reads as an IPv6 address is that of a client with at least a /64 of them: by default all of one
-//! network are one client. Which key it stands under makes no difference, for nothing tells which keys hold addresses
+//! A value that parses as an IPv6 address belongs to a client with at least a /64 of addresses: by default all of one
+//! network are one client. This applies under any key, because no key reliably says that it holds addresses
 //! (`remote_address`, `masked_remote_address`, or a name of the user's own).
 
 use std::io::Write;
@@ -15,31 +15,31 @@ use tollgate::Prefixes;
 
 use crate::request::Entry;
 
-/// What a rule leaves open, and how values are told apart.
+/// The parts that a rule leaves open, and how values are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identifier {
     pub(crate) parts: Box<[Part]>,
-    /// `None` if values count as they are written.
+    /// `None` if values are compared as they are written.
     pub(crate) prefixes: Option<Prefixes>,
 }
 
-/// What one entry contributes, known from the rule.
+/// What one entry contributes to the key, as the rule determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
-    /// Nothing: the rule names it, or shares one limit between all that match.
+    /// Nothing: the rule names the value, or all values that match share one limit.
     Fixed,
-    /// The value, for the key is the rule's.
+    /// The value, because the rule names the key.
     Value,
-    /// Both, since the key is a pattern.
+    /// Both, because the rule's key is a pattern.
     KeyAndValue,
 }
 
-/// Whether all requests of a rule are one client.
+/// Whether all requests of a rule share one key.
 pub(crate) fn is_constant(parts: &[Part]) -> bool {
     parts.iter().all(|part| *part == Part::Fixed)
 }
 
-/// Appends what the entries of one descriptor leave open.
+/// Appends the parts that the rule leaves open.
 pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[Entry<'_>]) {
     for (part, (entry_key, entry_value)) in of.parts.iter().zip(entries) {
         match part {
@@ -53,7 +53,7 @@ pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[Entry<'_>]) 
     }
 }
 
-/// Appends everything: for limits that come with the request and belong to no rule.
+/// Appends all entries: for limits that come with the request and belong to no rule.
 pub(crate) fn append_all(
     key: &mut Vec<u8>,
     domain: &str,
@@ -67,20 +67,20 @@ pub(crate) fn append_all(
     }
 }
 
-/// The value; in place of an IPv6 address the network that it is in. That is written as an address, too: as its first
-/// one, which is in the same network. So no other value makes the same bytes.
+/// Appends the value; for an IPv6 address the network that it is in, written as the network's first address. That
+/// address is in the same network, so no value of another network gives the same bytes.
 fn append_value(key: &mut Vec<u8>, value: &str, prefixes: Option<Prefixes>) {
     let network = prefixes.zip(v6(value)).map(|(prefixes, address)| prefixes.network(address));
     let Some(network) = network else { return append_part(key, value) };
     let length_at = key.len();
     key.extend_from_slice(&[0; 8]);
-    // Into memory, which takes everything.
+    // Writing to memory cannot fail.
     let _ = write!(key, "{network}");
     let length = (key.len() - length_at - 8) as u64;
     key[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Most values are none, which is seen from their letters.
+/// Parses an IPv6 address. Most values are none, which their letters show without parsing.
 fn v6(value: &str) -> Option<IpAddr> {
     let is_of_one = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let may_be = value.len() <= 45 && value.contains(':') && value.bytes().all(is_of_one);
@@ -128,7 +128,7 @@ mod tests {
         let whole = |one: &str| value(Some(Prefixes::WHOLE), one);
         assert_ne!(whole("2001:db8::1"), whole("2001:db8::2"));
         assert_eq!(whole("2001:db8::1"), whole("2001:DB8:0::1"));
-        // What is no address stays as it is, to the letter.
+        // A text that is not an address stays unchanged, to the letter.
         for one in ["", ":", "10:20", "a:b", "dead:beef", "1.2.3.4", "2001:db8::1/64"] {
             assert_eq!(by_64(one), value(None, one), "{one}");
         }

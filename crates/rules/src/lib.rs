@@ -1,6 +1,7 @@
-//! Rate limit rules as text, compiled to lock-free tables: which limit applies to a request, and may it go?
+//! Rate limit rules as text, compiled to lock-free tables: which limits apply to a request, and whether it is
+//! admitted.
 //!
-//! The pipeline, each part a module and a type of its own:
+//! The pipeline, in which each part is a module and a type of its own:
 //!
 //! ```text
 //! RuleSource -> Retriever -> RuleCache -> client identifier builder -> DecisionMaker
@@ -35,17 +36,17 @@
 //! }
 //! let denied = maker.check(&request)?;
 //! assert_eq!(denied.code(), Code::OverLimit);
-//! // The minute was not charged for what did not go.
+//! // The denied request was not charged to the minute either.
 //! assert_eq!(denied.statuses()[0].remaining, 57);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # The language
-//! Files of envoyproxy/ratelimit mean here what they mean there: `domain`, `descriptors`, `key`, `value`
-//! (with `*`), `rate_limit` (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`,
-//! `quota_mode`, `share_threshold`, `detailed_metric`, `value_to_metric` and `metadata`. Matching is theirs,
-//! too: per entry the exact value, then patterns in the order of the file, then the key alone; no way
-//! back; a limit counts at a descriptor's last entry. Added are, under `rate_limit`:
+//! Files of envoyproxy/ratelimit mean the same here: `domain`, `descriptors`, `key`, `value` (with `*`), `rate_limit`
+//! (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`, `quota_mode`, `share_threshold`,
+//! `detailed_metric`, `value_to_metric` and `metadata`. Matching is the same as well: per entry the exact value, then
+//! patterns in the order of the file, then the key alone; without backtracking; a limit counts at a descriptor's last
+//! entry. The following keys are added under `rate_limit`:
 //!
 //! | Key | Means |
 //! |---|---|
@@ -56,7 +57,7 @@
 //! | `count_rejected: true` | a denied request is charged as well |
 //! | `penalty: 10m after 5` | the fifth denial in a row refuses everything for ten minutes |
 //!
-//! and beside it:
+//! and next to it:
 //!
 //! | Key | Means |
 //! |---|---|
@@ -66,53 +67,55 @@
 //! | `prefix_v6: 56` | so many bits of an IPv6 address tell clients apart; 64 where nothing is said, 128 counts each address. See below |
 //! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact |
 //!
-//! `algorithm` is one of these, and its option stands behind it: `gcra` (also `token-bucket`, `leaky-bucket`, and
+//! `algorithm` is one of these, with its option after it: `gcra` (also `token-bucket`, `leaky-bucket`, and
 //! `leaky-bucket hard`), `spaced`, `fixed-window` (also `fixed-window from-first`), `sliding-window` (exact; also
-//! `sliding-window round-down`, `sliding-window strict`) and `segmented-window x6`. A `sliding-log` is none of
-//! them: it keeps a slot for each unit, and the tables of rules one word for each client.
+//! `sliding-window round-down`, `sliding-window strict`) and `segmented-window x6`. `sliding-log` is not available:
+//! it keeps a slot for each unit, but the tables of rules keep one word for each client.
 //!
-//! `mode: elastic` would borrow from what the server can spare ([`tollgate::ElasticKeyedLimiter`]). It is refused:
-//! a request is charged to all of its limits or to none, and a loan cannot be taken back, nor stand beside other
-//! limits in [`tollgate::check_all`]. Nor has a domain a pool to lend from, and the service nobody who reports the
-//! headroom to it.
+//! `mode: elastic` would borrow from the server's spare capacity ([`tollgate::ElasticKeyedLimiter`]). It is refused:
+//! a request is charged to all of its limits or to none, but a loan cannot be taken back, nor stand beside other
+//! limits in [`tollgate::check_all`]. Also, a domain has no pool to lend from, and the service does not measure
+//! headroom.
 //!
-//! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: what the core does not
-//! know yet it refuses, with the place in the file. Merge keys and aliases of YAML are understood.
+//! `mode`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]: words that the core does not
+//! support yet are refused, with their place in the file. Merge keys and aliases of YAML are supported.
 //!
 //! # Addresses
-//! A client with one IPv6 address has 2^64 of them at least. So where a rule leaves a value open, and the value reads as an
-//! IPv6 address, its network counts in place of it, whatever its key is called: all addresses of one /64 are one
-//! client, or of one `prefix_v6`. An IPv4 address counts whole, and one in IPv6 clothes (`::ffff:192.0.2.1`) as the
-//! IPv4 address. Which rule matches is decided by the value as it is, and [`Settings::compat`] counts it as it is, too,
-//! unless the rule has a `prefix_v6`. An address with a port, a zone or brackets is text like any.
+//! A client with one IPv6 address has at least 2^64 of them. So where a rule leaves a value open, and the value
+//! parses as an IPv6 address, its network counts in place of it, whatever its key is called: all addresses of one
+//! /64, or of one `prefix_v6`, are one client. An IPv4 address counts in full, and an IPv4-mapped one
+//! (`::ffff:192.0.2.1`) as the IPv4 address. Rules are matched by the value as it is, and under [`Settings::compat`]
+//! it is also counted as it is, unless the rule has a `prefix_v6`. An address with a port, a zone or brackets is
+//! treated as plain text.
 //!
 //! # What differs from envoyproxy/ratelimit
 //! * IPv6 clients count by their /64 (see above).
-//! * A denied request is charged nowhere. [`Settings::compat`] decides each descriptor on its own instead,
-//!   and lets a denied one use up what was left.
+//! * A denied request is charged nowhere. With [`Settings::compat`] each descriptor is decided on its own instead,
+//!   and a denied one uses up what was left.
 //! * Key and value are never joined: `a_b` with `c` and `a` with `b_c` are different.
-//! * Metrics hold nothing of requests: `detailed_metric` and `value_to_metric` are read, and change nothing.
+//! * Metrics contain nothing of requests: `detailed_metric` and `value_to_metric` are accepted, and have no effect.
 //! * More than 2.2e9 requests per second cannot be counted exactly and are refused.
-//! * Keys that stand twice in one map are refused, and a second document in one file.
+//! * Duplicate keys in one map are refused, and so is a second document in one file.
 //!
 //! # Reloading
-//! [`Retriever`] reads again when a [`RuleSource`] says so and every 30 s. One bad file and the last good
-//! rules stay, all of them. A limit keeps what was spent: also when its quota changes, if the core can change
-//! it in place ([`tollgate::KeyedLimiter::set_quota`]). What cannot be (another `capacity` or `prefix_v6`; `on_full` to or from `deny`; `mode`,
-//! `count_rejected` or `penalty`; a quota that is very different) begins anew, and [`RuleSet::changes`] says
-//! so. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
+//! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. If one file is bad, all of the
+//! last good rules stay. A limit keeps what was spent, even when its quota changes, if the core can change it in
+//! place ([`tollgate::KeyedLimiter::set_quota`]). Otherwise (another `capacity` or `prefix_v6`; `on_full` to or from
+//! `deny`; `mode`, `count_rejected` or `penalty`; a very different quota) it starts empty, and [`RuleSet::changes`]
+//! reports it. Rules can come from anywhere: implement [`RuleSource`]. (`tollgate-service` has one for a hash in
+//! Redis.)
 //!
-//! A file that is half-written, or removed and written anew, gives nobody anything back. What was spent under a
-//! limit whose rule is gone lingers for [`Settings::linger_rules`], and the rule finds it if it comes back (the same
-//! domain, keys and values). Meanwhile the rules that are there decide; but a domain that had limits, and of which
-//! no rule is left, keeps its last good rules, unless [`Settings::allow_empty`] is set; an empty directory therefore
-//! keeps all. One thing is not undone: a limit that is lowered and raised again counts at most the lower limit as
-//! spent, so a file whose last number is cut off gives back the difference. Write a file beside, and rename it.
+//! A file that is half-written, or removed and written anew, restores no credit. What was spent under a limit whose
+//! rule is gone lingers for [`Settings::linger_rules`], and the rule takes it again if it comes back (the same
+//! domain, keys and values). Meanwhile the remaining rules decide; but a domain that had limits, and of which no rule
+//! is left, keeps its last good rules, unless [`Settings::allow_empty`] is set; an empty directory therefore keeps
+//! all of them. One loss remains: a limit that is lowered and raised again counts at most the lower limit as spent,
+//! so a file whose last number is truncated restores the difference. Write a new file and rename it.
 //!
 //! # Bounds
-//! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables
-//! are allocated when rules are loaded, [`Settings::most_table_bytes`] at most, those that linger included: where
-//! there is no room, the one that has lingered longest is [forgotten](RuleSet::forgotten). Requests are bounded by
+//! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables are
+//! allocated when rules are loaded, [`Settings::most_table_bytes`] at most, lingering ones included: if there is no
+//! room, the one that has lingered longest is [forgotten](RuleSet::forgotten). Requests are bounded by
 //! [`Settings::most_descriptors`], `most_entries` and `most_key_bytes`.
 
 mod answer;

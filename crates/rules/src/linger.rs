@@ -1,15 +1,15 @@
-//! What was spent under limits that are gone: their tables stay for a while, in case the limits come back.
+//! Lingering tables: what was spent under a limit that is gone is kept for a while, in case the limit comes back.
 //!
-//! A file that is written in two steps, or removed and written anew, takes its rules away for a moment. A
-//! client that had spent a limit must find it spent afterwards. So a table that no rule in force goes on with is kept,
-//! by the identity of its rule, for [`Settings::linger_rules`]: from the load that takes it away until
-//! exactly that long afterwards, on the cache's own clock. Nothing is copied: a request that still decides
-//! by the rules of before charges the very table that waits here.
+//! A file that is written in two steps, or removed and written anew, removes its rules for a moment. A client that
+//! had spent a limit must find it spent afterwards. So a table that no rule in force uses is kept, by the identity of
+//! its rule, for [`Settings::linger_rules`]: from the load that removes the rule until exactly that long afterwards,
+//! on the cache's own clock. Nothing is copied: a request that still decides by the previous rules charges the very
+//! table that lingers here.
 //!
-//! # What it may take
-//! Tables that wait and tables in force together take at most [`Settings::most_table_bytes`]. Those in force
-//! come first: where there is no room, the table that has waited longest goes, and the load says so
-//! ([`RuleSet::forgotten`]). A table is counted with what its entry here takes, so many small ones are bounded
+//! # Memory
+//! Lingering tables and tables in force together take at most [`Settings::most_table_bytes`]. Those in force come
+//! first: if there is no room, the table that has lingered longest is dropped, and the load reports it
+//! ([`RuleSet::forgotten`]). A table is counted with the bytes of its entry here, so many small tables are bounded
 //! like few large ones.
 
 use std::any::Any;
@@ -26,11 +26,11 @@ use crate::rule::{Limit, Table};
 use crate::rule_set::{RuleId, RuleSet};
 use crate::settings::Settings;
 
-/// How long at least a table waits where the settings do not say: longer than a deployment takes.
+/// The minimum time that a table lingers by default: longer than a deployment takes.
 const USUAL: Duration = Duration::from_secs(600);
 
-/// A limit whose rule is gone, and that is no longer remembered although its time was not over: the tables
-/// of rules in force needed the memory. If the rule comes back, it begins with nothing spent.
+/// A limit whose rule is gone, and whose counts were dropped before their time was over, because the tables of rules
+/// in force needed the memory. If the rule comes back, it starts with nothing spent.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -88,21 +88,21 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// The tables that wait, by the rules that had them.
+/// The lingering tables, by the rules that had them.
 #[derive(Debug, Default)]
 pub(crate) struct Lingering {
     waiting: HashMap<RuleId, Vec<Waiting>, RandomState>,
     tables: usize,
     bytes: u64,
-    /// The next to come gets this number: which has waited longest is the lowest.
+    /// The number of the next table: the table with the lowest number has lingered longest.
     next: u64,
 }
 
-/// One table that waits.
+/// One lingering table.
 struct Waiting {
     path: Box<str>,
     kept: Kept,
-    /// What keeps the limit elsewhere: it lives as long as it is held.
+    /// What keeps the limit elsewhere: kept alive by this reference.
     keeper: Option<Held>,
     bytes: u64,
     until: Timestamp,
@@ -127,19 +127,19 @@ impl Lingering {
         self.bytes
     }
 
-    /// The table of a rule that waits and fits; of several, the one that came last.
+    /// The lingering table of this rule that fits; of several, the one added last.
     pub(crate) fn find(&self, id: &RuleId, fits: impl Fn(&Kept) -> bool) -> Option<&Kept> {
         let waiting = self.waiting.get(id)?.iter().rev();
         waiting.map(|one| &one.kept).find(|kept| fits(kept))
     }
 
-    /// Lets go whose time is over.
+    /// Drops the tables whose time is over.
     pub(crate) fn expire(&mut self, now: Timestamp) {
         self.retain(|one| one.until > now);
     }
 
-    /// From the rules of `before` to those of `after`: takes in the tables that these do not go on with, and
-    /// gives up those that they have taken back. Says what had to be forgotten for want of room.
+    /// From the rules of `before` to those of `after`: adds the tables that `after` does not use, and removes those
+    /// that it uses again. Returns what had to be forgotten because memory was short.
     pub(crate) fn turn(
         &mut self,
         before: Option<&RuleSet>,
@@ -184,7 +184,7 @@ impl Lingering {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Forgets what has waited longest, until the rest takes no more than this.
+    /// Forgets the tables that have lingered longest, until the rest takes no more than this.
     fn make_room(&mut self, most: u64) -> Vec<Forgotten> {
         if self.bytes <= most {
             return Vec::new();
@@ -226,7 +226,7 @@ impl Lingering {
     }
 }
 
-/// What the rules say of each table: the path of its rule, and what keeps its limit elsewhere.
+/// What the rules hold for each table: the path of its rule, and what keeps its limit elsewhere.
 struct Parts<'r> {
     parts: HashMap<*const Table, (&'r str, Option<&'r Held>), RandomState>,
 }
@@ -247,12 +247,12 @@ impl<'r> Parts<'r> {
     }
 }
 
-/// Two tables that are alive have two addresses.
+/// Identifies a table: two live tables have different addresses.
 fn address(kept: &Kept) -> *const Table {
     Arc::as_ptr(&kept.table)
 }
 
-/// What the table's own structure and its entry take, beside the cells.
+/// The bytes of the table's own structure and of its entry, besides the cells.
 fn bytes_of_entry(id: &RuleId, path: &str) -> u64 {
     let steps = id.steps.iter().map(|(key, value, _)| {
         key.len()

@@ -1,38 +1,39 @@
-//! What a limit's table takes, before it is built: rules that would take too much are refused without it.
+//! Computes the bytes of a limit's table before it is built, so that rules that would take too much are refused
+//! first.
 //!
-//! A table has a seventh of a shard for each 0.7 keys of its capacity, and a shard is a line of memory. Beside
-//! it a table has a spill, where the core has one for its policy: an eighth of the table, 1 KiB at least, and a mark
-//! for each 64 shards. How many lines are padded to one unit is the machine's, and whether there is a spill is the
-//! core's to say: the smallest table tells both.
+//! A table has a seventh of a shard for each 0.7 keys of its capacity, and a shard is a cache line. In addition a
+//! table has a spill, where the core has one for its policy: an eighth of the table, at least 1 KiB, and a mark for
+//! each 64 shards. How many lines are padded to one unit depends on the machine, and whether there is a spill on the
+//! core: both are read from the smallest table.
 
 use tollgate::{BuildError, ManualClock, Policy, Stats};
 
 use crate::carry::{Kept, Shape};
 
-/// Keys and cells: 70 of 100 cells hold live keys when a table holds its capacity.
+/// Keys and cells: 70 of 100 cells hold live keys when a table is at its capacity.
 const DESIGN_LOAD: (u64, u64) = (70, 100);
 
 /// Bytes of a shard.
 const SHARD: u64 = 64;
 
-/// Of a table: what its spill is a part of.
+/// The spill is this part of a table.
 const SPILL_PART: u64 = 8;
 
-/// Bytes of the smallest spill, its mark apart.
+/// Bytes of the smallest spill, without its mark.
 const SPILL_MIN: u64 = 1 << 10;
 
-/// Shards to a mark, which has 8 bytes.
+/// Shards for each mark, which has 8 bytes.
 const SHARDS_PER_MARK: u64 = 64;
 
-/// The bytes of a new table for so many clients, its spill included: those that
-/// [`Stats::bytes`](tollgate::Stats) will tell.
+/// The bytes of a new table for this many clients, its spill included: the value that
+/// [`Stats::bytes`](tollgate::Stats) will have.
 pub(crate) fn table_bytes(policy: Policy, shape: Shape) -> Result<u64, BuildError> {
     let one = Shape { capacity: 1, ..shape };
     let smallest = Kept::build(policy, one, &ManualClock::new().into())?.table.stats();
     Ok(bytes_like(&smallest, shape.capacity))
 }
 
-/// The bytes of a table for so many clients that is otherwise as the smallest one.
+/// The bytes of a table for this many clients whose other properties are those of the smallest one.
 fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
     let unit_cells = smallest.cells as u64;
     let unit_bytes = (smallest.bytes - smallest.spill_bytes) as u64 - SHARD;
@@ -45,7 +46,7 @@ fn bytes_like(smallest: &Stats, capacity: usize) -> u64 {
             (table / SPILL_PART).max(SPILL_MIN).saturating_add(marks)
         }
     };
-    // A shard more, so that units can begin where the machine's pairs of lines do.
+    // One more shard, so that units can begin at the alignment that the machine's pairs of lines need.
     table.saturating_add(SHARD).saturating_add(spill)
 }
 
@@ -55,7 +56,7 @@ mod tests {
     use crate::full::OnFull;
     use crate::rule::Table;
 
-    /// With a table that can be changed, and with one that cannot.
+    /// Policies with a table that can be changed, and with one that cannot.
     const POLICIES: [&str; 7] = [
         "fixed-window 5/h",
         "gcra 60/m burst 20",

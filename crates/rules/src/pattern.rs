@@ -1,17 +1,17 @@
-//! `*` in a value: any text, also none.
+//! `*` in a value matches any text, also an empty one.
 //!
-//! A pattern is its pieces between the stars. Each piece is looked for once, behind the one before it:
-//! what matches is found in time linear in the text, whatever the pattern, since a piece that is found
-//! early never has to be found again further on.
+//! A pattern is the list of its pieces between the stars. Each piece is searched for once, after the one before it:
+//! matching takes time linear in the text, whatever the pattern, because the earliest match of a piece leaves the
+//! most text for the rest.
 
-/// A text with stars.
+/// A text that may contain stars.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pattern {
     pieces: Box<[Box<str>]>,
 }
 
 impl Pattern {
-    /// Without a star it matches itself only.
+    /// A pattern without a star matches only itself.
     pub(crate) fn of(text: &str) -> Self {
         Self { pieces: text.split('*').map(Box::from).collect() }
     }

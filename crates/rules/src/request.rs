@@ -1,4 +1,4 @@
-//! [`Request`]: what is asked, borrowed from whoever asks.
+//! [`Request`]: borrowed from the caller.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::unit::Unit;
 /// A key and a value of a descriptor. The value may be empty.
 pub type Entry<'a> = (&'a str, &'a str);
 
-/// What is asked: may a request go that these descriptors describe?
+/// The question whether a request with these descriptors is admitted.
 ///
 /// ```
 /// use tollgate_rules::{Descriptor, Request};
@@ -18,11 +18,11 @@ pub type Entry<'a> = (&'a str, &'a str);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Whose rules apply.
+    /// The domain whose rules apply.
     pub domain: &'a str,
-    /// What is known about it. Each is matched against the rules by itself.
+    /// The descriptions of the request. Each is matched against the rules by itself.
     pub descriptors: &'a [Descriptor<'a>],
-    /// The units that it costs where a descriptor does not say otherwise. 0 counts as 1, as Envoy has it.
+    /// The cost of descriptors that do not give their own. 0 counts as 1, as in Envoy.
     pub hits: u32,
 }
 
@@ -42,15 +42,15 @@ pub struct Request<'a> {
 pub struct Descriptor<'a> {
     /// Keys and values, outermost first.
     pub entries: &'a [Entry<'a>],
-    /// The units that it costs; `Some(0)` only asks.
+    /// The cost in units; `Some(0)` charges nothing.
     pub hits: Option<u64>,
-    /// A limit that comes with the request, and counts in place of any rule's.
+    /// A limit that comes with the request, and applies in place of the rule's.
     pub limit: Option<Override>,
 }
 
-/// A limit that comes with a request: so many in a window of the clock.
-///
-/// The same key is one count, whatever limit a request brings: a limit that differs each time makes no
+/// A limit that comes with a request: the units in a window of the clock.
+/// One key has one count, whatever limits its requests bring: a limit that differs each time makes no new count and
+/// no new metric.
 /// new count and no new metric.
 ///
 /// ```
@@ -59,7 +59,7 @@ pub struct Descriptor<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Override {
-    /// What may pass in one window.
+    /// The units that may pass in one window.
     pub requests_per_unit: u32,
     /// The length of the window.
     pub unit: Unit,
@@ -80,7 +80,7 @@ impl<'a> Request<'a> {
         descriptor.hits.unwrap_or_else(|| u64::from(self.hits.max(1)))
     }
 
-    /// Refuses what no rule can be asked about, or what is larger than anybody needs.
+    /// Refuses requests that no rule can match, or that are larger than the settings allow.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), RequestError> {
         if self.domain.is_empty() {
             return Err(RequestError::EmptyDomain);
@@ -137,9 +137,9 @@ pub enum RequestError {
     EmptyDomain,
     /// There is no descriptor.
     NoDescriptors,
-    /// More descriptors than a request may have.
+    /// How many the request has.
     TooManyDescriptors {
-        /// How many there are.
+        /// The maximum.
         found: usize,
         /// How many there may be.
         most: usize,

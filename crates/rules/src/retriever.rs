@@ -1,8 +1,8 @@
 //! [`Retriever`]: reads a source again when it may have changed, and puts its rules in force.
 //!
-//! One thread, beside all requests. It wakes when the source says so, or when nothing was heard for a
-//! while; waits until what changes has settled, so that a hundred changes are one load; reads; and does
-//! nothing if the texts are those it has.
+//! One thread, separate from all requests. It wakes on a signal from the source, or when the polling interval is
+//! over; waits until the changes have settled, so that a hundred changes are one load; reads; and does nothing if the
+//! texts are unchanged.
 
 use std::io;
 use std::sync::Arc;
@@ -23,10 +23,9 @@ use crate::source::{Changed, RuleSource, RuleText};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// At the latest after this long, whether anything was heard or not. Default: 30 s.
+    /// The maximum time between two readings, whether changes are signalled or not. Default: 30 s.
     pub poll: Duration,
-    /// How long to wait after a change for others to come. Default: 100 ms; so there are at most ten
-    /// loads a second.
+    /// How long to wait for further changes after one. Default: 100 ms; so there are at most ten loads a second.
     pub settle: Duration,
 }
 
@@ -36,21 +35,21 @@ impl Default for Timing {
     }
 }
 
-/// What came of reading a source.
+/// The outcome of reading a source.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refresh {
-    /// The texts are those of before, or the error is.
+    /// The texts, or the error, are the same as before.
     Unchanged,
     /// These rules are in force now.
     Loaded(Arc<RuleSet>),
-    /// The rules of before stay in force.
+    /// The previous rules stay in force.
     Refused(Vec<RuleError>),
-    /// The source cannot be watched: changes are found by polling alone.
+    /// The source cannot be watched: changes are found only by polling.
     Unwatched(RuleError),
 }
 
-/// Keeps the rules of a [`RuleCache`] those of a [`RuleSource`], until it is dropped.
+/// Keeps the rules of a [`RuleCache`] equal to those of a [`RuleSource`], until it is dropped.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -74,11 +73,11 @@ pub struct Retriever {
 }
 
 impl Retriever {
-    /// Loads once, and then goes on in a thread of its own. `observe` is told whatever comes of it, for
-    /// logs: of the first load, before this returns.
+    /// Loads once, and then continues in a thread of its own. `observe` is called with each outcome, for logs: with
+    /// that of the first load before this returns.
     ///
     /// # Errors
-    /// The system has no thread to give. Bad rules are none: they are told to `observe` and to the
+    /// The system cannot start a thread. Bad rules are no error here: they are passed to `observe` and to the
     /// [status](RuleCache::status) of the cache.
     pub fn start(
         mut source: impl RuleSource,
@@ -88,7 +87,7 @@ impl Retriever {
     ) -> io::Result<Self> {
         let (signal, signals) = sync_channel(1);
         let changed = Changed { signal };
-        // Before the first reading: what changes meanwhile is read again.
+        // Before the first reading, so that a change during it is read again.
         if let Err(error) = source.watch(changed.clone()) {
             observe(&Refresh::Unwatched(error));
         }
@@ -108,7 +107,7 @@ impl Retriever {
         Ok(Self { changed, stop, thread: Some(thread) })
     }
 
-    /// Tells it to read again: on a signal, or when somebody asks for it.
+    /// Makes it read again: on a signal, or at an operator's request.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.changed.clone()
@@ -117,18 +116,17 @@ impl Retriever {
 
 impl Drop for Retriever {
     fn drop(&mut self) {
-        // Release and Acquire: whoever wakes by the signal sees it. A full channel wakes, too.
+        // Release: pairs with the Acquire load in the thread that the signal wakes. A full channel wakes it, too.
         self.stop.store(true, Ordering::Release);
         self.changed.notify();
         if let Some(thread) = self.thread.take() {
-            // If it panicked there is nothing left to stop.
+            // If the thread panicked there is nothing left to stop.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits for a change and until it has settled, or for the time to poll. False if nobody can tell of
-/// changes any more.
+/// Waits until a change has settled, or until it is time to poll. False if all senders of changes are gone.
 fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
     match signals.recv_timeout(timing.poll) {
         Ok(()) => {}
@@ -181,7 +179,7 @@ mod tests {
     use crate::error::Problem;
     use crate::settings::Settings;
 
-    /// Gives what a test puts there.
+    /// A source of the texts that a test provides.
     struct Given(Vec<Result<Vec<RuleText>, RuleError>>);
 
     impl RuleSource for Given {
@@ -264,7 +262,7 @@ mod tests {
         assert!(!wait(&signals, timing));
     }
 
-    /// Three signals that a thread has yet to see, from a source that is gone.
+    /// Three signals that the thread has not seen yet, from a source that is gone.
     fn three_signals() -> Receiver<()> {
         let (signal, signals) = sync_channel(3);
         (0..3).for_each(|_| signal.send(()).expect("room for three"));
@@ -287,7 +285,7 @@ mod tests {
         assert_eq!(signals.try_iter().count(), 1, "one was waited for, one came too late");
     }
 
-    /// Goes on being able to tell of changes after its retriever has gone.
+    /// A source that can still signal changes after its retriever has gone.
     struct Watching(Option<Changed>);
 
     impl RuleSource for Watching {

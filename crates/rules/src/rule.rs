@@ -12,7 +12,7 @@ use crate::file::{Accuracy, Metadata, OnError, Traits};
 use crate::full::{FullReport, NoCell, OnFull, Tally};
 use crate::unit::Unit;
 
-/// The limits of one rule, one per client. A key is bytes that its builder has made injective.
+/// The limits of one rule, one per client. Keys are bytes that [`crate::identifier`] has made injective.
 pub(crate) type Table = KeyedLimiter<[u8]>;
 
 /// A rule, compiled.
@@ -32,9 +32,9 @@ pub(crate) type Table = KeyedLimiter<[u8]>;
 pub struct Rule {
     pub(crate) domain: Box<str>,
     pub(crate) path: Box<str>,
-    /// What the path is made of.
+    /// The parts of the path.
     pub(crate) levels: Box<[Box<str>]>,
-    /// None at all if unlimited.
+    /// Empty if unlimited.
     pub(crate) limits: Box<[Limit]>,
     pub(crate) name: Option<Box<str>>,
     pub(crate) replaces: Box<[Box<str>]>,
@@ -65,16 +65,16 @@ pub struct Limit {
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<Box<str>>,
-    /// `None` if nothing is to pass.
+    /// `None` if the limit is 0.
     pub(crate) gate: Option<Gate>,
-    /// Whether `compat` charges denied requests what is left, as envoyproxy/ratelimit does.
+    /// Whether under `compat` a denied request uses up what was left, as in envoyproxy/ratelimit.
     pub(crate) drains_denied: bool,
-    /// What keeps it, if that is not this process's table.
+    /// See [`Limit::place`].
     pub(crate) place: Box<str>,
     pub(crate) keeper: Keeper,
 }
 
-/// Something that a limit is kept by elsewhere.
+/// The object that keeps a limit elsewhere.
 #[derive(Default)]
 pub(crate) struct Keeper(OnceLock<Arc<dyn Any + Send + Sync>>);
 
@@ -103,8 +103,8 @@ impl Rule {
         &self.domain
     }
 
-    /// The keys and values from the root of the domain, as `key_value.key`: what the rule is called in
-    /// metrics. It holds nothing of any request.
+    /// The keys and values from the root of the domain, as `key_value.key`: the name of the rule in metrics. It
+    /// contains nothing of any request.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -126,13 +126,13 @@ impl Rule {
         self.levels.iter().map(|level| &**level)
     }
 
-    /// Its limits; none at all if it is unlimited.
+    /// Its limits; empty if it is unlimited.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
 
-    /// Whether it lets everything pass by name.
+    /// Whether it is explicitly unlimited.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.limits.is_empty()
@@ -144,76 +144,76 @@ impl Rule {
         self.limits.iter().find_map(Limit::name).or(self.name.as_deref())
     }
 
-    /// Whether it decides and counts, and denies nobody.
+    /// Whether it decides and counts, but never denies.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.traits.shadow_mode
     }
 
-    /// Whether it denies only together with all other such rules of a request.
+    /// Whether it denies only if all other such rules of a request do as well.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         self.traits.quota_mode
     }
 
-    /// Whether its file asks for the values of requests in metrics (`detailed_metric` or
-    /// `value_to_metric`). Read and kept; metrics here never hold what requests say.
+    /// Whether its file asks for the values of requests in metrics (`detailed_metric` or `value_to_metric`). Has no
+    /// effect: metrics here never contain parts of requests.
     #[must_use]
     pub fn asks_for_values_in_metrics(&self) -> bool {
         self.traits.detailed_metric || self.traits.value_to_metric
     }
 
-    /// What it answers while its store cannot be asked.
+    /// What it answers while the store is unavailable.
     #[must_use]
     pub fn on_error(&self) -> OnError {
         self.traits.on_error
     }
 
-    /// How exactly it is counted over several nodes.
+    /// How exactly it is counted across several nodes.
     #[must_use]
     pub fn accuracy(&self) -> Accuracy {
         self.traits.accuracy
     }
 
-    /// What it does with a client for whom its table has no cell.
+    /// What it does with a client that has no cell because the table is full.
     #[must_use]
     pub fn on_full(&self) -> OnFull {
         self.traits.on_full
     }
 
-    /// What it hands to whoever asked.
+    /// The values that are returned in answers.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
-    /// The keys and values from the root of its domain, as a text that no other rule of that has: the same
-    /// in every process that has loaded it, whatever else its file says.
+    /// The keys and values from the root of its domain, as a text that is unique in the domain: the same in every
+    /// process that has loaded the rule, whatever else its file contains.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// How many clients each of its tables is built for.
+    /// The capacity of each of its tables, in clients.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// What it has decided since its first load.
+    /// The counts of its decisions since its first load.
     #[must_use]
     pub fn counts(&self) -> RuleCounts {
         self.counts.read()
     }
 
-    /// How many of its keys limit something now, and how many new keys were denied because a table was
-    /// full. Reads whole tables: for a gauge.
+    /// How many of its keys are live now, and how many new keys were denied because a table was full. Reads whole
+    /// tables: for a gauge.
     #[must_use]
     pub fn table_stats(&self) -> Vec<tollgate::Stats> {
         self.gates().map(|gate| gate.table.stats()).collect()
     }
 
-    /// Counts hits of a client without a cell; a report if it is time for one.
+    /// Counts hits of a client without a cell; returns a report if one is due.
     pub(crate) fn count_no_cell(
         &self,
         how: NoCell,
@@ -239,7 +239,7 @@ impl Rule {
 }
 
 impl Limit {
-    /// What may pass in one window; 0 lets nothing pass.
+    /// The units that may pass in one window; with 0 none may.
     #[must_use]
     pub fn requests_per_unit(&self) -> u32 {
         self.requests
@@ -251,7 +251,7 @@ impl Limit {
         self.window
     }
 
-    /// The unit of that length, if there is one.
+    /// The unit with that length, if there is one.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {
         self.unit
@@ -263,26 +263,26 @@ impl Limit {
         self.name.as_deref()
     }
 
-    /// What tells this limit from the others of its rule, whatever else of it changes: for whatever keeps it
-    /// elsewhere. Empty for the one of the longest window, which every rule with a limit has.
+    /// Identifies this limit among those of its rule even if its other properties change: for the object that keeps
+    /// it elsewhere. Empty for the limit with the longest window, which every rule with a limit has.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Attaches what keeps this limit elsewhere; once, and for as long as this load of rules is used.
-    /// `false` if there is something already.
+    /// Attaches the object that keeps this limit elsewhere; once, and for as long as this load of rules is in use.
+    /// `false` if there is one already.
     pub fn keep(&self, keeper: Arc<dyn Any + Send + Sync>) -> bool {
         self.keeper.0.set(keeper).is_ok()
     }
 
-    /// What keeps this limit elsewhere, if it is a `T`.
+    /// The object that keeps this limit elsewhere, if it is a `T`.
     #[must_use]
     pub fn keeper<T: Any>(&self) -> Option<&T> {
         self.keeper.0.get()?.downcast_ref()
     }
 
-    /// How it is enforced; `None` if it lets nothing pass.
+    /// Its policy; `None` if it is a limit of 0.
     #[must_use]
     pub fn policy(&self) -> Option<Policy> {
         self.gate.as_ref().map(|gate| gate.policy)
@@ -329,7 +329,7 @@ fn write_name(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
     name.map_or(Ok(()), |name| write!(f, " named {}", name.escape_debug()))
 }
 
-/// What a rule has decided, in hits: the units that requests asked for.
+/// The decisions of a rule, counted in hits: the units that requests asked for.
 ///
 /// ```
 /// let counts = tollgate_rules::RuleCounts::default();
@@ -338,32 +338,32 @@ fn write_name(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleCounts {
-    /// That fitted its limit. (If another rule denied the request, they were not charged.)
+    /// Hits within the limit. (If another rule denied the request, they were not charged.)
     pub within_limit: u64,
-    /// Over the limit.
+    /// Hits over the limit.
     pub over_limit: u64,
-    /// Of those that fitted: those above the near-limit share of the limit.
+    /// Of the hits within the limit: those above the near-limit share.
     pub near_limit: u64,
-    /// Of those over the limit: those that passed all the same, since the rule is a shadow.
+    /// Of the hits over the limit: those that passed because the rule is in shadow mode.
     pub shadow: u64,
-    /// Of all: those of clients without a cell that were decided in the spill of a full table.
+    /// Of all hits: those of clients without a cell that were decided by the spill of a full table.
     pub spilled: u64,
-    /// Of those over the limit: those of clients without a cell that were denied for that.
+    /// Of the hits over the limit: those of clients that were denied because they had no cell.
     pub full_denied: u64,
-    /// Of those that fitted: those of clients without a cell that were admitted all the same
+    /// Of the hits within the limit: those of clients that were admitted because they had no cell
     /// ([`OnFull::Allow`]).
     pub full_allowed: u64,
 }
 
 impl RuleCounts {
-    /// Within and over the limit together.
+    /// Hits within and over the limit together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.within_limit.saturating_add(self.over_limit)
     }
 }
 
-/// Counters of a rule. They order nothing, and nothing is decided by them.
+/// Counters of a rule. They order nothing, and no decision reads them.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     within_limit: AtomicU64,
@@ -375,7 +375,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     pub(crate) fn admitted(&self, hits: u64, near: u64) {
-        // Relaxed throughout: a count is read by itself.
+        // Relaxed throughout: each count is read by itself.
         self.within_limit.fetch_add(hits, Ordering::Relaxed);
         if near > 0 {
             self.near_limit.fetch_add(near, Ordering::Relaxed);

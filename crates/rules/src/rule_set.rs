@@ -1,4 +1,4 @@
-//! [`RuleSet`]: all rules of one load, compiled. It never changes; a reload makes another.
+//! [`RuleSet`]: all rules of one load, compiled. It never changes; a reload makes a new one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,35 +26,35 @@ use crate::tree::Level;
 pub struct RuleSet {
     pub(crate) domains: HashMap<Box<str>, Level, RandomState>,
     pub(crate) rules: Vec<Rule>,
-    /// What the entries of a rule contribute to its key, as [`rules`](RuleSet::rules).
+    /// What the entries of each rule contribute to its key, in the order of [`rules`](RuleSet::rules).
     pub(crate) identifiers: Vec<Identifier>,
-    /// The same of limits that come with requests, which belong to no rule.
+    /// The prefixes for limits that come with requests, which belong to no rule.
     pub(crate) prefixes: Option<Prefixes>,
-    /// Of each rule, as its limits that let anything pass: what the next load goes on with.
+    /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<Kept>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
-    /// The files of each domain: what stays in force if it becomes empty.
+    /// The files of each domain, which stay in force if the domain becomes empty.
     pub(crate) texts: HashMap<Box<str>, Vec<RuleText>, RandomState>,
     pub(crate) kept_domains: Vec<Box<str>>,
     pub(crate) lingering: usize,
     pub(crate) forgotten: Vec<Forgotten>,
 }
 
-/// What makes a rule the same rule in the next load: its domain, and the keys and values that lead to it.
+/// Identifies a rule across loads: its domain, and the keys and values that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RuleId {
     pub(crate) domain: Box<str>,
     pub(crate) steps: Vec<Step>,
 }
 
-/// A level on the way to a rule: its key, its value, and what it contributes to the rule's key.
+/// A level on the path to a rule: its key, its value, and what it contributes to the rule's key.
 pub(crate) type Step = (Box<str>, Option<Box<str>>, Part);
 
 impl RuleId {
-    /// As a text that no other rule has: `user=alice/path~%2Flogin*` for a value that is one client, and for
-    /// values that are one each. What separates is escaped.
+    /// A text that no other rule has: `user=alice/path~%2Flogin*`, with `=` before a value that is one client and `~`
+    /// before values that are one client each. Separators within keys and values are escaped.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (n, (key, value, part)) in self.steps.iter().enumerate() {
@@ -105,15 +105,15 @@ impl RuleSet {
         self.table_bytes
     }
 
-    /// The limits that this load found changed, and whether what was spent under them stays spent. Rules
-    /// that are new or gone are not among them.
+    /// The limits that this load has changed, and whether what was spent under them stays spent. Rules that are new
+    /// or gone are not listed.
     #[must_use]
     pub fn changes(&self) -> &[LimitChange] {
         &self.changes
     }
 
-    /// The domains that had limits, and of which this load found no rule: their last good rules stay in force,
-    /// unless [`Settings::allow_empty`](crate::Settings::allow_empty) says otherwise. Sorted.
+    /// The domains that had limits, and of which this load found no rule: their last good rules stay in force, unless
+    /// [`Settings::allow_empty`](crate::Settings::allow_empty) is set. Sorted.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -130,13 +130,13 @@ impl RuleSet {
         self.kept_domains.iter().map(|domain| &**domain)
     }
 
-    /// The tables that lingered after this load: what was spent under limits that were gone then.
+    /// The tables that linger after this load: they keep what was spent under limits that are gone.
     #[must_use]
     pub fn lingering(&self) -> usize {
         self.lingering
     }
 
-    /// Limits that are gone and that this load made forgotten before their time, for want of room, in the
+    /// Limits that are gone and whose counts this load dropped before their time, because memory was short, in the
     /// order in which they had gone.
     #[must_use]
     pub fn forgotten(&self) -> &[Forgotten] {

@@ -1,8 +1,8 @@
-//! [`Settings`]: what holds for all rules.
+//! [`Settings`]: the settings of all rules.
 
 use std::time::Duration;
 
-/// What holds for all rules of a service.
+/// The settings of all rules of a service.
 ///
 /// ```
 /// use tollgate_rules::Settings;
@@ -11,43 +11,43 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Decide as envoyproxy/ratelimit does: each descriptor of a request on its own, so that a denied
-    /// request is charged to the limits that had room; and a denied descriptor uses up what was left of
-    /// its limit, where the rule names no algorithm. Default: off, all descriptors or none.
+    /// Decide as envoyproxy/ratelimit does: each descriptor of a request on its own, so that a denied request is
+    /// charged to the limits that had room; and a denied descriptor uses up what was left of its limit, where the
+    /// rule names no algorithm. Default: off, all descriptors are charged or none.
     pub compat: bool,
-    /// Whether several files may hold parts of one domain. Default: no, as there.
+    /// Whether several files may hold parts of one domain. Default: no, as in envoyproxy/ratelimit.
     pub merge_domains: bool,
-    /// Whether nothing is denied at all: statuses and counters tell what would be. Default: no.
+    /// Whether no request is denied: statuses and counters show what would be denied. Default: no.
     pub global_shadow_mode: bool,
-    /// Whether every rule is of `quota_mode`. Default: no.
+    /// Whether every rule is in `quota_mode`. Default: no.
     pub global_quota_mode: bool,
-    /// The keys that a rule's table is built for where the rule has no `capacity` and leaves a value
-    /// open: 14 to 16 bytes each. Default: 65,536.
+    /// The number of keys for which a rule's table is built if the rule has no `capacity` and leaves a value open: 14
+    /// to 16 bytes each. Default: 65,536.
     pub default_capacity: usize,
-    /// The most bytes that all tables may take, those that [linger](Settings::linger_rules) included. While
-    /// rules are loaded, the tables of before are still there beside new ones. Default: 1 GiB.
+    /// The maximum number of bytes for all tables, [lingering](Settings::linger_rules) ones included. While rules are
+    /// loaded, the previous tables still exist beside new ones. Default: 1 GiB.
     pub most_table_bytes: u64,
-    /// How long what was spent under a limit is kept after its rule is gone, or has got another table. If
-    /// the rule comes back within that time, it goes on with it. Zero: not at all. Default: `None`, ten
-    /// minutes or the limit's window, whichever is longer.
+    /// How long the counts of a limit are kept after its rule is gone, or has got another table. If the rule comes
+    /// back within that time, it continues with them. Zero: not at all. Default: `None`, ten minutes or the limit's
+    /// window, whichever is longer.
     pub linger_rules: Option<Duration>,
-    /// Whether a domain that had limits, and of which no rule is left, or whose file is gone, is taken for
-    /// what it looks like: nothing limits its requests any more. Default: no, its last good rules stay in
-    /// force ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)), until there are others.
+    /// Whether a domain that had limits, and of which no rule is left, or whose file is gone, loses its limits.
+    /// Default: no, its last good rules stay in force ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)),
+    /// until there are new ones.
     pub allow_empty: bool,
-    /// What a limit that is kept elsewhere takes here for each client besides: counts as its table does.
-    /// Default: 0.
+    /// Additional bytes for each client of a limit that is kept elsewhere, counted like those of its table. Default:
+    /// 0.
     pub more_bytes_per_client: u64,
-    /// The keys, for each of the seven units of time, for which limits that come with requests are
-    /// counted. 0 refuses such requests. Default: 10,000.
+    /// The number of keys, for each of the seven units of time, for which limits that come with requests are counted.
+    /// 0 refuses such requests. Default: 10,000.
     pub override_capacity: usize,
-    /// From which share of a limit on admitted requests count as near it. Default: 0.8, as there.
+    /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,
-    /// The most descriptors in a request. Default: 100.
+    /// The maximum number of descriptors in a request. Default: 100.
     pub most_descriptors: usize,
-    /// The most entries in a descriptor. Default: 32.
+    /// The maximum number of entries in a descriptor. Default: 32.
     pub most_entries: usize,
-    /// The most bytes of all keys and values of a request together. Default: 65,536.
+    /// The maximum number of bytes of all keys and values of a request together. Default: 65,536.
     pub most_key_bytes: usize,
 }
 

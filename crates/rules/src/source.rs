@@ -1,4 +1,4 @@
-//! [`RuleSource`]: where rules come from, and how it says that they have changed.
+//! [`RuleSource`]: where rules come from, and how changes are signalled.
 
 use std::sync::mpsc::SyncSender;
 
@@ -18,13 +18,13 @@ pub struct RuleText {
 }
 
 impl RuleText {
-    /// The most bytes of one file: a ConfigMap of Kubernetes is at most as large.
+    /// The maximum number of bytes of one file, which is also that of a ConfigMap of Kubernetes.
     pub const MOST_BYTES: usize = 1 << 20;
 
-    /// The most bytes of all files of a source together. A source should read no more than that.
+    /// The maximum number of bytes of all files of a source together. A source should read no more than that.
     pub const MOST_BYTES_TOGETHER: usize = 64 << 20;
 
-    /// What a file of this name holds. The name is what errors begin with.
+    /// The content of a file with this name. Errors begin with the name.
     ///
     /// ```
     /// use tollgate_rules::RuleText;
@@ -41,7 +41,7 @@ impl RuleText {
         &self.file
     }
 
-    /// What it holds.
+    /// Its content.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -64,26 +64,25 @@ impl RuleText {
 /// # Ok::<(), RuleError>(())
 /// ```
 pub trait RuleSource: Send + 'static {
-    /// All rule files as they are now. If nothing has changed since the last call, the same texts in the
-    /// same order.
+    /// All rule files as they are now. If nothing has changed since the last call, the same texts in the same order.
     ///
     /// # Errors
-    /// What could not be read. The rules in force stay.
+    /// The reason why the rules cannot be read. The rules in force stay.
     fn read(&mut self) -> Result<Vec<RuleText>, RuleError>;
 
-    /// Begins to call [`Changed::notify`] whenever the rules may have changed, until the source is
-    /// dropped. Without it, changes are found by polling alone.
+    /// Starts to call [`Changed::notify`] whenever the rules may have changed, until the source is dropped. Without
+    /// it, changes are found only by polling.
     ///
     /// # Errors
-    /// Why it cannot. Polling goes on.
+    /// The reason why it cannot. Polling continues.
     fn watch(&mut self, changed: Changed) -> Result<(), RuleError> {
         let _ = changed;
         Ok(())
     }
 }
 
-/// Tells a [`Retriever`](crate::Retriever) to read its source again, soon. Calls that come close together
-/// are one: it may be called as often as anything happens, from any thread, and never blocks.
+/// Makes a [`Retriever`](crate::Retriever) read its source again, soon. Calls in close succession are one reading: it
+/// may be called as often as anything happens, from any thread, and never blocks.
 #[derive(Clone, Debug)]
 pub struct Changed {
     pub(crate) signal: SyncSender<()>,
@@ -92,7 +91,7 @@ pub struct Changed {
 impl Changed {
     /// See [`Retriever::changed`](crate::Retriever::changed).
     pub fn notify(&self) {
-        // Full: it will read anyway. Disconnected: nobody reads any more.
+        // Full: a reading is due anyway. Disconnected: the retriever is gone.
         let _ = self.signal.try_send(());
     }
 }

@@ -1,9 +1,8 @@
-//! Which rule matches a descriptor: envoyproxy/ratelimit's way down the tree.
+//! Finds the rule that matches a descriptor, in the order in which envoyproxy/ratelimit searches its tree.
 //!
-//! Per entry, in order: the exact key and value; then patterns, in the order of the file; then the key
-//! alone. Only the chosen node is descended into, and never another one tried later. A limit counts if it
-//! stands at the descriptor's last entry. Key and value are compared apart, never joined: `a_b`, `c` and
-//! `a`, `b_c` are two things here.
+//! Per entry, in order: the exact key and value; then patterns, in the order of the file; then the key alone. The
+//! search descends into the chosen node only, without backtracking. A limit counts if it stands at the descriptor's
+//! last entry. Key and value are compared separately, never joined: `a_b`, `c` and `a`, `b_c` are different.
 
 use std::collections::HashMap;
 
@@ -12,14 +11,14 @@ use ahash::RandomState;
 use crate::pattern::Pattern;
 use crate::request::Entry;
 
-/// What is found by one entry. An index, since rules are asked for by index afterwards.
+/// The node that one entry matches. Rules are stored by index, because callers need the index.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) rule: Option<usize>,
     pub(crate) below: Level,
 }
 
-/// What may follow a node.
+/// The children of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Level {
     keys: HashMap<Box<str>, OfKey, RandomState>,
@@ -35,7 +34,7 @@ struct OfKey {
 #[derive(Debug)]
 struct OfPattern {
     key: Pattern,
-    /// `None` if any value will do.
+    /// `None` if any value matches.
     value: Option<Pattern>,
     node: Node,
 }
@@ -75,7 +74,7 @@ impl Level {
     pub(crate) fn find(&self, entries: &[Entry<'_>]) -> Option<usize> {
         let (mut level, mut rule) = (self, None);
         for entry in entries {
-            // Deeper than any rule there is none: a limit further up is none of this request's.
+            // No rule is as deep as this descriptor: a limit further up does not apply to it.
             let node = level.step(*entry)?;
             (level, rule) = (&node.below, node.rule);
         }
@@ -83,7 +82,7 @@ impl Level {
     }
 }
 
-/// Whether a descriptor stands for several values, or keys.
+/// Whether a descriptor matches several values, or keys.
 pub(crate) fn has_star(key: &str, value: Option<&str>) -> bool {
     key.contains('*') || value.is_some_and(|value| value.contains('*'))
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A unit of time in `unit:` and in a request's own limit. A month is 30 days and a year 365, as they are
-/// there.
+/// A unit of time in `unit:` and in a request's own limit. A month is 30 days and a year 365, as in
+/// envoyproxy/ratelimit.
 ///
 /// ```
 /// use tollgate_rules::Unit;
@@ -38,7 +38,7 @@ impl Unit {
     pub const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// How long it is.
+    /// Its length.
     ///
     /// ```
     /// use tollgate_rules::Unit;
@@ -57,12 +57,12 @@ impl Unit {
         })
     }
 
-    /// The unit of exactly this length, if there is one.
+    /// The unit with exactly this length, if there is one.
     pub(crate) fn of_length(length: Duration) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.length() == length)
     }
 
-    /// As a policy's text writes a period.
+    /// The unit as a period in a policy's text.
     pub(crate) const fn period(self) -> &'static str {
         match self {
             Self::Second => "s",
@@ -90,7 +90,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Upper and lower case are one.
+/// Case is ignored.
 impl std::str::FromStr for Unit {
     type Err = UnknownUnit;
 
@@ -100,7 +100,7 @@ impl std::str::FromStr for Unit {
     }
 }
 
-/// A text that names no [`Unit`].
+/// The text is not the name of a [`Unit`].
 ///
 /// ```
 /// use tollgate_rules::Unit;

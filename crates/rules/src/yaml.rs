@@ -1,9 +1,8 @@
-//! YAML as a tree whose every value knows its place.
+//! YAML as a tree in which every value has its position.
 //!
-//! The parser hands over one event at a time; the tree is built here, so that what a file may ask for is
-//! bounded before it is there: depth by [`MOST_DEEP`], values by [`MOST_NODES`], an alias counted as
-//! often as it is used. Scalars stay text: what they mean is for the key to say, as it is for readers
-//! that decode into typed fields.
+//! The parser emits one event at a time; the tree is built here, so that limits apply before memory is used: depth by
+//! [`MOST_DEEP`], values by [`MOST_NODES`], an alias counted as often as it is used. Scalars stay text: the key
+//! decides how its value is parsed, as in decoders with typed fields.
 
 use std::collections::HashMap;
 
@@ -11,13 +10,13 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 use crate::error::{Fault, Position, Problem};
 
-/// Rule files of any depth that a person can read stay far below.
+/// Readable rule files stay far below this depth.
 pub(crate) const MOST_DEEP: usize = 64;
 
-/// Some 30,000 rules; a file of that size has a megabyte.
+/// Some 30,000 rules; a file with that many is a megabyte.
 pub(crate) const MOST_NODES: usize = 250_000;
 
-/// A value and where it begins.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) at: Position,
@@ -35,7 +34,7 @@ pub(crate) enum Data {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
-    /// Without quotes: it may also be a number, a truth or nothing.
+    /// Without quotes: it may also be a number, a boolean or null.
     pub(crate) plain: bool,
 }
 
@@ -46,7 +45,7 @@ pub(crate) struct Key {
 }
 
 impl Scalar {
-    /// What YAML writes for "nothing".
+    /// Whether it is one of YAML's forms of null.
     pub(crate) fn is_null(&self) -> bool {
         self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
@@ -62,7 +61,7 @@ impl Node {
         }
     }
 
-    /// How many values it holds, itself included.
+    /// The number of values in it, itself included.
     fn size(&self) -> usize {
         1 + match &self.data {
             Data::Scalar(_) => 0,
@@ -76,7 +75,7 @@ impl Node {
     }
 }
 
-/// The one document of a file; an empty file is an empty value.
+/// The single document of a file; an empty file is an empty value.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
@@ -98,7 +97,7 @@ fn position(marker: &Marker) -> Position {
 struct Open {
     node: Node,
     anchor: usize,
-    /// Of a map: the key whose value comes next.
+    /// In a map: the key whose value comes next.
     key: Option<Key>,
 }
 
@@ -114,7 +113,7 @@ impl Builder {
     fn take(&mut self, event: Event<'_>, at: Position) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                // `!!str 5` is text, as "5" is.
+                // `!!str 5` is text, as `"5"` is.
                 let is_text =
                     tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
                 let plain = style == ScalarStyle::Plain && !is_text;
@@ -132,7 +131,7 @@ impl Builder {
                     return Err(Fault { at, problem: Problem::BadAlias });
                 };
                 let size = named.size();
-                // Before it is copied.
+                // Counted before it is copied.
                 self.count(size, at)?;
                 let copy = Node { at, data: self.anchors[&anchor].data.clone() };
                 self.finish(copy, 0, 0)
@@ -161,11 +160,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Puts a finished value where it belongs.
+    /// Adds a finished value to its parent.
     fn finish(&mut self, node: Node, anchor: usize, nodes: usize) -> Result<(), Fault> {
         self.count(nodes, node.at)?;
         if anchor > 0 {
-            // Kept beside the tree: counted as if it stood there twice.
+            // It is stored a second time beside the tree, so it counts twice.
             self.count(node.size(), node.at)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -231,7 +230,7 @@ mod tests {
         assert_eq!(problem(&"- ".repeat(10_000)), Problem::TooDeep { most: MOST_DEEP });
         for opening in ["[", "{a: "] {
             assert_eq!(problem(&opening.repeat(100)), Problem::TooDeep { most: MOST_DEEP });
-            // The parser reads ahead, and has a bound of its own there.
+            // The parser reads ahead, and has its own limit of depth there.
             let reason = "recursion limit exceeded".to_owned();
             assert_eq!(problem(&opening.repeat(10_000)), Problem::Syntax { reason });
         }

@@ -1,5 +1,5 @@
-//! Rules that are gone for a moment: a file that is written in steps, or removed and written anew, a directory
-//! or a domain that is empty. A client that has spent a limit finds it spent, meanwhile and afterwards.
+//! Rules that are missing for a moment: a file that is written in steps, or removed and written anew, an empty
+//! directory or domain. A client that has spent a limit finds it spent, meanwhile and afterwards.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{World, over_and_left};
 use tollgate_rules::{Code, Settings};
 
-/// As many as were admitted again when this was first seen.
+/// As many clients as were wrongly admitted when this bug was found.
 const CLIENTS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 const ONE: &str = "domain: d
@@ -31,14 +31,14 @@ fn both() -> String {
     format!("{ONE}{TWO}")
 }
 
-/// How many of the clients are admitted by the rule of this key.
+/// How many of the clients the rule of this key admits.
 #[track_caller]
 fn admitted(world: &World, domain: &str, key: &str) -> usize {
     let is_admitted = |client: &&str| world.check(domain, &[&[(key, client)]]).is_allowed();
     CLIENTS.iter().filter(|client| is_admitted(client)).count()
 }
 
-/// Rules under which all clients have spent what they had.
+/// Rules under which all clients have spent their limits.
 #[track_caller]
 fn spent(files: &[&str], keys: &[(&str, &str)]) -> World {
     let settings = Settings { default_capacity: 64, ..Settings::default() };
@@ -55,7 +55,7 @@ fn spent(files: &[&str], keys: &[(&str, &str)]) -> World {
 fn a_file_that_is_half_written_keeps_spent_clients_spent() {
     let both = both();
     let world = spent(&[&both], &[("d", "user"), ("d", "path")]);
-    // The first half is good rules: one is as it was, the other is gone and limits nobody.
+    // The first half of the file is valid: one rule is unchanged, the other is gone and limits no client.
     world.load_files(&[ONE]);
     assert_eq!(admitted(&world, "d", "user"), 0, "the rule that is there");
     assert_eq!(admitted(&world, "d", "path"), 8, "no rule");
@@ -98,11 +98,11 @@ fn a_domain_that_becomes_empty_keeps_its_last_good_rules() {
         &[],
         &["domain: d"],
         &["domain: d\ndescriptors: []"],
-        // A descriptor, and not yet its limit.
+        // A descriptor without its limit yet.
         &["domain: d\ndescriptors:\n  - key: user"],
-        // The name is cut off.
+        // The name is truncated.
         &["domain: x"],
-        // In a directory of which other files stay.
+        // In a directory whose other files stay.
         &[OTHER],
     ];
     for files in cases {
@@ -110,7 +110,7 @@ fn a_domain_that_becomes_empty_keeps_its_last_good_rules() {
         world.load_files(files);
         assert_eq!(admitted(&world, "d", "user"), 0, "{files:?}");
         assert_eq!(admitted(&world, "other", "user"), 0, "{files:?}");
-        // And again: what stays does not wear off.
+        // Again: the retained rules survive repeated loads.
         world.load_files(files);
         world.load_files(&["domain: y"]);
         assert_eq!(admitted(&world, "d", "user"), 0, "{files:?}");
@@ -133,7 +133,7 @@ fn while_a_domain_is_empty_the_rules_of_others_change() {
     );
 }
 
-/// One rule, whose limit comes back so slowly that one sees how long it was remembered.
+/// One rule whose limit refills so slowly that the time it was remembered can be measured.
 fn slow(unit: &str) -> String {
     format!(
         "domain: d\ndescriptors:\n  - key: user\n    \
@@ -146,7 +146,7 @@ const KEEP: &str = "  - key: keep\n    rate_limit: {unlimited: true}\n";
 
 const KEPT: &str = "domain: d\ndescriptors:\n  - key: keep\n    rate_limit: {unlimited: true}\n";
 
-/// What is left of 100 units after all were spent, and the rule was gone for so long.
+/// What is left of 100 units after all were spent, and the rule was gone for this long.
 fn left_after(unit: &str, gone: Duration, settings: Settings) -> u64 {
     let world = World::with(&slow(unit), settings);
     for _ in 0..100 {
@@ -165,7 +165,7 @@ const NANO: Duration = Duration::from_nanos(1);
 fn what_was_spent_lingers_for_ten_minutes_or_the_window_to_the_nanosecond() {
     let left = |unit, gone| left_after(unit, gone, Settings::default());
     let ten = Duration::from_secs(600);
-    // One comes back in a minute: nine whole ones, one of which is taken here.
+    // One unit refills in a minute: after ten minutes less a moment nine have, one of which is taken here.
     assert_eq!(left("minute", ten - NANO), 8);
     assert_eq!(left("minute", ten), 99);
     let hour = Duration::from_secs(3_600);
@@ -199,7 +199,7 @@ fn one_of_stacked_limits_that_comes_back_finds_what_was_spent() {
     let world = spent(&[&stacked(&[hour, day])], &[("d", "user")]);
     world.load(&stacked(&[hour])).expect("good rules");
     assert_eq!(admitted(&world, "d", "user"), 8, "the hour has room");
-    // Two of the same: one finds the table, the other begins.
+    // Two equal limits: one takes the table, the other starts empty.
     world.load(&stacked(&[day, hour, day])).expect("good rules");
     assert_eq!(admitted(&world, "d", "user"), 0);
 }
@@ -219,7 +219,7 @@ fn stacked_limits_that_come_back_go_on_each_with_its_own_table() {
         world.load(KEPT).expect("good rules");
         world.load(&rule).expect("good rules");
         assert!(world.maker.cache().rules().expect("loaded").changes().is_empty());
-        // Of the hour one is spent, and of the day ten.
+        // Of the hour one unit is spent, of the day ten.
         for n in 2..=9 {
             assert_eq!(left(), 9 - n);
         }
@@ -244,6 +244,6 @@ fn stacked_limits_that_come_back_with_other_quotas_go_on_each_with_its_own_windo
     assert_eq!(left(), 8);
     world.load(KEPT).expect("good rules");
     world.load(&limits(10, 21)).expect("good rules");
-    // Of the hour one was spent, and of the day ten.
+    // Of the hour one unit was spent, of the day ten.
     assert_eq!([left(), left()], [8, 7]);
 }

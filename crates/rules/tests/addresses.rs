@@ -1,4 +1,4 @@
-//! IPv6 clients are told apart by their networks.
+//! IPv6 clients are identified by their networks.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn from(world: &World, address: &str) -> Answer {
     world.check("d", &[&[("remote_address", address)]])
 }
 
-/// How many of so many addresses are served, which share a /64.
+/// How many of this many addresses in one /64 are admitted.
 fn served_of_one_network(world: &World, addresses: u32) -> usize {
     let served = |host: &u32| from(world, &format!("2001:db8:1:2::{host:x}")).is_allowed();
     (0..addresses).filter(served).count()
@@ -28,7 +28,7 @@ fn three_hundred_addresses_of_one_64_are_one_client() {
     assert_eq!(served_of_one_network(&world, 300), 200);
     // The next network is another client.
     assert_eq!(from(&world, "2001:db8:1:3::1").statuses()[0].remaining, 199);
-    // And each IPv4 address one, however it is written.
+    // Each IPv4 address is one client, in every spelling.
     for (address, left) in [("192.0.2.1", 199), ("192.0.2.2", 199), ("::ffff:192.0.2.1", 198)] {
         assert_eq!(from(&world, address).statuses()[0].remaining, left, "{address}");
     }

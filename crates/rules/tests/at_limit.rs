@@ -1,4 +1,4 @@
-//! `mode`, `count_rejected` and `penalty`: the core's words, decided as the core decides them.
+//! `mode`, `count_rejected` and `penalty` are words of the core, and decided as the core decides them.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn ask(world: &World, hits: u64) -> Answer {
     world.ask(&Request::new("d", &descriptors)).expect("a good request")
 }
 
-/// Whether it may go, what is left, and the wait if not, in whole seconds, rounded up as headers have it.
+/// Whether it is admitted, what is left, and otherwise the wait, in whole seconds, rounded up as in headers.
 fn told(answer: &Answer) -> (bool, u64, Option<u64>) {
     let status = answer.statuses()[0];
     let up = |wait: Duration| wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -38,7 +38,7 @@ fn soft_admits_its_share_more_and_hard_nothing() {
             let limit = format!("unit: minute, requests_per_unit: 4{algorithm}{words}");
             let world = World::new(&one(&limit));
             for n in 1..=admitted {
-                // What is left is of the named limit.
+                // What is left is stated for the nominal limit.
                 assert_eq!(told(&ask(&world, 1)), (true, 4_u64.saturating_sub(n), None), "{limit}");
             }
             assert!(!ask(&world, 1).is_allowed(), "{limit}");
@@ -67,7 +67,7 @@ fn counted_denials_keep_out_who_keeps_asking() {
     };
     assert_eq!(waits(""), [15; 5]);
     assert_eq!(waits(", count_rejected: false"), [15; 5]);
-    // A unit more each time, up to a minute: the burst at the rate.
+    // One more unit each time, up to a minute: the burst at the rate.
     assert_eq!(waits(", count_rejected: true"), [30, 45, 60, 60, 60]);
     assert_eq!(waits(", count_rejected: 40s"), [30, 40, 40, 40, 40]);
 }
@@ -131,12 +131,12 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
         let (world, clock) = (World::new(&one(&limit)), ManualClock::new());
         let policy: Policy = format!("{policy}{words}").parse().expect("a policy");
         let core: KeyedLimiter<str> = match words {
-            // As rules build them: what says nothing of its limit can be changed by a reload.
+            // As rules build them: a policy without these words can be changed by a reload.
             "" => Tiers::of(policy).build_with_clock(100, clock.clone()),
             _ => KeyedLimiter::with_clock(policy, 100, clock.clone()),
         }
         .expect("a table");
-        // Steps that do not divide the window, costs from 1 to 3.
+        // Steps that do not divide the window, and costs from 1 to 3.
         for n in 0..200_u64 {
             let decision = core.check("alice", 1 + n % 3);
             let waits = match &decision {

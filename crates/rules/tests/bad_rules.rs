@@ -1,4 +1,4 @@
-//! Rules that are refused: each with its place, what was found and what would do.
+//! Rules that are refused: each with its position, what was found and what would be accepted.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{World, refused};
 use proptest::prelude::*;
 use tollgate_rules::{RuleCache, RuleText, Settings};
 
-/// Rules with one descriptor of these lines.
+/// Rules with one descriptor that has these lines.
 fn with(descriptor: &str) -> String {
     format!("domain: d\ndescriptors:\n  - {descriptor}\n")
 }
@@ -22,7 +22,7 @@ fn assert_refused(rules: &str, expected: &str) {
     assert!(found.starts_with(expected), "{rules}\n{found}\n{expected}");
 }
 
-/// All of them, so that one run shows every text.
+/// Checks all of them before it fails, so that one run shows every message.
 #[track_caller]
 fn assert_all_refused(cases: &[(String, &str)]) {
     let others = cases.iter().filter_map(|(rules, expected)| {
@@ -202,7 +202,7 @@ fn row_101_bombs_and_abysses_are_refused_before_they_are_built() {
     );
     let deep = |depth| "domain: d\ndescriptors: ".to_owned() + &"[".repeat(depth);
     assert!(refused(deep(100)).contains("is nested too deeply; at most 64"));
-    // The parser has a bound of its own in this style.
+    // The parser has its own limit of depth in this style.
     assert!(refused(deep(10_000)).contains("recursion limit exceeded"));
     let large = vec![b' '; (1 << 20) + 1];
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is decided, and what is charged for it.
+//! Decisions, and what is charged for them.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn example_27_five_a_day_until_midnight_or_one_every_4_h_48_min() {
         }
     }
     assert_eq!(check("marketing").retry_after(), Some(hours(14)));
-    // Less a third of a tick of 4.2 s: ten o'clock lies between two.
+    // Less a third of a tick of 4.2 s: ten o'clock lies between two ticks.
     let interval = Duration::from_secs(4 * 3_600 + 48 * 60) - Duration::from_micros(1_406_250);
     assert_eq!(check("news").retry_after(), Some(interval));
     world.clock.advance(interval);
@@ -131,7 +131,7 @@ fn compat_lets_a_denied_request_use_up_what_was_left() {
     assert_eq!((request(7)(&world), request(7)(&as_there)), (vec![(false, 3)], vec![(false, 3)]));
     assert_eq!((request(5)(&world), request(5)(&as_there)), (vec![(true, 3)], vec![(true, 0)]));
     assert_eq!((request(1)(&world), request(1)(&as_there)), (vec![(false, 2)], vec![(true, 0)]));
-    // Where the rule names an algorithm, that is what it does.
+    // A rule that names an algorithm does not drain.
     let named = SHOP.replace("unit: 10}", "unit: 10, algorithm: fixed-window}");
     let named = World::with(&named, compat());
     assert_eq!(request(7)(&named), [(false, 3)]);
@@ -158,7 +158,7 @@ fn a_descriptor_that_is_listed_twice_is_charged_twice_or_not_at_all() {
     let check = |n: usize| over_and_left(&world.check("another", &vec![entries; n]));
     assert_eq!(check(4), [(false, 6); 4]);
     assert_eq!(check(1), [(false, 5)]);
-    // Either alone would fit; both would not.
+    // Each alone would fit; both together would not.
     let six = check(6);
     assert_eq!(six.iter().filter(|(over, _)| *over).count(), 1, "{six:?}");
     assert_eq!(check(5), [(false, 0); 5]);
@@ -186,7 +186,7 @@ descriptors:
     world.clock.advance(Duration::from_secs(1));
     assert_eq!(check(), ((false, 0), Some("slow".to_owned())));
     assert_eq!(check(), ((true, 0), Some("slow".to_owned())));
-    // The second was not charged for it.
+    // The second request was not charged for it.
     world.clock.advance(Duration::from_secs(598));
     assert_eq!(check(), ((true, 0), Some("slow".to_owned())));
 }
@@ -257,7 +257,7 @@ descriptors:
     let status = answer.statuses()[1];
     assert_eq!((status.reset_after, status.retry_after), (Duration::from_secs(15), None));
     assert_eq!(answer.retry_after(), None);
-    // What asks for nothing of it is charged to the others.
+    // A cost of 0 at a blocked rule does not stop the charge of the others.
     let (user, block) = ([("user", "x")], [("block", "x")]);
     let descriptors =
         [Descriptor::new(&user), Descriptor { hits: Some(0), ..Descriptor::new(&block) }];

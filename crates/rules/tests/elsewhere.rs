@@ -1,4 +1,4 @@
-//! Requests in two halves: what is to be asked of limits that are kept elsewhere, and what the answers mean.
+//! Requests in two halves: the questions to limits that are kept elsewhere, and the meaning of the answers.
 
 mod common;
 
@@ -25,7 +25,7 @@ descriptors:
 /// The key whose descriptors bring a limit of 3 of their own.
 const OWN: &str = "own";
 
-/// Asks for the keys with their hits, to charge them or not.
+/// Asks for the keys with these hits, to charge them or not.
 #[track_caller]
 fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
     let entries: Vec<[Entry<'_>; 1]> = keys.iter().map(|(key, _)| [(*key, "x")]).collect();
@@ -41,7 +41,7 @@ fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
     question.expect("a good request")
 }
 
-/// What a limit of 5 says, of which this was spent, of one unit more.
+/// The decision of a limit of 5, of which this much is spent, for one more unit.
 fn says(spent: u64) -> Decision {
     let policy: Policy = "fixed-window 5/h".parse().expect("a policy");
     let limiter = Limiter::with_clock(policy, ManualClock::new());
@@ -49,7 +49,7 @@ fn says(spent: u64) -> Decision {
     limiter.check(1)
 }
 
-/// Asks for one unit of each key, of whose rules so much was spent elsewhere.
+/// The answer for one unit of each key, when this much of their rules is spent elsewhere.
 #[track_caller]
 fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, 1)).collect();
@@ -57,7 +57,7 @@ fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer
     world.maker.answer_found(question(world, true, &keys), &Found { admitted, decisions })
 }
 
-/// The key, by its rule, and the cost of what is to be asked; and whether it is to be charged.
+/// The keys, named by their rules, and costs to ask for; and whether they are to be charged.
 fn asked(question: &Question) -> (Vec<(&str, u64)>, bool) {
     let claims = question.claims().map(|claim| (claim.rule.path(), claim.cost));
     (claims.collect(), question.is_to_be_charged())
@@ -158,7 +158,7 @@ fn an_answer_tells_what_each_limit_has_said() {
     assert_eq!((quota.code(), over_and_left(&quota)), (Code::Ok, vec![(true, 0), (false, 2)]));
     let quota = answer(&world, &["quota", "quota"], false, &[5, 5]);
     assert_eq!(quota.code(), Code::OverLimit);
-    // Of stacked limits the one that denies answers.
+    // Of stacked limits the one that denies is reported.
     let stacked = answer(&world, &["stacked"], false, &[1, 5]).statuses()[0];
     assert_eq!(
         (stacked.is_over, stacked.limit.map(|limit| limit.unit)),
@@ -186,7 +186,7 @@ fn a_denial_to_which_each_limit_had_room_is_told_of_the_first_that_can_deny() {
     let told: Vec<_> =
         met.statuses().iter().map(|status| (status.is_over, status.retry_after)).collect();
     assert_eq!(told, [(false, None), (true, Some(Duration::ZERO)), (false, None)]);
-    // Where one had none, it alone is told.
+    // If one limit had no room, it alone is reported.
     let denied = answer(&world, &["normal", "normal"], false, &[1, 5]);
     assert_eq!(over_and_left(&denied), [(false, 3), (true, 0)]);
 }

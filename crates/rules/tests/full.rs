@@ -1,4 +1,4 @@
-//! Clients for whom a rule's table has no cell: decided as the rule says, told apart, counted and reported.
+//! Clients without a cell in a full table: decided as the rule says, distinguished, counted and reported.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn counts(world: &World) -> RuleCounts {
     world.maker.cache().rules().expect("rules").rules()[0].counts()
 }
 
-/// A rule whose table of some dozen cells is full of clients that come first.
+/// A rule whose table of some dozen cells is filled by other clients.
 fn full(more: &str) -> World {
     let world = World::new(&rule(10, more));
     for client in 0..200 {
@@ -38,7 +38,7 @@ fn full(more: &str) -> World {
 
 #[test]
 fn five_hundred_of_five_hundred_newcomers_are_served_by_a_full_table() {
-    // As it was found: the default capacity, and made-up addresses.
+    // As the bug was found: the default capacity, and generated addresses.
     let world = World::new(&rule(65_536, "on_full: spill"));
     for client in 0..209_529 {
         assert_eq!(ask(&world, client).code(), Code::Ok);
@@ -62,7 +62,7 @@ fn a_rule_that_says_deny_denies_newcomers_and_says_that_it_is_not_their_limit() 
     let denied = ask(&world, 1_000);
     assert_eq!((denied.code(), status(&denied).no_cell), (Code::OverLimit, Some(NoCell::Denied)));
     assert_eq!(NoCell::Denied.reason(), "table_full_denied");
-    // Who has a cell is decided as ever, and told nothing of it.
+    // A client with a cell is decided as ever, and its answer does not mention the full table.
     let served = ask(&world, 0);
     assert_eq!((served.code(), status(&served).no_cell), (Code::Ok, None));
     let of_it = counts(&world);
@@ -74,7 +74,7 @@ fn a_rule_that_says_deny_denies_newcomers_and_says_that_it_is_not_their_limit() 
 #[test]
 fn a_rule_that_says_allow_admits_newcomers_and_counts_them() {
     let world = full("on_full: allow");
-    // Far more than any limit: the spill has room for some, and the others are admitted all the same.
+    // Far more requests than any limit: the spill records some, and the others are admitted all the same.
     for nth in 0..20_000 {
         let answer = ask(&world, 1_000 + nth % 7);
         assert!(answer.is_allowed() && !status(&answer).is_over, "{answer:?}");
@@ -82,7 +82,7 @@ fn a_rule_that_says_allow_admits_newcomers_and_counts_them() {
     }
     let answer = ask(&world, 1_000);
     assert_eq!(status(&answer).no_cell, Some(NoCell::Allowed));
-    // A look says the same, and counts nothing.
+    // A peek returns the same, and counts nothing.
     let before = counts(&world);
     let entries = [("remote_address", "0.0.3.232")];
     let descriptors = [Descriptor::new(&entries)];
@@ -91,7 +91,7 @@ fn a_rule_that_says_allow_admits_newcomers_and_counts_them() {
     assert_eq!(counts(&world), before);
     assert!(before.full_allowed > 10_000 && before.spilled > 100, "{before:?}");
     assert_eq!((before.full_denied, before.over_limit), (0, 0));
-    // Who has a cell stays within its limit.
+    // A client with a cell stays within its limit.
     let admitted = (0..200).filter(|_| ask(&world, 0).is_allowed()).count();
     assert_eq!(admitted, 99);
 }
@@ -113,8 +113,8 @@ fn windows_that_open_with_the_first_request_have_no_spill_and_say_so() {
     }
 }
 
-/// A rule that admits clients without a cell, of two limits whose tables are full: a newcomer's hour is decided in
-/// the spill, and for its day there is none. And a rule that has room.
+/// A rule that admits clients without a cell, with two limits whose tables are full: a new client's hour is decided
+/// by the spill, and its day has none. And another rule with room.
 fn stacked() -> World {
     let limits = "limits: [{unit: hour, requests_per_unit: 5}, \
                   {unit: day, requests_per_unit: 8, algorithm: fixed-window from-first}]";
@@ -122,7 +122,7 @@ fn stacked() -> World {
         "domain: d\ndescriptors:\n  - {{key: user, capacity: 10, on_full: allow, {limits}}}\n  \
          - {{key: path, rate_limit: {{unit: hour, requests_per_unit: 6}}}}\n"
     ));
-    // Three for each cell; more would use up the spill, whose cells newcomers share.
+    // Three clients for each cell; more would use up the spill, whose cells new clients share.
     for user in 0..60 {
         world.check("d", &[&[("user", &user.to_string())]]);
     }
@@ -132,11 +132,11 @@ fn stacked() -> World {
 #[test]
 fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
     let world = stacked();
-    // The day's table has neither a cell nor a spill; the hour's has a spill, and is charged.
+    // The day's table has neither a cell nor a spill for the client; the hour's has a spill, and is charged.
     let alone = || world.check("d", &[&[("user", "newcomer")]]);
     let answer = alone();
     assert_eq!((answer.code(), status(&answer).no_cell), (Code::Ok, Some(NoCell::Spilled)));
-    // With another descriptor that is charged in full: its six, and no more.
+    // Together with another descriptor, which is charged in full: its six units, and no more.
     let both = || world.check("d", &[&[("user", "other")], &[("path", "/")]]);
     for left in (0..6).rev() {
         let answer = both();
@@ -152,7 +152,7 @@ fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
 #[test]
 fn a_client_with_a_cell_for_its_hour_and_none_for_its_day_is_told_so() {
     let world = stacked();
-    // Cells of hours that have passed come free; those of the day are taken.
+    // Cells for hours that have passed become free; those for the day are taken.
     world.clock.advance(Duration::from_secs(7_200));
     for left in (0..5).rev() {
         let answer = world.check("d", &[&[("user", "newcomer")]]);
@@ -168,7 +168,7 @@ fn a_newcomer_is_told_that_it_has_no_cell_even_if_its_other_limit_is_used_up() {
     let world = stacked();
     (0..6).for_each(|_| drop(world.check("d", &[&[("user", "newcomer")]])));
     let (user, path) = ([("user", "newcomer")], [("path", "/")]);
-    // Of the hour there is nothing left, and what costs nothing may go.
+    // The hour is used up, but a cost of 0 is admitted.
     let descriptors =
         [Descriptor { hits: Some(0), ..Descriptor::new(&user) }, Descriptor::new(&path)];
     let answer = world.ask(&Request::new("d", &descriptors)).expect("good");
@@ -184,13 +184,13 @@ fn a_full_table_is_reported_at_most_once_a_minute_with_what_came_since() {
         let answers = (0..100).map(|client| ask(&world, 1_000 + client));
         answers.flat_map(|answer| answer.reports().to_vec()).collect::<Vec<_>>()
     };
-    // The first of those that filled the table was reported; a minute is not over.
+    // The first request of those that filled the table was reported; the minute is not over.
     assert_eq!(reported(0), []);
     assert_eq!(reported(59), []);
     let before = counts(&world).full_denied;
     let [report] = &reported(1)[..] else { panic!("one report") };
     assert_eq!((report.domain(), report.path()), ("d", "remote_address"));
-    // All but the first, and the one that is reported with them.
+    // All but the first request, together with the one that caused this report.
     assert_eq!(report.hits(NoCell::Denied), before);
     assert_eq!(
         report.to_string(),

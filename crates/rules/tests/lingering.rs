@@ -1,4 +1,4 @@
-//! What lingers of rules that are gone: for how long, in how much memory, and what is told of it.
+//! Lingering tables: for how long, in how much memory, and how they are reported.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn domain(descriptors: &[String]) -> String {
     format!("domain: d\ndescriptors:\n{}", descriptors.concat())
 }
 
-/// A limit of 100, of which one comes back in a minute.
+/// A limit of 100 that refills one unit a minute.
 fn slow(key: &str, capacity: usize) -> String {
     format!(
         "  - key: {key}\n    capacity: {capacity}\n    \
@@ -26,7 +26,7 @@ fn free(key: &str) -> String {
     format!("  - key: {key}\n    rate_limit: {{unlimited: true}}\n")
 }
 
-/// Takes one unit; what is left.
+/// Takes one unit; returns what is left.
 #[track_caller]
 fn left(world: &World, key: &str) -> u64 {
     over_and_left(&world.check("d", &[&[(key, "x")]]))[0].1
@@ -101,7 +101,7 @@ fn a_rule_that_comes_back_takes_its_table_out_of_what_lingers() {
 fn beyond_the_memory_of_all_tables_the_oldest_is_forgotten_and_told() {
     let one = World::new(&domain(&[slow("a", 1_000)]));
     let bytes = one.maker.cache().rules().expect("loaded").table_bytes();
-    // Room for three tables and what their entries take.
+    // Room for three tables and their entries.
     let settings = Settings { most_table_bytes: 3 * bytes + 8_192, ..Settings::default() };
     let world = World::with(&domain(&[slow("a", 1_000)]), settings);
     for (key, next) in [("a", "b"), ("b", "c"), ("c", "d")] {
@@ -123,7 +123,7 @@ fn beyond_the_memory_of_all_tables_the_oldest_is_forgotten_and_told() {
         assert!(total <= 3 * bytes + 8_192, "{total}");
     }
     assert_eq!((lingering(&world).0, lingering(&world).2), (2, 1));
-    // What was not forgotten comes back; to make room for it the other goes.
+    // A table that was not forgotten comes back; another one is dropped to make room for it.
     load(&world, &[slow("c", 1_000)]);
     assert_eq!(left(&world, "c"), 98);
     load(&world, &[slow("b", 1_000)]);
@@ -140,7 +140,7 @@ fn tables_may_take_all_the_memory_that_they_are_given_and_not_a_byte_more() {
     let with = |most| Settings { most_table_bytes: most, ..Settings::default() };
     let exact = World::with(&rules, with(bytes));
     assert_eq!(exact.maker.cache().rules().expect("loaded").table_bytes(), bytes);
-    // The same again goes on with its tables, which are counted once.
+    // Loading the same rules keeps the tables, which are counted once.
     exact.load(&rules).expect("good rules");
     let cache = RuleCache::new(with(bytes - 1));
     let errors = cache.load(&[RuleText::new("a.yaml", rules)]).expect_err("a byte too much");
@@ -158,7 +158,7 @@ fn many_small_tables_are_bounded_as_few_large_ones() {
     }
     let (tables, bytes, forgotten) = lingering(&world);
     assert!(bytes <= 1 << 20 && tables as u64 + forgotten == 2_000, "{tables} in {bytes}");
-    // A table of one key has a line of memory; its structure and its entry take more than that.
+    // A table of one key has one cache line; its structure and its entry take more than that.
     assert!((200..1_500).contains(&tables), "{tables}");
 }
 
@@ -171,7 +171,7 @@ fn with_allow_empty_nothing_is_taken_for_more_than_it_is() {
         let rules = world.load_files(files);
         assert_eq!((rules.rules().len(), rules.kept_domains().count()), (0, 0), "{files:?}");
         assert!(world.check("d", &[&[("user", "x")]]).is_allowed());
-        // Its state lingers all the same.
+        // Its state still lingers.
         load(&world, &[slow("user", 64)]);
         assert_eq!(left(&world, "user"), 98);
     }
@@ -185,7 +185,7 @@ fn a_domain_that_is_kept_is_named_until_it_has_rules_again() {
     assert_eq!(kept(&world.load_files(&[&other])), ["d"]);
     assert_eq!(kept(&world.load_files(&[])), ["d", "other"]);
     assert_eq!(kept(&load(&world, &[free("user")])), ["other"]);
-    // What limited nothing loses nothing when it goes.
+    // A domain without limits has none to keep.
     assert_eq!(kept(&world.load_files(&[&other])), [""; 0]);
 }
 
@@ -193,7 +193,7 @@ fn a_domain_that_is_kept_is_named_until_it_has_rules_again() {
 fn domains_that_are_kept_and_new_ones_together_are_bounded() {
     let small = domain(&[slow("user", 64)]);
     let world = World::new(&small);
-    // 63 files of one MiB, and one in which there is room for the domain of before.
+    // 63 files of one MiB, and one that leaves just enough room for the retained domain.
     let large = |n: usize| {
         let rule = format!("domain: large{n}\ndescriptors:\n{}#", slow("user", 1));
         let bytes = if n == 63 { (1 << 20) - small.len() } else { 1 << 20 };
@@ -202,7 +202,7 @@ fn domains_that_are_kept_and_new_ones_together_are_bounded() {
     let files: Vec<String> = (0..64).map(large).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     assert_eq!(world.load_files(&files).domains().count(), 65);
-    // And one byte more.
+    // One byte more.
     let errors = world.load(&format!("{small}#")).expect_err("too much");
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert!(texts.len() == 1 && texts[0].contains("is larger than 67108864 bytes"), "{texts:?}");
@@ -244,7 +244,7 @@ fn a_load_that_is_refused_leaves_what_lingers() {
     let world = World::new(&domain(&[slow("user", 64), free("keep")]));
     assert_eq!(left(&world, "user"), 99);
     load(&world, &[free("keep")]);
-    // The rule is back, and the file is bad behind it.
+    // The rule is back, but a later part of the file is bad.
     let bad = format!("{}  - {{key: ''}}\n", domain(&[slow("user", 64)]));
     assert!(world.load(&bad).is_err());
     assert_eq!(lingering(&world).0, 1);

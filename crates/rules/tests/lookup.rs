@@ -1,4 +1,4 @@
-//! Which rule a descriptor finds: the way down the tree, as envoyproxy/ratelimit goes it.
+//! Which rule a descriptor matches: in the search order of envoyproxy/ratelimit.
 
 mod common;
 
@@ -216,7 +216,7 @@ fn a_limit_that_comes_with_a_request_counts_in_place_of_any_rule() {
     let day = Some((10, Some(Unit::Day)));
     assert_eq!(with("test-domain", 10, Unit::Day), (Code::Ok, day, 9));
     assert_eq!(with("test-domain", 42, Unit::Hour), (Code::Ok, Some((42, Some(Unit::Hour))), 41));
-    // One count, whatever limit is brought: no state per limit.
+    // One count, whatever limits requests bring: there is no state per limit.
     for requests in 11..=500 {
         let (code, _, left) = with("test-domain", requests, Unit::Day);
         assert_eq!((code, left), (Code::Ok, 9));

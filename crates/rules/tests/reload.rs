@@ -1,4 +1,4 @@
-//! Reloads: what stays, what begins anew, and that nobody sees half of it.
+//! Reloads: what is kept, what starts empty, and that no request sees a half-loaded set of rules.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn a_rule_that_stays_as_it_is_keeps_what_was_spent() {
     world.load(&rules(5, BLOCK)).expect("good rules");
     assert_eq!(left(), (false, 2));
     assert!(!world.check("reload", &[&[("block", "foo")]]).is_allowed());
-    // Changed: what was spent stays spent, and what it counted stays counted.
+    // Changed: what was spent stays spent, and its counters continue.
     world.load(&rules(9, "")).expect("good rules");
     assert_eq!(left(), (false, 5));
     assert!(world.check("reload", &[&[("block", "foo")]]).is_allowed());
@@ -47,7 +47,7 @@ fn row_105_a_bad_file_leaves_the_rules_and_what_was_spent() {
     assert_eq!(left(), (false, 4));
     let cut = rules(5, BLOCK);
     for end in (1..cut.len()).filter(|&end| cut.is_char_boundary(end)) {
-        // What is written half is refused, or is whole rules.
+        // A truncated file is refused, or is itself a valid set of rules.
         let _ = world.load(&cut[..end]);
     }
     assert!(world.load("domain: ''").is_err());
@@ -91,7 +91,7 @@ fn row_106_a_hundred_reloads_take_no_more_memory_than_one() {
 
 #[test]
 fn a_decision_never_sees_a_mix_of_two_loads() {
-    // Two rules whose limits are always equal, whichever load they are of.
+    // Two rules whose limits are equal in every load.
     let load = |n: u32| {
         format!(
             "domain: d\ndescriptors:\n  - {{key: a, rate_limit: {{unit: hour, requests_per_unit: {n}}}}}\n  \
@@ -119,7 +119,7 @@ fn a_decision_never_sees_a_mix_of_two_loads() {
     });
 }
 
-/// A directory of its own for one test.
+/// A separate directory for one test.
 fn directory(test: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&path);
@@ -127,11 +127,11 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// Reads only what it is told of: a poll would come after the test's patience.
+/// Reads only when signalled: polling would take longer than the test waits.
 const WATCH_ONLY: Timing =
     Timing { poll: Duration::from_secs(3_600), settle: Duration::from_millis(5) };
 
-/// The domains after each load, sorted; an error's text after a refused one.
+/// Sends the domains after each load, sorted; after a refused one the text of the error.
 fn follow(path: PathBuf) -> (Retriever, Arc<RuleCache>, mpsc::Receiver<String>) {
     let (tell, told) = mpsc::channel();
     let cache = Arc::new(RuleCache::new(Settings { default_capacity: 16, ..Settings::default() }));
@@ -152,7 +152,7 @@ fn follow(path: PathBuf) -> (Retriever, Arc<RuleCache>, mpsc::Receiver<String>) 
     (retriever, cache, told)
 }
 
-/// Waits for a load with this outcome; others may come before it, since files change one after another.
+/// Waits for a load with this outcome; others may come before it, because files change one after another.
 #[track_caller]
 fn wait_for(told: &mpsc::Receiver<String>, expected: &str) {
     loop {

@@ -1,4 +1,4 @@
-//! Reloads that change a limit: what was spent stays spent, and what begins anew says so.
+//! Reloads that change a limit: what was spent stays spent, and a limit that starts empty is reported.
 
 mod common;
 
@@ -12,7 +12,7 @@ use tollgate_rules::{
     DecisionMaker, Descriptor, LimitChange, Loss, Request, RuleCache, RuleSet, RuleText, Settings,
 };
 
-/// One rule with this under `rate_limit`.
+/// One rule with this text under `rate_limit`.
 fn one(limit: &str) -> String {
     format!("domain: d\ndescriptors:\n  - key: user\n    rate_limit: {{{limit}}}\n")
 }
@@ -25,7 +25,7 @@ fn stacked(limits: &[&str]) -> String {
 
 const USER: &[(&str, &str)] = &[("user", "alice")];
 
-/// What is left, asked and not charged.
+/// What is left, by a peek.
 fn left(world: &World) -> u64 {
     let descriptors = [Descriptor::new(USER)];
     let answer = world.maker.peek(&Request::new("d", &descriptors)).expect("a good request");
@@ -41,7 +41,7 @@ fn rules(world: &World) -> Arc<RuleSet> {
     world.maker.cache().rules().expect("loaded")
 }
 
-/// Loads it and says what that changed, and why it begins anew if it does.
+/// Loads it and returns which limits changed, and why each started empty if it did.
 fn reload(world: &World, text: &str) -> (Vec<String>, Vec<Option<Loss>>) {
     world.load(text).expect("good rules");
     let rules = rules(world);
@@ -69,7 +69,7 @@ fn a_raised_limit_gives_the_difference_and_a_lowered_one_takes_it() {
     assert_eq!(spend(&world, 1), (true, 0));
     world.clock.advance(Duration::from_secs(1));
     assert_eq!(spend(&world, 1), (false, 1));
-    // The same again: nothing has changed.
+    // Loading the same rules changes nothing.
     assert_eq!(reload(&world, &one("unit: hour, requests_per_unit: 2")).0, [""; 0]);
     assert_eq!(left(&world), 1);
 }
@@ -84,7 +84,7 @@ fn a_changed_rate_counts_from_the_reload_on() {
     let world = World::new(&gcra(60, 60));
     assert_eq!(spend(&world, 40), (false, 20));
     world.clock.advance(Duration::from_secs(10));
-    // 30 are owed of 50; from here on one comes back in ten seconds.
+    // 30 of 50 are owed; from here on one unit comes back in ten seconds.
     reload(&world, &gcra(6, 50));
     assert_eq!(left(&world), 20);
     world.clock.advance(Duration::from_secs(10));
@@ -123,7 +123,7 @@ fn stacked_limits_find_themselves_by_their_windows() {
     assert_eq!(spend(&world, 3), (false, 0));
     assert_eq!(spend(&world, 1), (true, 0));
     world.clock.advance(Duration::from_secs(3_600));
-    // Of the day's nine six are gone.
+    // Six of the day's nine are spent.
     assert_eq!(spend(&world, 4), (true, 3));
     assert_eq!(spend(&world, 3), (false, 0));
 }
@@ -161,7 +161,7 @@ fn limits_that_say_what_happens_at_them_begin_anew_and_say_so() {
         "{texts:?}"
     );
     assert_eq!(spend(&world, 3), (false, 2));
-    // The same words: the table goes on. Others: it does not.
+    // With the same words the table is kept, with others it is not.
     assert_eq!(reload(&world, &limit(5, ", mode: soft 20%")).1, []);
     assert_eq!(left(&world), 2);
     assert_eq!(reload(&world, &limit(9, ", mode: soft 20%")).1, [Some(Loss::Fixed)]);
@@ -222,14 +222,14 @@ fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
             // Relaxed: read after the threads have ended.
             admitted.fetch_add(1, Ordering::Relaxed);
         } else if cache.status().loads == u64::from(LAST) {
-            // The last limit was in force, and it was spent: unless it came after the question.
+            // The last limit was in force and was spent, unless it came after the check.
             if !maker.check(&request).expect("a good request").is_allowed() {
                 return;
             }
             admitted.fetch_add(1, Ordering::Relaxed);
         }
     };
-    // Looked at when all have ended: they wait for the last load.
+    // Compared after all threads have ended: they wait for the last load.
     let kept: Vec<Vec<bool>> = std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(spend_all);
@@ -241,7 +241,7 @@ fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
     assert_eq!(admitted.into_inner(), LAST);
 }
 
-/// What a load says of limits that are kept elsewhere, where nobody knows the rules of before.
+/// What a load reports of limits that are kept elsewhere, where the previous rules are unknown.
 #[test]
 fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their_windows() {
     let cache = RuleCache::new(Settings::default()).vetted(|_| Ok(()));
@@ -253,7 +253,7 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
     };
     let (hour, day) = ("unit: hour, requests_per_unit: 5", "unit: day, requests_per_unit: 8");
     assert!(load(&[hour, day], 10).is_empty());
-    // In any order, and for any number of clients.
+    // In any order, and for any capacity.
     assert!(load(&[day, hour], 20).is_empty());
     assert_eq!(
         load(&["unit: day, requests_per_unit: 9", "unit: hour, requests_per_unit: 6"], 20),
@@ -262,12 +262,12 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
             "d.user: fixed-window 5/h is now fixed-window 6/h; what was spent stays spent",
         ]
     );
-    // The longest goes on whatever its window is.
+    // The longest limit continues whatever its window is.
     assert_eq!(
         load(&["unit: week, requests_per_unit: 9"], 20),
         ["d.user: fixed-window 9/d is now fixed-window 9/7d; what was spent stays spent"]
     );
-    // One that has a longer one beside it now is known by its window, and was not before.
+    // A limit that now has a longer one beside it is identified by its window, which it was not before.
     let texts =
         load(&["unit: week, requests_per_unit: 9", "unit: year, requests_per_unit: 90"], 20);
     assert_eq!(

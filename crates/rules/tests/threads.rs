@@ -1,4 +1,4 @@
-//! Real threads that want the same units: counted to the unit.
+//! Real threads that compete for the same units: counted exactly.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn a_limit_that_comes_with_requests_is_admitted_to_the_unit() {
         let descriptors = [Descriptor { limit, ..Descriptor::new(&[("own", "x")]) }];
         let request = Request::new("d", &descriptors);
         let together = admitted_by_four(&world, &request);
-        // Requests that met may both have been denied, and have left nothing behind.
+        // Concurrent requests may both have been denied, and leave nothing charged.
         let alone = (0..1_000).filter(|_| world.ask(&request).expect("good").is_allowed()).count();
         assert!(together <= 1_000, "{together}");
         assert!(compat || together + alone == 1_000, "{together} and then {alone}");
@@ -47,7 +47,7 @@ fn no_limit_of_a_request_under_several_is_exceeded() {
         let answer = world.maker.peek(&Request::new("d", &peeked)).expect("good");
         usize::try_from(answer.statuses()[0].remaining).expect("small")
     };
-    // A charge that others have built on stays: no limit has more left than was not admitted.
+    // A charge that later charges build on cannot be undone: no limit has more left than was not admitted.
     assert!(admitted <= 1_000 && left("tight") <= 1_000 - admitted, "{admitted}");
     assert!(left("wide") <= 5_000 - admitted);
     assert!(admitted > 0);

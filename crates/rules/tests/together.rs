@@ -1,4 +1,4 @@
-//! Shadow rules, quota rules, and what several of them make of one request.
+//! Shadow rules, quota rules, and their combined effect on one request.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn codes(world: &World, keys: &[&str]) -> (Code, Vec<Code>) {
     (answer.code(), answer.statuses().iter().map(|status| status.code).collect())
 }
 
-/// In both ways of deciding.
+/// In both modes of deciding.
 fn worlds(settings: &Settings) -> [World; 2] {
     [false, true].map(|compat| World::with(RULES, Settings { compat, ..settings.clone() }))
 }
@@ -33,7 +33,7 @@ fn worlds(settings: &Settings) -> [World; 2] {
 fn what_several_statuses_make_of_a_request() {
     use Code::{Ok, OverLimit as Over};
     for world in worlds(&Settings::default()) {
-        // Each key has one unit: spend it.
+        // Each key has one unit: it is spent here.
         for key in ["normal", "shadow", "quota"] {
             assert_eq!(codes(&world, &[key]), (Ok, vec![Ok]));
         }
@@ -116,7 +116,7 @@ fn global_shadow_denies_nothing_and_tells_what_would_be() {
             assert_eq!(codes(&world, &["normal"]), (Code::Ok, vec![Code::OverLimit]));
             assert_eq!(would_be(), n);
         }
-        // What only asks is not counted.
+        // A cost of 0 is not counted.
         let descriptors = [Descriptor::new(&[("normal", "x")])];
         let peeked = world.maker.peek(&Request::new("d", &descriptors)).expect("a good request");
         assert_eq!((peeked.code(), would_be()), (Code::Ok, 3));
@@ -151,7 +151,7 @@ fn requests_that_no_file_has_a_domain_for_are_counted_and_questions_are_not() {
         assert_eq!(cache.unknown_domains(), 3);
         assert!(world.ask(&Request::new("unknown", &descriptors)).is_ok());
         assert_eq!(cache.unknown_domains(), 4, "whatever it brings");
-        // A domain that has rules, none of which fits, is known.
+        // A domain with rules is known even if none of them matches.
         assert_eq!(codes(&world, &["another"]), (Code::Ok, vec![Code::Ok]));
         assert_eq!(codes(&world, &["normal", "another"]), (Code::Ok, vec![Code::Ok; 2]));
         assert_eq!(cache.unknown_domains(), 4);

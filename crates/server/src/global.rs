@@ -1,8 +1,8 @@
-//! Limits that are kept in Redis, for all services that use the same one.
+//! Limits that are kept in Redis, shared by all services that use the same Redis.
 //!
-//! Every limit of the rules gets a limiter there when the rules are loaded; what cannot be kept there is
-//! refused with the rules that say so, and the rules of before stay. A request is decided in one call,
-//! whatever the number of its descriptors, and by each rule's `on_error` if there is no answer in time.
+//! Every limit of the rules gets a limiter there when the rules are loaded; if one cannot be kept there, the load is
+//! refused, and the previous rules stay. A request is decided in one call, whatever the number of its descriptors,
+//! and by each rule's `on_error` if there is no answer in time.
 
 mod metrics;
 
@@ -23,7 +23,7 @@ use tollgate_rules::{
 
 pub(crate) use metrics::OfStore;
 
-/// Where limits are kept that hold for many nodes.
+/// Where limits that many nodes share are kept.
 ///
 /// ```
 /// use tollgate_service::Global;
@@ -35,22 +35,22 @@ pub(crate) use metrics::OfStore;
 pub struct Global {
     /// `redis://user:password@host:port/database`, or another of [`tollgate_redis::StoreOptions::new`].
     pub address: String,
-    /// How many nodes share the limits: decides the share of each while the store does not answer.
+    /// How many nodes share the limits: determines the share of each while the store does not answer.
     pub nodes: u64,
-    /// How long a request waits for the store at most.
+    /// The maximum time that a request waits for the store.
     pub deadline: Duration,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     pub prefix: String,
-    /// Over TLS, a file of the authorities that the store must have its certificate from.
+    /// With TLS, a file with the authorities that may issue the store's certificate.
     pub authority: Option<PathBuf>,
-    /// Over TLS, a file with the certificate that the store is shown if it asks for one; with its key.
+    /// With TLS, a file with the client certificate, for a store that asks for one.
     pub certificate: Option<PathBuf>,
-    /// The file of that key.
+    /// The file with the key of that certificate.
     pub key: Option<PathBuf>,
 }
 
 impl Global {
-    /// One node, [`StoreOptions::DEADLINE`], `tollgate`.
+    /// With the defaults: one node, [`StoreOptions::DEADLINE`], the prefix `tollgate`.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Global::new("redis://127.0.0.1/").nodes, 1);
@@ -65,7 +65,7 @@ impl Global {
 }
 
 impl fmt::Debug for Global {
-    /// Without the address, which may hold a password.
+    /// Omits the address, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Global")
             .field("nodes", &self.nodes)
@@ -75,8 +75,8 @@ impl fmt::Debug for Global {
     }
 }
 
-/// What a limit that is kept elsewhere takes here for each client, besides the table of its rule: a share of
-/// the limit, 14 bytes, and its place, 66 at most. A lease takes about 400 more while it is held.
+/// The local bytes of each client of a limit that is kept elsewhere, besides the table of its rule: a share of the
+/// limit, 14 bytes, and its place, 66 at most. A lease takes about 400 more while it is held.
 pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 
 /// Why limits cannot be kept elsewhere.
@@ -88,16 +88,16 @@ pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GlobalError {
-    /// Descriptors are to be decided one by one, which the store does not do.
+    /// [`compat`](tollgate_rules::Settings::compat) decides descriptors one by one, which the store does not do.
     Compat,
     /// A file that cannot be read.
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The system's error message.
         reason: String,
     },
-    /// The store's address or settings.
+    /// The store's address or settings are refused.
     Store(tollgate_redis::BuildError),
 }
 
@@ -118,12 +118,12 @@ impl fmt::Display for GlobalError {
 
 impl std::error::Error for GlobalError {}
 
-/// What makes a limiter good for the next load of rules.
+/// Identifies a limiter that the next load of rules can keep.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Identity {
     domain: Box<str>,
     rule: Box<str>,
-    /// Which of the rule's limits.
+    /// The limit of the rule, by its place.
     place: Box<str>,
     policy: Policy,
     accuracy: Accuracy,
@@ -136,7 +136,7 @@ struct Identity {
 pub(crate) struct Keeper {
     store: Store,
     nodes: u64,
-    /// Those that some rules still use.
+    /// The limiters that some rules still use.
     known: Arc<Mutex<HashMap<Identity, Weak<RedisLimiter>>>>,
 }
 
@@ -165,12 +165,12 @@ impl Keeper {
         OfStore { store: self.store.clone() }
     }
 
-    /// That the store does not answer now.
+    /// The outage, while the store does not answer.
     pub(crate) fn outage(&self) -> Option<Outage> {
         self.store.outage()
     }
 
-    /// Gives every limit of a rule its limiter, or says why there is none.
+    /// Gives every limit of a rule its limiter, or returns why there is none.
     pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
         let this = self.clone();
         move |rule| {
@@ -215,7 +215,7 @@ impl Keeper {
             OnError::Allow => tollgate_redis::OnError::Allow,
             OnError::Deny => tollgate_redis::OnError::Deny,
         };
-        // The same for every policy, so that what was spent stays spent when it changes.
+        // Does not contain the policy, so that what was spent stays spent when the policy changes.
         let mut part = escaped(rule.identity());
         if !place.is_empty() {
             part += &format!("#{place}");
@@ -235,13 +235,13 @@ impl Keeper {
         Ok(limiter)
     }
 
-    /// Decides what is asked for.
+    /// Asks the store and returns the answer.
     pub(crate) async fn answer(&self, maker: &DecisionMaker, question: Question) -> Answer {
         let found = find(&question).await;
         maker.answer_found(question, &found)
     }
 
-    /// Gives back what this node holds in leases.
+    /// Gives back the units that this node holds in leases.
     pub(crate) async fn close(&self) {
         let limiters: Vec<_> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +264,7 @@ async fn find(question: &Question) -> Found {
     for claim in &claims {
         let keepers = claim.rule.limits().iter().map(Limit::keeper::<RedisLimiter>);
         for keeper in keepers {
-            // Every limit has got one before its rule was put in force.
+            // Every limit has got its limiter before its rule was put in force.
             let Some(limiter) = keeper else {
                 return Found { admitted: false, decisions: Vec::new() };
             };
@@ -297,7 +297,7 @@ fn weight(rule: &Rule) -> Weight {
     }
 }
 
-/// Without what separates the parts of a key, and still of one text only.
+/// Escapes the separators of a key, so that different texts stay different.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

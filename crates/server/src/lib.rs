@@ -1,4 +1,4 @@
-//! A rate limit service: the rules of [`tollgate_rules`], asked by Envoy over gRPC or by anybody over HTTP.
+//! A rate limit service: the rules of [`tollgate_rules`], for Envoy over gRPC and for any client over HTTP.
 //!
 //! | Where | What |
 //! |---|---|
@@ -19,35 +19,34 @@
 //! ```
 //!
 //! # Answers
-//! * Requests that say nothing or too much are refused with INVALID_ARGUMENT, and 400 over HTTP; without
-//!   rules the answer is UNAVAILABLE, and 503 (400 under `/json`, as envoyproxy/ratelimit has it). Never
-//!   UNKNOWN, which Envoy lets pass.
-//! * `duration_until_reset` is in whole seconds, rounded up: Envoy reads no parts of them.
-//! * `is_negative_hits` is refused: whoever may ask may not give back what others have spent.
-//! * A window that is no unit of Envoy's is answered with the unit UNKNOWN.
-//! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`Answers`] says so;
-//!   `quota`, `raw_body` and `request_headers_to_add` are not used.
+//! * Empty and too large requests are refused with INVALID_ARGUMENT, and 400 over HTTP; without rules the answer is
+//!   UNAVAILABLE, and 503 (400 under `/json`, as in envoyproxy/ratelimit). Never UNKNOWN, which Envoy lets pass.
+//! * `duration_until_reset` is in whole seconds, rounded up: Envoy ignores fractions.
+//! * `is_negative_hits` is refused: clients that may ask may not give back what other clients have spent.
+//! * A window that is not one of Envoy's units is answered with the unit UNKNOWN.
+//! * `response_headers_to_add` and `dynamic_metadata` (under `metadata`) are filled if [`Answers`] says so; `quota`,
+//!   `raw_body` and `request_headers_to_add` are not used.
 //!
 //! # Rules
-//! From files, watched and read again every 30 s; or from a hash in Redis, polled: see [`RedisRules`]. What
-//! cannot be read, or is refused, leaves the last good rules in force; and so does a domain of which no rule is
-//! left, unless [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty) is set. A directory that is not
-//! there, or is empty, when the service starts is refused: [`StartError::Rules`].
+//! From files, which are watched and also read again every 30 s; or from a hash in Redis, which is polled: see
+//! [`RedisRules`]. If rules cannot be read, or are refused, the last good rules stay in force; and so do those of a
+//! domain of which no rule is left, unless [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty) is set. A
+//! directory that is missing or empty when the service starts is refused: [`StartError::Rules`].
 //!
 //! # The admin's address
 //! A request there is refused with 403 unless its `Host` is an IP address, `localhost` or one of
 //! [`Options::admin_hosts`], and its `Origin`, if it has one, is that of the service's own pages: no page of another
-//! site can have a browser read or reset limits, neither directly nor through a name of its own.
+//! site can make a browser read or reset limits, neither directly nor through a name of its own.
 //!
 //! # TLS and unix sockets
 //! [`Options::grpc_tls`] and [`Options::http_tls`] name a certificate, its key, and the authority of clients'
-//! certificates if they must have one. The files are read again when they change, every 10 s, and on
+//! certificates if clients must have one. The files are read again when they change, every 10 s, and on
 //! [`Running::reload`]; bad ones leave the last good certificate in use. [`Options::grpc_socket`] and
-//! [`Options::http_socket`] are listened on beside the addresses.
+//! [`Options::http_socket`] are listened on in addition to the addresses.
 //!
-//! # Over many nodes
-//! With [`Options::global`] the limits are kept in Redis, and hold for all services that use the same one:
-//! see [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
+//! # Across many nodes
+//! With [`Options::global`] the limits are kept in Redis, and are shared by all services that use the same Redis: see
+//! [`Global`], and `tollgate-redis` for the bounds of each `accuracy`.
 //!
 //! # Metrics
 //! | `tollgate_` | Labels | |
@@ -55,18 +54,20 @@
 //! | `requests_total` | `protocol`, `outcome` | what came of requests: `allowed`, `over_limit`, or `refused` without a decision |
 //! | `decision_seconds` | `protocol` | a histogram, from a request that was read to its answer |
 //! | `rule_hits_total`, `rule_within_limit_total`, `rule_over_limit_total`, `rule_near_limit_total`, `rule_shadow_total` | `domain`, `rule` | units that a rule decided |
-//! | `rule_spilled_total`, `rule_full_denied_total`, `rule_full_allowed_total` | `domain`, `rule` | of those, of clients for whom its table had no cell |
+//! | `rule_spilled_total`, `rule_full_denied_total`, `rule_full_allowed_total` | `domain`, `rule` | of those, units
+//! of clients without a cell |
 //! | `rule_clients`, `rule_capacity`, `rule_table_bytes` | `domain`, `rule` | its tables |
 //! | `table_bytes`, `config_load_success_total`, `config_load_error_total`, `config_refused` | | all rules |
 //! | `config_kept_domains` | | domains whose last good rules stay, since there are none any more |
 //! | `lingering_tables`, `lingering_bytes`, `lingering_forgotten_total` | | what was spent under limits that are gone |
 //! | `domain_not_found_total`, `global_shadow_mode_total` | | requests that nothing could limit |
 //!
-//! With [`MetricsNames::Envoyproxy`] the names of envoyproxy/ratelimit's mapping to Prometheus are there, too.
+//! With [`MetricsNames::Envoyproxy`] there are also the names of envoyproxy/ratelimit's mapping to Prometheus.
 //!
 //! # Bounds
-//! A message or body has at most 256 KiB, a connection 1,024 streams; headers must come within 5 s,
-//! and so must a handshake. What a request may hold, the rules' settings say. Labels of metrics come from rules, never from requests.
+//! A message or body has at most 256 KiB, a connection 1,024 streams; headers must arrive within 5 s, and so must a
+//! handshake. The rules' settings bound the content of a request. Labels of metrics come from rules, never from
+//! requests.
 
 mod global;
 mod http;

@@ -1,5 +1,5 @@
-//! What listeners do with the bytes of a request, without listeners: for fuzzing it and for counting what it
-//! costs. No part of the public interface.
+//! Processes the bytes of requests as listeners do, without listeners: for fuzzing and for counting instructions. Not
+//! part of the public interface.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Offline {
 }
 
 impl Offline {
-    /// With these rules, and with all that answers can hold.
+    /// With these rules, and with every optional part of answers.
     ///
     /// # Errors
     /// The rules are bad, or the tables cannot be built.
@@ -34,19 +34,19 @@ impl Offline {
         Ok(Self { service: Service::new(maker, answers, MetricsNames::Envoyproxy, None) })
     }
 
-    /// What a request read from gRPC is answered.
+    /// The answer to a request as gRPC decodes it.
     ///
     /// # Errors
-    /// Why it is not decided.
+    /// The reason why it is not decided.
     pub fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, String> {
         let answer = self.service.decide_here(request, Protocol::Grpc);
         answer.map_err(|refusal| refusal.to_string())
     }
 
-    /// From the bytes of a message to those of the answer.
+    /// From the bytes of a request message to those of the answer.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no answer.
     pub fn rls(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         let request = RateLimitRequest::decode(message).map_err(|error| error.to_string())?;
         Ok(self.decide(&request)?.encode_to_vec())
@@ -58,7 +58,7 @@ impl Offline {
         request.encode_to_vec()
     }
 
-    /// What a body sent to `/json` is answered: the status and the body.
+    /// The status and the body that answer a body sent to `/json`.
     #[must_use]
     pub fn json(&self, body: &[u8]) -> (u16, String) {
         match json::answer(&self.service, body) {
@@ -67,7 +67,7 @@ impl Offline {
         }
     }
 
-    /// What a body sent to `/json` is read as.
+    /// The request that a body sent to `/json` decodes to.
     #[must_use]
     pub fn read_json(body: &[u8]) -> Option<RateLimitRequest> {
         json::read(body)

@@ -1,4 +1,4 @@
-//! [`Options`]: what a service is started with.
+//! [`Options`]: the options that a service is started with.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::http::HostName;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
 
-/// What a service is started with. The ports are those of envoyproxy/ratelimit.
+/// The options that a service is started with. The ports are those of envoyproxy/ratelimit.
 ///
 /// ```
 /// use tollgate_service::Options;
@@ -28,38 +28,41 @@ pub struct Options {
     pub settings: Settings,
     /// When rules are read again.
     pub timing: Timing,
-    /// Where HTTP is listened for. Port 0 takes any that is free.
+    /// The address for HTTP. Port 0 takes a free port.
     pub http: SocketAddr,
-    /// A unix socket where HTTP is listened for as well, without TLS: whoever may open the file may ask.
+    /// A unix socket for HTTP in addition to the address, without TLS: permission to open the file is permission to
+    /// ask.
     pub http_socket: Option<PathBuf>,
-    /// The certificate of the HTTP address; without it HTTP is plain. The admin's address is always plain.
+    /// The certificate of the HTTP address; without it HTTP is unencrypted. The admin's address is always
+    /// unencrypted.
     pub http_tls: Option<TlsFiles>,
-    /// Where gRPC is listened for.
+    /// The address for gRPC.
     pub grpc: SocketAddr,
-    /// A unix socket where gRPC is listened for as well, without TLS.
+    /// A unix socket for gRPC in addition to the address, without TLS.
     pub grpc_socket: Option<PathBuf>,
-    /// The certificate of the gRPC address; without it gRPC is plain.
+    /// The certificate of the gRPC address; without it gRPC is unencrypted.
     pub grpc_tls: Option<TlsFiles>,
-    /// Where `/rlconfig` and `/v1/reset` are: they show and undo what others rely on. Keep it loopback.
+    /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
     pub admin: SocketAddr,
-    /// Names under which the admin's routes may be asked for, beside `localhost` and IP addresses. Default: none.
+    /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
+    /// none.
     pub admin_hosts: Vec<HostName>,
-    /// What answers say beside the decision.
+    /// The optional parts of answers.
     pub answers: Answers,
-    /// Where limits are kept that hold for many nodes; `None` for limits of this process alone.
+    /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
     /// The names of metrics.
     pub metrics_names: MetricsNames,
-    /// The clock that limits go by. Its origin is where windows begin. Default: Unix time.
+    /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
     pub clock: Clock,
-    /// How long health checks fail, when the service stops, while requests are still taken: so long as
-    /// whoever sends them needs to notice. Default: not at all.
+    /// How long health checks fail, when the service stops, while requests are still accepted: long enough for load
+    /// balancers to notice. Default: not at all.
     pub linger: Duration,
-    /// How long requests that have begun may take to end when the service stops.
+    /// The maximum time that requests in progress may take to end when the service stops.
     pub grace: Duration,
 }
 
-/// What answers to Envoy say beside the decision.
+/// The optional parts of answers to Envoy.
 ///
 /// ```
 /// assert!(!tollgate_service::Answers::default().headers);
@@ -72,7 +75,7 @@ pub struct Answers {
     pub metadata: bool,
 }
 
-/// By which names `/metrics` tells what rules have decided.
+/// The names under which `/metrics` reports decisions.
 ///
 /// ```
 /// assert_eq!(tollgate_service::MetricsNames::default(), tollgate_service::MetricsNames::Own);
@@ -83,13 +86,13 @@ pub enum MetricsNames {
     /// `tollgate_rule_over_limit_total` and so on.
     #[default]
     Own,
-    /// Those, and beside them `ratelimit_service_rate_limit_over_limit` and so on, as dashboards of
-    /// envoyproxy/ratelimit ask for them.
+    /// Those, and in addition `ratelimit_service_rate_limit_over_limit` and so on, as dashboards for
+    /// envoyproxy/ratelimit use them.
     Envoyproxy,
 }
 
 impl Options {
-    /// The rules of this path, or of a [hash in Redis](RulesFrom), on the usual ports. A text is a path.
+    /// The rules of this path, or of a [hash in Redis](RulesFrom), on the usual ports. Text arguments are paths.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Options::new("rules").grace.as_secs(), 10);

@@ -18,5 +18,5 @@ pub use envoy::config::core::v3 as core;
 pub use envoy::extensions::common::ratelimit::v3 as common;
 pub use envoy::service::ratelimit::v3 as rls;
 
-/// What reflection tells.
+/// The descriptors that reflection serves.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

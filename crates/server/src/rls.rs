@@ -21,7 +21,7 @@ impl RateLimitService for Rls {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        // A decision waits for nothing, or for a store, and for that no longer than its deadline.
+        // A decision is immediate, or waits for a store until its deadline at most.
         self.0
             .decide(request.get_ref(), Protocol::Grpc)
             .await
@@ -30,7 +30,7 @@ impl RateLimitService for Rls {
     }
 }
 
-/// Never UNKNOWN: Envoy would take that for an answer of its own kind.
+/// Never UNKNOWN, which Envoy lets pass.
 fn status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Request(RequestError::NotLoaded) => Status::unavailable(refusal.to_string()),

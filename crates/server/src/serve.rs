@@ -1,4 +1,4 @@
-//! [`start`]: listeners, rules and their end.
+//! [`start`]: starts listeners and rules, and stops them.
 
 use std::fmt;
 use std::io;
@@ -28,16 +28,17 @@ use crate::rls::Rls;
 use crate::rules_from::RulesFrom;
 use crate::service::Service;
 
-/// Of a message: the largest request that rules may be asked about has 64 KiB of keys and values.
+/// The maximum size of a message: the largest request that rules accept has 64 KiB of keys and values.
 const MOST_MESSAGE_BYTES: usize = 256 << 10;
 
-/// Of one connection: Envoy has one per worker thread, and hundreds of requests on it.
+/// The maximum number of streams of a connection: Envoy has one connection per worker thread, with hundreds of
+/// requests.
 const MOST_STREAMS: u32 = 1024;
 
-/// Streams that a client opens and resets at once: a few happen, more are an attack.
+/// Streams that a client opens and resets at once: a few are normal, more are an attack.
 const MOST_PENDING_RESETS: usize = 20;
 
-/// The name that envoyproxy/ratelimit's health is asked by.
+/// The service name of envoyproxy/ratelimit's health check.
 const HEALTH_NAME: &str = "ratelimit";
 
 /// Why a service did not start.
@@ -55,30 +56,30 @@ const HEALTH_NAME: &str = "ratelimit";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// An address is taken, or none of this machine's.
+    /// An address is in use, or does not belong to this machine.
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
-    /// A unix socket cannot be made.
+    /// A unix socket cannot be created.
     Socket {
         /// Its path.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
-    /// A certificate is no good.
+    /// A certificate is bad.
     Tls(TlsError),
-    /// There are no rule files where they are to be: nothing is there, or nothing in it. (Files that hold bad
-    /// rules do not keep a service from starting, nor does a Redis that is not there yet.)
+    /// The path of the rule files is missing, or contains none. (Files with bad rules do not keep a service from
+    /// starting, nor does a Redis that does not answer yet.)
     Rules(RuleError),
     /// The tables cannot be built.
     Build(BuildError),
-    /// The limits cannot be kept where they are to be.
+    /// The limits cannot be kept in the store.
     Global(GlobalError),
-    /// The system has no thread for reading rules.
+    /// The system cannot start the thread that reads rules.
     Thread(io::Error),
     /// The description of the protocol could not be read: the build is broken.
     Reflection,
@@ -108,7 +109,7 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// A service that runs. Dropped, it ends at once; [`stop`](Running::stop) lets it finish.
+/// A running service. If dropped, it ends at once; [`stop`](Running::stop) lets requests finish.
 #[derive(Debug)]
 pub struct Running {
     service: Arc<Service>,
@@ -119,18 +120,18 @@ pub struct Running {
     tasks: JoinSet<()>,
     linger: Duration,
     grace: Duration,
-    /// Where HTTP is listened for.
+    /// The address of HTTP.
     pub http: SocketAddr,
-    /// Where gRPC is listened for.
+    /// The address of gRPC.
     pub grpc: SocketAddr,
-    /// Where the admin's routes are.
+    /// The address of the admin's routes.
     pub admin: SocketAddr,
 }
 
-/// Reads the rules, listens, and returns when requests are answered. `observe` is told what comes of each
-/// reading of the rules. Bad rules do not keep the service from starting: it is unhealthy, and answers
-/// that there are no rules, until there are. But the path of rule files must be there, and hold one, unless
-/// [`allow_empty`](RulesSettings::allow_empty) says otherwise.
+/// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
+/// reading of the rules. Bad rules do not keep the service from starting: it is unhealthy, and answers that there are
+/// no rules, until good ones are loaded. But the path of rule files must exist, and contain one, unless
+/// [`allow_empty`](RulesSettings::allow_empty) is set.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -182,7 +183,7 @@ pub async fn start(
     let mut ends = stopped.clone();
     tasks.spawn(async move {
         let ended = async move { drop(ends.wait_for(|stopped| *stopped).await) };
-        // An error here would be the listener's own; the process is told by its health.
+        // An error here would be the listener's own, and the health check reports it.
         let _ = router.serve_with_incoming_shutdown(incoming, ended).await;
     });
     let routes = http::routes(Arc::clone(&service));
@@ -211,7 +212,7 @@ pub async fn start(
     })
 }
 
-/// A service that is pointed at the wrong place would limit nothing.
+/// A service that starts with a wrong path would limit nothing.
 fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
     let RulesFrom::Files(path) = rules else { return Ok(()) };
     match rules.read() {
@@ -222,24 +223,24 @@ fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
             let file = path.display().to_string();
             Err(StartError::Rules(RuleError { file, at: None, problem: Problem::NoFiles }))
         }
-        // What they say is read, and told, beside all requests.
+        // Their content is read, and reported, apart from all requests.
         _ => Ok(()),
     }
 }
 
-/// All that is listened on.
+/// All listening sockets.
 struct Sockets {
     http: Vec<Socket>,
     grpc: Vec<Socket>,
     admin: Socket,
-    /// Those of HTTP, gRPC and the admin.
+    /// The addresses of HTTP, gRPC and the admin.
     addresses: [SocketAddr; 3],
     tls: Vec<Arc<Tls>>,
 }
 
 impl Sockets {
     async fn bind(options: &Options) -> Result<Self, StartError> {
-        // What is agreed on in a handshake: HTTP has no HTTP/2 here, and gRPC nothing else.
+        // The protocols to negotiate: HTTP/1.1 for HTTP, and HTTP/2 for gRPC.
         let http_tls = load(options.http_tls.as_ref(), b"http/1.1")?;
         let grpc_tls = load(options.grpc_tls.as_ref(), b"h2")?;
         let (http, http_address) = bind(options.http, http_tls.clone()).await?;
@@ -275,7 +276,7 @@ fn bind_unix(path: &Path) -> Result<Socket, StartError> {
     Socket::unix(path).map_err(|error| StartError::Socket { path: path.to_owned(), error })
 }
 
-/// The health check of gRPC has to be told; that of HTTP asks.
+/// Updates the health check of gRPC, which does not poll; that of HTTP reads the state itself.
 fn with_health(
     mut observe: impl FnMut(&Refresh) + Send + 'static,
     service: &Arc<Service>,
@@ -299,25 +300,25 @@ async fn report(health: &HealthReporter, serving: bool) {
 }
 
 impl Running {
-    /// Tells it to read the rules again, from wherever that is noticed.
+    /// A handle that makes it read the rules again.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.retriever.changed()
     }
 
-    /// Tells it to read rules and certificates again: on SIGHUP.
+    /// Makes it read rules and certificates again: on SIGHUP.
     pub fn reload(&self) {
         self.changed().notify();
         self.certificates.notify_one();
     }
 
-    /// Fails its health checks, lingers as the options say, takes no more connections, answers what has
-    /// begun, for at most the grace of the options, and ends.
+    /// Fails its health checks, waits as long as [`linger`](Options::linger), accepts no more connections, answers
+    /// requests in progress, for at most [`grace`](Options::grace), and ends.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
         tokio::time::sleep(self.linger).await;
-        // Nobody listens any more: all have ended by themselves.
+        // An error means that all listeners have ended by themselves.
         let _ = self.stop.send(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(self.grace, all).await;

@@ -1,4 +1,4 @@
-//! [`Service`]: what all listeners share.
+//! [`Service`]: the state that all listeners share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::wire::{self, Refusal};
 
-/// The decision maker, its metrics, and whether it is on its way out.
+/// The decision maker, its metrics, and whether the service is stopping.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) maker: DecisionMaker,
     pub(crate) metrics: Metrics,
     pub(crate) history: History,
-    /// If limits are kept elsewhere.
+    /// Set if limits are kept elsewhere.
     pub(crate) keeper: Option<Keeper>,
     answers: Answers,
     draining: AtomicBool,
@@ -62,7 +62,7 @@ impl Service {
         self.answered(answer, protocol, begun)
     }
 
-    /// By limits of this process: nothing is waited for.
+    /// By limits of this process, without waiting.
     pub(crate) fn decide_here(
         &self,
         request: &RateLimitRequest,
@@ -87,13 +87,13 @@ impl Service {
         answer
     }
 
-    /// From now on the health check fails, so that nobody sends anything new.
+    /// From now on the health check fails, so that load balancers send no new requests.
     pub(crate) fn drain(&self) {
         // Relaxed: a health check may see it one request later.
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether requests are decided: there are rules, and no end in sight.
+    /// Whether requests are decided: there are rules, and the service is not stopping.
     pub(crate) fn is_healthy(&self) -> bool {
         !self.draining.load(Ordering::Relaxed) && self.cache().rules().is_some()
     }

@@ -1,4 +1,4 @@
-//! From Envoy's request to a decision, and from the answer to Envoy's response. gRPC and `/json` share it.
+//! Turns Envoy's request into a decision, and the answer into Envoy's response. gRPC and `/json` share it.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -19,9 +19,9 @@ use crate::protocol::rls::{RateLimitRequest, RateLimitResponse, rate_limit_respo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Request(RequestError),
-    /// Hits that are to be given back: whoever may ask for a decision may not thereby undo others'.
+    /// Hits to give back: permission to ask does not include undoing what other clients have spent.
     NegativeHits,
-    /// A limit that comes with the request in a unit that does not exist.
+    /// A limit that comes with the request has a unit that does not exist.
     Unit(i32),
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Decides a request as it came over the wire.
+/// Decides a decoded request.
 pub(crate) fn decide(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
@@ -48,7 +48,7 @@ pub(crate) fn decide(
     ask(maker, request, |asked| maker.check(asked)).map(|answer| response(&answer, answers))
 }
 
-/// The same for limits that are kept elsewhere: what is to be asked there.
+/// The same for limits that are kept elsewhere: the question for the store.
 pub(crate) fn question(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
@@ -61,7 +61,7 @@ fn ask<T>(
     request: &RateLimitRequest,
     act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
 ) -> Result<T, Refusal> {
-    // Before anything is allocated for them.
+    // Checked before anything is allocated for them.
     let settings = maker.cache().settings();
     let too_many = |found, most| Refusal::Request(RequestError::TooManyDescriptors { found, most });
     if request.descriptors.len() > settings.most_descriptors {
@@ -104,7 +104,7 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, Refusal> {
         4 => Unit::Day,
         5 => Unit::Month,
         6 => Unit::Year,
-        // Not in the request's enumeration, but in the response's.
+        // The response's enumeration has it, the request's does not.
         7 => Unit::Week,
         other => return Err(Refusal::Unit(other)),
     };
@@ -124,7 +124,7 @@ pub(crate) fn response(answer: &Answer, answers: Answers) -> RateLimitResponse {
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
     let mut headers = if answers.headers { headers(answer) } else { Vec::new() };
     let reason = reason(answer);
-    // Whether or not headers are asked for: nobody is to be told that a limit is used up that is not.
+    // Even if headers are switched off: otherwise the answer would look as if the limit were used up.
     headers.extend(reason.map(|reason| HeaderValue {
         key: REASON_HEADER.to_owned(),
         value: reason.to_owned(),
@@ -155,7 +155,7 @@ fn descriptor_status(answer: &Answer, n: usize, status: &Status) -> DescriptorSt
     DescriptorStatus {
         code: code(status.code).into(),
         duration_until_reset: limit.is_some().then(|| prost_types::Duration {
-            // Envoy reads whole seconds: rounded up, or whoever obeys comes too early.
+            // Envoy reads whole seconds: rounded up, so that a client that waits as told does not come too early.
             seconds: i64::try_from(whole_seconds(status.reset_after)).unwrap_or(i64::MAX),
             nanos: 0,
         }),
@@ -182,12 +182,12 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// Of the descriptor that denies the request, of several of the one that does so longest: a client that comes
-/// back when an earlier one has more is denied again. If none denies, of the one that has least left.
+/// The headers of the descriptor that denies the request; if several do, of the one with the longest wait, because a
+/// client that comes back earlier is denied again. If none denies, of the one with the least left.
 fn headers(answer: &Answer) -> Vec<HeaderValue> {
     let denies = |status: &Status| {
         let is_denial = status.code == Code::OverLimit;
-        // What never fits denies for ever.
+        // A cost that never fits has the longest wait.
         is_denial.then(|| status.retry_after.unwrap_or(Duration::MAX))
     };
     let weight = |status: &Status| (Reverse(denies(status)), status.remaining);
@@ -207,17 +207,17 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
     ]
 }
 
-/// By which a response says that a client was decided without a cell in its rule's full table.
+/// The header that says that a client was decided without a cell in its rule's full table.
 const REASON_HEADER: &str = "X-Tollgate-Reason";
 
-/// How the first descriptor was decided whose client had no cell: of those that deny, if the request is denied.
+/// How the first descriptor without a cell was decided: among those that deny, if the request is denied.
 fn reason(answer: &Answer) -> Option<&'static str> {
     let statuses = answer.statuses().iter();
     let denies = |status: &&Status| answer.is_allowed() || status.code == Code::OverLimit;
     statuses.filter(denies).find_map(|status| status.no_cell).map(NoCell::reason)
 }
 
-/// The same for Envoy's filters and its access log, as `reason` in the dynamic metadata.
+/// The same as `reason` in the dynamic metadata, for Envoy's filters and its access log.
 fn with_reason(
     metadata: Option<prost_types::Struct>,
     reason: Option<&str>,
@@ -229,7 +229,7 @@ fn with_reason(
     Some(metadata)
 }
 
-/// What the rules of the descriptors that pass have to say, under `metadata`; of one name twice, the first.
+/// The metadata of the rules whose descriptors pass, under `metadata`; the first of several with one name.
 fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
     let mut merged = prost_types::Struct::default();
     let passed = answer.statuses().iter().enumerate().filter(|(_, status)| status.code == Code::Ok);

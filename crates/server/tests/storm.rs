@@ -1,5 +1,5 @@
-//! Rules that change hundreds of times while requests are answered. One test, alone in its process: it
-//! looks at the process' memory.
+//! Rules that change hundreds of times while requests are answered. One test, alone in its process, because it
+//! measures the memory of the process.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -17,27 +17,25 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::RateLimitResponse;
 use tollgate_service::protocol::rls::rate_limit_response::{Code, DescriptorStatus};
 
-/// Of each client alone, for a year: none ever gets there.
+/// For each client alone, for a year: no client reaches it.
 const OWN: u32 = 1_000_000_000;
-/// Of all clients together, for a year: spent before the storm is over.
+/// For all clients together, for a year: spent before the storm is over.
 const SHARED: u64 = 1_000;
-/// Clients that ask all the time, each on a connection of its own.
+/// Clients that send requests without pause, each on its own connection.
 const CLIENTS: usize = 4;
-/// Loads that the memory is compared over, after as many as make it warm.
+/// The number of loads over which memory is compared, after as many to warm up.
 const LOADS: u32 = 200;
 const WARM_LOADS: u32 = 50;
-/// What two tables of a load take: 14.1 bytes for each of 20,000 clients, and an eighth more.
+/// The bytes of two tables of a load: 14.1 bytes for each of 20,000 clients, and an eighth more.
 const BYTES_OF_A_LOAD: u64 = 2 * 318_000;
-/// As long as all of it may take, also on a machine that is busy otherwise: it must not wait for ever for a load
-/// that never comes.
+/// The time limit for the whole test, also on a busy machine: it must not wait for ever for a load that never comes.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Those in force take 3 MB. What lingers of tables that were left behind has the rest, and no more.
+/// Tables in force take 3 MB. Lingering tables have the rest, and no more.
 const MOST_TABLE_BYTES: u64 = 4 << 20;
-/// Allocators keep a little here and there. If loads stayed, it would be ten times as much.
+/// Allocators keep some memory. If loads were leaked, it would be ten times as much.
 const MOST_GROWTH: u64 = 12 << 20;
 
-/// `a` and `b` have tables of another size in each version, so they are built anew; the others stay as they
-/// are.
+/// `a` and `b` have tables of another size in each version, so they are built anew; the other rules stay unchanged.
 fn rules(version: u32) -> String {
     let capacity = 20_000 + version;
     format!(
@@ -63,7 +61,7 @@ fn limit(status: &DescriptorStatus) -> u32 {
     status.current_limit.as_ref().expect("a limit").requests_per_unit
 }
 
-/// What version of the rules `a` is limited by.
+/// The version of the rules that limits `a`.
 async fn in_force(world: &World) -> u32 {
     let peek = RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[("a", "x")]) };
     limit(&world.ask(request("d", &[peek])).await.statuses[0])
@@ -74,7 +72,7 @@ async fn loads_counted(world: &World) -> u32 {
     count.and_then(|count| count.parse().ok()).expect("a number")
 }
 
-/// Asks until it is told to stop; panics at the first answer that is not the right one.
+/// Sends requests until it is told to stop; panics at the first wrong answer.
 async fn client(
     world: Arc<World>,
     n: usize,
@@ -144,7 +142,7 @@ async fn storm() {
     assert_eq!(in_force(&world).await, 1 + loads, "the last one");
     assert_eq!(admitted.load(Ordering::Relaxed), SHARED, "exactly, over all loads");
     assert!(grown < MOST_GROWTH, "{grown} bytes");
-    // The control: loads that somebody keeps are seen.
+    // The control: loads that are kept alive are seen.
     let (before, mut kept) = (resident_bytes(), Vec::new());
     for version in 0..40 {
         world.put("basic.yaml", &rules(1_000 + version));

@@ -7,7 +7,7 @@ use http::Method;
 
 use crate::extract::{Head, method_of};
 
-/// How many units a request costs: 1, unless something else is said.
+/// How many units a request costs: 1 by default.
 ///
 /// ```
 /// use http::{Method, Request};
@@ -23,7 +23,7 @@ pub struct Cost(Kind);
 #[derive(Clone)]
 enum Kind {
     Constant(u64),
-    /// Few enough to look through.
+    /// A list: there are few methods, so it is searched from its start.
     Methods(Arc<[(Method, u64)]>, u64),
     /// Sorted by route.
     #[cfg(feature = "axum")]
@@ -32,7 +32,7 @@ enum Kind {
 }
 
 impl Cost {
-    /// The same for every request. 0 charges nothing: such requests are only told where they stand.
+    /// The same for every request. A cost of 0 charges nothing: such requests only get the headers.
     ///
     /// ```
     /// use http::Request;
@@ -44,7 +44,8 @@ impl Cost {
         Self(Kind::Constant(units))
     }
 
-    /// By method, with what all others cost. HEAD costs what GET does, unless it is named.
+    /// By method; `otherwise` is the cost of all methods that are not listed. HEAD costs what GET does, unless it is
+    /// listed.
     ///
     /// ```
     /// use http::{Method, Request};
@@ -58,8 +59,8 @@ impl Cost {
         Self(Kind::Methods(costs.into_iter().collect(), others))
     }
 
-    /// By the route that axum has matched, as it was written, with what all others cost. Needs the feature
-    /// `axum`.
+    /// By the route that axum has matched, in the form in which it was registered; all other routes have one cost.
+    /// Needs the feature `axum`.
     ///
     /// ```
     /// use tollgate_tower::Cost;
@@ -75,13 +76,13 @@ impl Cost {
         Self(Kind::Routes(costs.into(), others))
     }
 
-    /// What a function says.
+    /// The cost that a function computes.
     ///
     /// ```
     /// use http::Request;
     /// use http::header::CONTENT_LENGTH;
     /// use tollgate_tower::{Cost, Head};
-    /// // A unit for each KiB that is announced.
+    /// // A unit for each KiB of the announced length.
     /// let cost = Cost::from_fn(|head| {
     ///     let length = head.headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
     ///     length.map_or(1, |bytes: u64| bytes.div_ceil(1_024).max(1))
@@ -95,7 +96,7 @@ impl Cost {
         Self(Kind::Function(Arc::new(function)))
     }
 
-    /// What this request costs.
+    /// The cost of this request.
     ///
     /// ```
     /// use http::Request;

@@ -1,11 +1,11 @@
-//! One request at the gates of a layer: what is decided, before anything else is called.
+//! Decides one request at the gates of a layer, before the inner service is called.
 //!
-//! All gates that deny are asked together and charged all or none ([`tollgate::check_all`]). Gates that are
-//! only tried are asked afterwards, and only for requests that were admitted: so they see the traffic that
-//! they would have.
+//! All gates that deny are asked together: either all of them are charged or none ([`tollgate::check_all`]). Shadow
+//! gates are asked afterwards, and only for admitted requests, because that is the traffic that they would see if
+//! they denied.
 //!
-//! Nothing here allocates for a request that is admitted, but for the text of its header: keys, asks and tolls
-//! are of fixed size, and there are at most [`GATES_MAX`] of them.
+//! An admitted request allocates only the text of its header: keys, asks and tolls have a fixed size, and a layer has
+//! at most [`GATES_MAX`] gates.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ use crate::limit::Limit;
 use crate::observe::Outcome;
 use crate::settle::{Charged, Settle, Shadowed};
 
-/// The most gates of one layer: so many tolls stand on the stack.
+/// The maximum number of gates in one layer: their tolls stand on the stack.
 pub(crate) const GATES_MAX: usize = 8;
 
 type Exempt = dyn Fn(&Head<'_>) -> bool + Send + Sync;
@@ -46,15 +46,15 @@ pub(crate) struct Rules {
     pub(crate) spread: RandomState,
 }
 
-/// What becomes of a request.
+/// The outcome for a request.
 pub(crate) enum Verdict<'g> {
-    /// It passes, and nothing is noted on it.
+    /// It passes, and its extensions are left as they are.
     Pass(Stamp),
-    /// Boxed, so that the common one is small to hand on.
+    /// Boxed, so that the common variant is cheap to move.
     Rare(Box<Rare<'g>>),
 }
 
-/// What is more to do than to let a request pass.
+/// Every outcome that needs more than calling the inner service with the request as it came.
 pub(crate) enum Rare<'g> {
     Note(Marks),
     Wait(Turn, Marks),
@@ -70,7 +70,7 @@ impl Verdict<'_> {
     }
 }
 
-/// What is noted on an admitted request and its answer.
+/// What is put into the extensions of an admitted request and the headers of its answer.
 pub(crate) struct Marks {
     pub(crate) stamp: Stamp,
     pub(crate) settle: Option<Settle>,
@@ -85,7 +85,7 @@ pub(crate) struct Refusal<'g> {
     pub(crate) stamp: Stamp,
 }
 
-/// What one gate is asked.
+/// What one gate is asked for one request.
 struct Ask<'g> {
     gate: &'g Gate,
     key: Key,
@@ -95,7 +95,7 @@ struct Ask<'g> {
 type Asks<'g> = ArrayVec<Ask<'g>, GATES_MAX>;
 
 impl<'g> Ask<'g> {
-    /// `None` if the gate is not concerned.
+    /// `None` if the gate does not apply to this request.
     fn of(gate: &'g Gate, head: &Head<'_>) -> Option<Self> {
         let mut key = Key::new();
         gate.find_key(head, &mut key).then(|| Self { gate, key, cost: gate.cost.of(head) })
@@ -111,7 +111,7 @@ impl<'g> Ask<'g> {
 }
 
 impl Gate {
-    /// Whether a request is concerned, and under which key.
+    /// Whether the gate applies to a request, and under which key.
     #[inline]
     fn find_key(&self, head: &Head<'_>, key: &mut Key) -> bool {
         match self.by.extract(head, key) {
@@ -126,7 +126,7 @@ impl Gate {
             return false;
         }
         self.count(Outcome::NoKey);
-        *key = Key::nobody(); // whatever parts were found before
+        *key = Key::nobody(); // drops the parts that were added before the failure
         self.missing == MissingKey::Share
     }
 
@@ -136,11 +136,11 @@ impl Gate {
     }
 }
 
-/// What each ask was charged, in order: kept where it stands, since it is large.
+/// What each ask was charged, in the order of the asks. Filled in place, because it is large.
 type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 
 impl Rules {
-    /// Decides a request, once.
+    /// Decides a request, exactly once.
     #[inline]
     pub(crate) fn decide(&self, head: &Head<'_>) -> Verdict<'_> {
         if !(self.exempt.is_empty() && self.exempt_peers.is_empty()) && self.is_exempt(head) {
@@ -168,7 +168,7 @@ impl Rules {
         }
     }
 
-    // Apart from the common layer, which needs none of its space.
+    // Apart from the most common layer, which then needs none of this stack space.
     #[inline(never)]
     fn at_all(&self, head: &Head<'_>) -> Verdict<'_> {
         let mut asks = Asks::new();
@@ -212,7 +212,7 @@ impl Rules {
         if self.exempt_peers.is_empty() {
             return false;
         }
-        // The other end of the connection itself: nobody is exempt for what a header says.
+        // The peer of the connection itself: no header can exempt a request.
         let peer = peer_of(head.extensions).map(|peer| IpAddr::to_canonical(&peer));
         peer.is_some_and(|peer| self.exempt_peers.iter().any(|network| network.contains(&peer)))
     }
@@ -243,7 +243,7 @@ impl Rules {
             limit: denial.limit(),
             remaining: denial.remaining(),
             reset_secs: retry_after_secs.unwrap_or_else(|| secs_up(denial.reset_after())),
-            // At least 1.
+            // A denial's wait is at least 1 s, so no value is lost.
             retry_after_secs: retry_after_secs.and_then(NonZeroU64::new),
         };
         let stamp = self.fixed.stamp(&gate.name, &gate.opening, standing);
@@ -251,7 +251,7 @@ impl Rules {
         Verdict::Rare(Box::new(Rare::Deny(refusal)))
     }
 
-    /// The same for one key, so that nobody gains by asking often; evenly spread over the keys.
+    /// The same for one key each time, so that a client gains nothing by asking again; spread evenly over the keys.
     fn jitter(&self, key: &Key) -> u64 {
         match self.jitter_secs.checked_add(1) {
             Some(1) => 0,
@@ -290,7 +290,7 @@ impl Rules {
         })
     }
 
-    /// Which of the gates that are only tried would have denied.
+    /// The names of the shadow gates that would have denied.
     fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
         let mut by = Vec::new();
         for gate in self.gates.iter().filter(|gate| gate.is_shadow()) {
@@ -308,7 +308,7 @@ impl Rules {
     }
 }
 
-/// All are charged, or none. Which answers for all, and what.
+/// Charges all gates or none. Returns the index of the gate that is reported, and its decision.
 fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
     let mut tolls: ArrayVec<Toll<'_>, GATES_MAX> =
         asks.iter().map(|ask| ask.gate.limit.toll(&ask.key, ask.cost)).collect();
@@ -316,13 +316,13 @@ fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
     permits.extend(tolls.iter().map(Toll::permit));
     match (joint.index(), joint.decision()) {
         (Some(index), Some(decision)) => (index, decision),
-        // Only of no tolls there is no answer. Whoever comes here is asked alone.
+        // `check_all` has no decision only for an empty list, which does not get here.
         _ => (0, asks[0].check()),
     }
 }
 
-/// A place in the queue of a gate. A request that is dropped before its turn gives it back: whole, and nothing
-/// that has drained since ([`tollgate::Limiter::cancel`]), whatever others have charged and given back.
+/// A place in the queue of a gate. A request that is dropped before its turn gives back what has not drained since
+/// ([`tollgate::Limiter::cancel`]), whatever other requests have charged and given back.
 pub(crate) struct Turn {
     limit: Arc<dyn Limit>,
     key: Key,

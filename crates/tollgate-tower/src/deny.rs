@@ -1,4 +1,4 @@
-//! What a denied client gets: [`Deny`], and problem details as the default.
+//! The answer to a denied request: [`Deny`], with problem details as the default.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tollgate::Denial;
 use crate::extract::Head;
 use crate::name::PolicyName;
 
-/// A request that was denied: what an answer is made from.
+/// A denied request, from which an answer is made.
 ///
 /// ```
 /// use http::Response;
@@ -27,12 +27,12 @@ use crate::name::PolicyName;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Denied<'d> {
-    /// The policy that denied; of several, the one with the longest wait.
+    /// The policy that denied; if several did, the one with the longest wait.
     pub policy: &'d PolicyName,
     /// The denial.
     pub denial: &'d Denial,
-    /// What `Retry-After` will say: whole seconds, jitter included. `None` if the cost is above the limit, so
-    /// that it never fits.
+    /// The value of `Retry-After`: whole seconds, jitter included. `None` if the cost is above the limit, so that the
+    /// request never fits.
     pub retry_after_secs: Option<u64>,
     /// The request.
     pub head: Head<'d>,
@@ -40,7 +40,7 @@ pub struct Denied<'d> {
 }
 
 impl Denied<'_> {
-    /// 429; or 503 if it is not the client's quota that is spent, but the table of clients that is full.
+    /// The status: 429, or 503 if the request was denied because the table of clients is full.
     ///
     /// ```
     /// use http::StatusCode;
@@ -59,7 +59,7 @@ impl Denied<'_> {
     }
 }
 
-/// Makes the answer to a denied request. Rate limit headers and `Retry-After` are added to it by the layer.
+/// Makes the answer to a denied request. The layer adds the rate limit headers and `Retry-After`.
 ///
 /// ```
 /// use http::Response;
@@ -88,7 +88,7 @@ pub trait Deny<B> {
 /// use tollgate::{Limiter, Quota};
 /// use tollgate_tower::{Everyone, ProblemJson, RateLimitLayer};
 /// struct App {
-///     // A layer has a name that can stand in a struct.
+/// // The layer's type has a name, so a struct can hold it.
 ///     limit: RateLimitLayer<ProblemJson>,
 /// }
 /// let app = App { limit: RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone) };
@@ -117,7 +117,7 @@ impl<B: From<Bytes>> Deny<B> for ProblemJson {
     }
 }
 
-/// The problem details of one policy. They do not change, so a denial makes no text.
+/// The problem details of one policy. They are built once, so a denial formats no text.
 #[derive(Debug)]
 pub(crate) struct Problems {
     quota_exceeded: Bytes,
@@ -127,7 +127,7 @@ pub(crate) struct Problems {
 
 impl Problems {
     pub(crate) fn of(name: &PolicyName) -> Self {
-        // A name's quoted form is a string of JSON, too.
+        // The quoted form of a name is also a valid JSON string.
         let body = |kind: &str, title: &str, status: u16| {
             let name = name.quoted();
             Bytes::from(format!(
@@ -151,8 +151,8 @@ impl Problems {
     }
 }
 
-/// Denies as a function says: [`RateLimitLayer::deny_with`](crate::RateLimitLayer::deny_with). The function is
-/// boxed, so that the layer has a name.
+/// Answers denied requests by a function: [`RateLimitLayer::deny_with`](crate::RateLimitLayer::deny_with). The
+/// function is boxed, so that the type of the layer can be named.
 ///
 /// ```
 /// use http::Response;

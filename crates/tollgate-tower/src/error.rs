@@ -26,20 +26,20 @@ pub enum LayerError {
     },
     /// Two gates have one name.
     SameName {
-        /// The name.
+        /// The name that both have.
         name: PolicyName,
     },
-    /// A gate that delays is not alone: there is no queue that several limits share.
+    /// A gate that delays is not the only gate: limits have no common queue.
     DelayAmongSeveral {
         /// Its name.
         name: PolicyName,
     },
-    /// Networks do not become wider from one step to the next, or their quotas do not rise.
+    /// The prefixes of the steps do not become shorter, or their quotas do not rise.
     Steps {
         /// The prefix at fault, in bits.
         bits: u8,
     },
-    /// A prefix that no address has.
+    /// A prefix that is longer than an address, or 0.
     Prefix(PrefixError),
     /// A name that no header can hold.
     Name(NameError),

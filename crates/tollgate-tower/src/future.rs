@@ -13,7 +13,7 @@ use crate::decide::Turn;
 use crate::headers::Stamp;
 
 pin_project! {
-    /// The answer to a request: of the inner service, with headers; or that it is denied.
+    /// The answer to a request: that of the inner service, with headers added, or a denial.
     ///
     /// ```
     /// use http::{Request, Response};
@@ -31,24 +31,25 @@ pin_project! {
     where
         S: Service<Request<R>>,
     {
-        // The inner service has been called. One field, and no variant of an enum: it is large, and so it can
-        // be put where it stays.
+        // The inner service has been called. This is a field and no variant of an enum, because the future is large
+        // and is so constructed in its final place.
         #[pin]
         pub(crate) called: Option<S::Future>,
-        // What is said of the limit in its answer.
+        // The headers for its answer.
         pub(crate) stamp: Stamp,
-        // It has not been called.
+        // The inner service has not been called.
         pub(crate) uncalled: Option<Uncalled<S, R, B>>,
     }
 }
 
-/// The inner service is not called, or not yet. Boxed: few requests are such, and all futures would be as large.
+/// The inner service is not called, or not yet. Boxed, because few requests get here and it would enlarge every
+/// future.
 pub(crate) enum Uncalled<S, R, B> {
     Waiting(Box<Waiting<S, R>>),
     Denied(Box<Response<B>>),
 }
 
-/// Its turn has not come.
+/// A request that waits for its turn.
 pub(crate) struct Waiting<S, R> {
     turn: Turn,
     service: S,
@@ -87,7 +88,7 @@ impl<S, R, B> ResponseFuture<S, R, B>
 where
     S: Service<Request<R>, Response = Response<B>>,
 {
-    // Apart from the common state, which needs none of its space.
+    // Apart from the common state, which then needs none of this stack space.
     #[inline(never)]
     fn poll_uncalled(
         self: Pin<&mut Self>,
@@ -108,13 +109,13 @@ where
                 }
             }
             Some(Uncalled::Denied(response)) => Poll::Ready(Ok(*response)),
-            // A future is not polled after it was ready; if it is, it has no answer.
+            // A future must not be polled after it was ready; here it stays pending.
             None => Poll::Pending,
         }
     }
 }
 
-/// The answer stays where the inner service has put it.
+/// Adds the headers to the answer where it stands, so that the answer is not moved.
 #[inline]
 fn stamped<F, B, E>(
     future: Pin<&mut F>,

@@ -1,4 +1,4 @@
-//! [`Gate`]: one limit on the way of a request, whom it concerns, and what it does.
+//! [`Gate`]: one limit that a request has to pass, its key and cost, and what it does with requests above the limit.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,10 +19,10 @@ use crate::observe::Tally;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingKey {
-    /// All such requests share one limit: nobody is let through for leaving something out.
+    /// All such requests share one limit: leaving something out does not let a client through.
     #[default]
     Share,
-    /// The gate is passed over.
+    /// The gate is skipped.
     Pass,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Mode {
     Delay { max_wait: Duration, sleep: Arc<Sleep> },
 }
 
-/// One limit on the way of a request: which limit, whose, what it costs, and what happens above it.
+/// One limit that a request has to pass: the limit, the key, the cost, and what happens above the limit.
 ///
 /// ```
 /// use http::Method;
@@ -64,7 +64,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate that denies what is above a limit. It is named `default`, and a request costs 1.
+    /// A gate that denies requests above a limit. Its name is `default`, and a request costs 1.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -88,7 +88,7 @@ impl Gate {
         }
     }
 
-    /// Names it: in headers, in denials, in counters.
+    /// Sets the name that headers, denials and counters show.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -103,7 +103,7 @@ impl Gate {
         Self { problems: Arc::new(Problems::of(&name)), name, ..self }
     }
 
-    /// What requests cost.
+    /// Sets what requests cost.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -116,12 +116,12 @@ impl Gate {
         Self { cost: cost.into(), ..self }
     }
 
-    /// What is done with requests that have no key of their own.
+    /// Sets what is done with requests that have no key of their own.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
     /// use tollgate_tower::{Bearer, Gate, MissingKey};
-    /// // Requests without a token are the concern of another gate.
+    /// // Requests without a token are left to another gate.
     /// let gate = Gate::new(KeyedLimiter::new(Quota::per_second(10), 1_000)?, Bearer)
     ///     .without_key(MissingKey::Pass);
     /// # let _ = gate;
@@ -132,8 +132,8 @@ impl Gate {
         Self { missing, ..self }
     }
 
-    /// Only counts what it would deny, and lets it through: to try a limit on real traffic. Handlers find a
-    /// [`Shadowed`](crate::Shadowed) in the extensions of such a request; clients are told nothing.
+    /// Only counts the requests that it would deny, and lets them through: to try a limit on real traffic. Handlers
+    /// find a [`Shadowed`](crate::Shadowed) in the extensions of such a request; clients are not informed.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -148,11 +148,11 @@ impl Gate {
         Self { mode: Mode::Shadow, ..self }
     }
 
-    /// Lets requests wait for their turn in place of denying them, first come, first served; who would wait
-    /// longer than `max_wait` is denied at once. Only under `gcra` is there a queue: a window denies.
+    /// Lets requests wait for their turn in place of denying them, in the order of arrival; a request that would wait
+    /// longer than `max_wait` is denied at once. Only `gcra` has a queue: a window denies.
     ///
-    /// A client that gives up gives his place back, if he is the last. The timer is that of your runtime:
-    /// `tollgate::TokioTimer`, with the feature `tokio` of `tollgate`.
+    /// A request that is dropped while it waits gives its place back, if it is the last in the queue. Pass the timer
+    /// of your runtime, such as `tollgate::TokioTimer` with the feature `tokio` of `tollgate`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,7 +175,7 @@ impl Gate {
         Self { mode: Mode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
     }
 
-    /// This gate, which does not wait.
+    /// This gate with denying in place of waiting.
     pub(crate) fn prompt(self) -> Self {
         let mode = if self.is_shadow() { Mode::Shadow } else { Mode::Deny };
         Self { mode, ..self }

@@ -1,5 +1,5 @@
-//! Denials of gRPC: a status in the headers of an answer without a body ("trailers-only"), which says when to
-//! come back in `RetryInfo`.
+//! Denials for gRPC: a status in the headers of an answer without a body ("trailers-only"), with the time to wait in
+//! `RetryInfo`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -15,7 +15,7 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 /// `UNAVAILABLE`: the table of clients is full.
 const UNAVAILABLE: i32 = 14;
 
-/// What must be escaped in `grpc-message`, beside what is not ASCII.
+/// What must be escaped in `grpc-message`, in addition to non-ASCII.
 const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
 
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
@@ -81,7 +81,7 @@ struct RetryInfo {
 
 fn status(code: i32, message: String, retry_after_secs: Option<u64>) -> Vec<u8> {
     let retry = retry_after_secs.map(|seconds| {
-        // The longest that the type may hold: 10,000 years.
+        // The maximum that the type may hold: 10,000 years.
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX).min(315_576_000_000);
         let retry_delay = Some(prost_types::Duration { seconds, nanos: 0 });
         let value = RetryInfo { retry_delay }.encode_to_vec();

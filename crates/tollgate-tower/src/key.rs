@@ -1,4 +1,4 @@
-//! [`Key`]: whose limit a request is charged to, in a fixed number of bytes.
+//! [`Key`]: the key that a request is charged to, in a fixed number of bytes.
 //!
 //! Parts are joined so that no two lists of parts give the same bytes:
 //!
@@ -11,19 +11,18 @@
 //! digest = SHA-256, 32 bytes
 //! ```
 //!
-//! Each form begins with a byte of its own, and each tells its length, so a key can be read back part by
-//! part: joining is injective as long as nobody finds two texts of one SHA-256. A key of any length takes
-//! the same memory, and none of the heap.
+//! Each form begins with its own byte and states its length, so a key can be parsed back into its parts: joining is
+//! injective unless two texts have the same SHA-256. A key of any length takes the same memory, and none of the heap.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use sha2::{Digest, Sha256};
 
-/// The bytes of a key: an address (17), a route of the longest form (64), a method and a mark.
+/// The bytes of a key: an address (17), a route of the maximum length (64), a method and a mark.
 const KEY_BYTES: usize = 111;
 
-/// The longest part that stands in a key as it is.
+/// The maximum length of a part that is stored verbatim.
 const SHORT_MAX: usize = 63;
 
 // The longest part fits beside a folded key.
@@ -34,10 +33,10 @@ const FOLDED: u8 = 0xFE;
 const ABSENT: u8 = 0xFD;
 const NOBODY: u8 = 0xFC;
 
-/// The parts that tell whose limit a request is charged to.
+/// The parts that identify the key which a request is charged to.
 ///
-/// Different lists of parts are different keys, whatever bytes are in the parts. A key takes no memory of
-/// the heap; parts that are too long for it are kept as their SHA-256.
+/// Different lists of parts are different keys, whatever bytes are in the parts. A key takes no heap memory; parts
+/// that are too long for it are stored as their SHA-256.
 ///
 /// ```
 /// use tollgate_tower::Key;
@@ -51,7 +50,7 @@ const NOBODY: u8 = 0xFC;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Key {
-    /// Beyond the length they are 0.
+    /// Bytes beyond the length are 0.
     bytes: [u8; KEY_BYTES],
     length: u8,
 }
@@ -68,14 +67,14 @@ impl Key {
         Self { bytes: [0; KEY_BYTES], length: 0 }
     }
 
-    /// The key of all requests that have none of their own. No parts give it.
+    /// The key of all requests that have none of their own. It equals no key that is made of parts.
     pub(crate) fn nobody() -> Self {
         let mut key = Self::new();
         key.append(&[NOBODY]);
         key
     }
 
-    /// Adds a part. An empty part is a part, too.
+    /// Adds a part. An empty part is also a part.
     ///
     /// ```
     /// use tollgate_tower::Key;
@@ -98,7 +97,7 @@ impl Key {
         room[1..].copy_from_slice(part);
     }
 
-    /// A part that is long, or for which there is no room.
+    /// Adds a part that is long, or for which there is no room.
     #[cold]
     fn push_with_care(&mut self, part: &[u8]) {
         if part.len() > SHORT_MAX {
@@ -108,7 +107,7 @@ impl Key {
         self.push(part);
     }
 
-    /// Adds the SHA-256 of a part: for secrets, which have no business in memory longer than need be.
+    /// Adds the SHA-256 of a part: for secrets, which should not stay in memory.
     ///
     /// ```
     /// use tollgate_tower::Key;
@@ -122,7 +121,7 @@ impl Key {
         self.append(&Sha256::digest(part));
     }
 
-    /// Adds that there is no such part.
+    /// Adds a mark that a part is missing.
     ///
     /// ```
     /// use tollgate_tower::Key;
@@ -150,8 +149,8 @@ impl Key {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// What there is becomes its digest, if so many bytes more would not fit. No part takes more than 64,
-    /// which leaves room beside the 33 of a folded key.
+    /// Replaces the content by its digest if this many more bytes would not fit. A part takes at most 64, which fits
+    /// beside the 33 of a folded key.
     #[inline]
     fn make_room(&mut self, bytes: usize) {
         if usize::from(self.length) + bytes > KEY_BYTES {
@@ -167,7 +166,7 @@ impl Key {
         self.append(&digest);
     }
 
-    /// Room was made.
+    /// The caller has made room.
     #[inline]
     fn append(&mut self, bytes: &[u8]) {
         let start = usize::from(self.length);
@@ -194,9 +193,9 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// A short key, as that of an IPv4 address is, is hashed as one number: its bytes, and its length above them.
-/// A longer one is hashed as slices are, its length first. No length of those is one of these numbers, so of
-/// two keys what one gives to the hash never begins with all that the other does.
+/// A short key, such as that of an IPv4 address, is hashed as one number: its bytes, with its length above them. A
+/// longer key is hashed as slices are, its length first. These lengths never equal one of these numbers, so what one
+/// key writes to the hasher is never a prefix of what another writes.
 impl Hash for Key {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -209,7 +208,7 @@ impl Hash for Key {
     }
 }
 
-/// The bytes, escaped: control characters of a request do not reach a terminal or a log.
+/// The bytes, escaped, so that control characters in a request do not reach a terminal or a log.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key(b\"{}\")", self.as_bytes().escape_ascii())
@@ -240,7 +239,7 @@ mod tests {
         key
     }
 
-    /// A long text and its digest are one part.
+    /// A long text and its digest are the same part.
     fn canonical(parts: Vec<Part>) -> Vec<Part> {
         let long = |part| match part {
             Part::Text(text) if text.len() > SHORT_MAX => Part::Secret(text),
@@ -250,7 +249,7 @@ mod tests {
     }
 
     fn part() -> impl Strategy<Value = Part> {
-        // Bytes that mean something in the encoding, in all lengths around the bounds.
+        // The bytes that have a meaning in the encoding, in all lengths around its bounds.
         let byte = prop_oneof![Just(0_u8), Just(1), Just(LONG), Just(FOLDED), Just(ABSENT)];
         let text = prop::collection::vec(byte, 0..70);
         prop_oneof![
@@ -341,7 +340,7 @@ mod tests {
         assert_ne!(Key::nobody(), Key::new());
     }
 
-    /// Keeps what it is given.
+    /// A hasher that records what is written to it.
     #[derive(Default)]
     struct Given(Vec<u8>);
 
@@ -372,7 +371,7 @@ mod tests {
                 keys.push(key);
                 key.push_absent();
                 keys.push(key);
-                // Others of the length differ in the last byte alone.
+                // Other keys of this length differ in the last byte alone.
                 let mut key = Key::new();
                 key.push(&[&vec![7; length][..], &[byte]].concat());
                 keys.push(key);

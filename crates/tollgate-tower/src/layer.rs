@@ -1,4 +1,4 @@
-//! [`RateLimitLayer`]: gates, and what is told to those who pass and to those who do not.
+//! [`RateLimitLayer`]: gates, and the headers and answers that clients get.
 
 use std::fmt;
 use std::hash::RandomState;
@@ -19,14 +19,13 @@ use crate::limit::Limit;
 use crate::service::RateLimit;
 use crate::warning::Warnings;
 
-/// A layer of tower that lets through what its gates admit.
+/// A tower layer that passes on the requests that its gates admit.
 ///
-/// All clones of a layer, and all services that it makes, share one state: however many connections a server
-/// has, a client has one limit. The type has one parameter, who makes the answers to denied requests, with a
-/// default; so it can stand in a struct.
+/// All clones of a layer, and all services that it makes, share one state: however many connections a server has, a
+/// client has one limit. The only type parameter is the one that makes the answers to denied requests; it has a
+/// default, so a struct can hold a layer.
 ///
-/// A request is decided once, when the service is called, before the inner service is. A denied request never
-/// reaches the inner service.
+/// A request is decided once, when the service is called. A denied request never reaches the inner service.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -41,8 +40,7 @@ pub struct RateLimitLayer<D = ProblemJson> {
     shared: Arc<Shared<D>>,
 }
 
-/// Everything that clones of a layer and its services share. A change makes another one, around the same
-/// gates.
+/// Everything that clones of a layer and its services share. Changing a layer makes a new one around the same gates.
 #[derive(Clone)]
 pub(crate) struct Shared<D> {
     pub(crate) rules: Rules,
@@ -78,8 +76,8 @@ impl RateLimitLayer {
         Self::through(vec![gate])
     }
 
-    /// A layer with several gates: a request passes all of them and is charged at all, or it is charged at
-    /// none. What is told is where the client stands at the gate that is the most restrictive.
+    /// A layer with several gates: a request either passes all of them and is charged at all, or is charged at none.
+    /// Headers report the most restrictive gate.
     ///
     /// # Errors
     /// No gate or more than 8; two gates of one name; a gate that delays beside others.
@@ -131,7 +129,7 @@ impl RateLimitLayer {
     }
 }
 
-/// Gates that are only tried are not told of.
+/// Shadow gates are not reported.
 fn fixed(headers: Headers, gates: &[Gate]) -> Fixed {
     let told = gates.iter().filter(|gate| !gate.is_shadow());
     Fixed::new(headers, told.map(|gate| (&gate.name, gate.limit.policy())))
@@ -161,8 +159,8 @@ impl<D: Clone> RateLimitLayer<D> {
         })
     }
 
-    /// Tells denied clients to come back up to so much later than need be, each his own time, never earlier:
-    /// so that those who were denied together do not come back together. In whole seconds, rounded up.
+    /// Adds up to this much to the `Retry-After` of denied requests, differently for each key, so that clients which
+    /// were denied together do not come back together. Never shortens the wait. In whole seconds, rounded up.
     ///
     /// ```
     /// use std::time::Duration;
@@ -177,7 +175,8 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.jitter_secs = secs_up(most))
     }
 
-    /// Lets requests pass of which this says so, as if there were no layer. May be given several times.
+    /// Lets requests pass for which this function returns true, as if there were no layer. May be given several
+    /// times.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -191,9 +190,9 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.exempt.push(Arc::new(is_exempt)))
     }
 
-    /// Lets requests pass whose connection comes from these networks, as if there were no layer. It is the
-    /// connection that counts, whatever headers say. Behind a proxy do not give the proxy's address: all its
-    /// clients would be exempt.
+    /// Lets requests pass whose connection comes from these networks, as if there were no layer. Only the address of
+    /// the connection counts, whatever headers say. Do not list a proxy's address here: all of its clients would be
+    /// exempt.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -208,8 +207,8 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.exempt_peers = networks.into_iter().collect())
     }
 
-    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request: to give back or charge
-    /// what it turned out to cost. That is two allocations more.
+    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request: to correct the charge once the
+    /// real cost is known. That takes two more allocations.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -223,7 +222,7 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.settle = true)
     }
 
-    /// Answers denied requests as a function says. Status, body and headers are its own; rate limit headers and
+    /// Answers denied requests by a function, which sets status, body and headers; rate limit headers and
     /// `Retry-After` are added.
     ///
     /// ```
@@ -261,7 +260,7 @@ impl<D: Clone> RateLimitLayer<D> {
         self.answering(crate::GrpcStatus)
     }
 
-    /// Answers denied requests with a [`Deny`](crate::Deny) of yours.
+    /// Answers denied requests by your own [`Deny`](crate::Deny).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -276,8 +275,8 @@ impl<D: Clone> RateLimitLayer<D> {
         RateLimitLayer { shared: Arc::new(Shared { rules, headers, deny }) }
     }
 
-    /// What has been found to be set up wrongly, from the requests so far. With the feature `tracing` each is
-    /// logged, too, once.
+    /// The configuration mistakes that requests have shown so far. With the feature `tracing` each is also logged,
+    /// once.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -300,7 +299,7 @@ impl<S, D> Layer<S> for RateLimitLayer<D> {
     }
 }
 
-/// A clone has the same limits, not limits like them.
+/// A clone shares its limits with the original.
 impl<D> Clone for RateLimitLayer<D> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }

@@ -1,4 +1,4 @@
-//! [`Limit`]: what decides.
+//! [`Limit`]: the limiters that a gate can ask.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use tollgate::{Decision, Denial, KeyedLimiter, Limiter, Permit, Policy, Reservat
 
 use crate::key::Key;
 
-/// A limit that a layer can ask: a [`Limiter`] for all requests together, a [`KeyedLimiter`] for each key, or
-/// either of them in an `Arc`, to be asked by others as well.
+/// A limit that a layer can ask: a [`Limiter`] for all requests together, a [`KeyedLimiter`] for each key, or either
+/// of them in an `Arc`, to be shared with other code.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::key::Key;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub trait Limit: Send + Sync {
-    /// What it enforces: what headers tell.
+    /// The policy that it enforces and headers state.
     fn policy(&self) -> Policy;
 
     /// Decides a request now, and charges it if it is admitted. See [`Limiter::check`].
@@ -37,13 +37,14 @@ pub trait Limit: Send + Sync {
     /// The denial, if its turn would come too late.
     fn reserve(&self, key: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial>;
 
-    /// Gives a place back, if nobody has queued up behind it. See [`Limiter::cancel`].
+    /// Gives a place back, if no later request is queued behind it. See [`Limiter::cancel`].
     fn cancel(&self, key: &Key, place: Reservation) -> bool;
 
-    /// Gives back what has been charged and not used, and returns how much of it. See [`Limiter::refund`].
+    /// Gives back what has been charged and not used, and returns how many units. See [`Limiter::refund`].
     fn refund(&self, key: &Key, permit: Permit) -> u64;
 
-    /// Charges, fit or not, and returns how much could not be charged. See [`Limiter::charge`].
+    /// Charges even if the cost does not fit, and returns how many units could not be charged. See
+    /// [`Limiter::charge`].
     #[must_use = "what was not charged is not limited"]
     fn charge(&self, key: &Key, cost: u64) -> u64;
 }

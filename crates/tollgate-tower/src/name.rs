@@ -1,14 +1,14 @@
-//! [`PolicyName`]: what clients, counters and logs call a policy.
+//! [`PolicyName`]: the name of a policy in headers, counters and logs.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The most bytes of a name: so that a field of headers is short, and one buffer holds it.
+/// The maximum number of bytes in a name: header fields stay short, and one buffer holds a name.
 pub(crate) const NAME_MAX: usize = 64;
 
 /// A policy's name, as headers, problem details and counters show it: 1 to 64 printable ASCII characters.
 ///
-/// Nothing else can stand in a header, so nothing else becomes a name.
+/// Headers can hold no other characters.
 ///
 /// ```
 /// use tollgate_tower::PolicyName;
@@ -26,7 +26,7 @@ pub struct PolicyName {
 }
 
 impl PolicyName {
-    /// A name, if every header and every log can hold it.
+    /// A name that every header and every log can hold.
     ///
     /// # Errors
     /// An empty text, one of more than 64 characters, or one with a character that is not printable ASCII.
@@ -86,7 +86,7 @@ impl PolicyName {
     }
 }
 
-/// The name of a policy that was given none: `default`.
+/// The name of a policy that is not given one: `default`.
 impl Default for PolicyName {
     fn default() -> Self {
         Self::of("default", "\"default\"")
@@ -105,7 +105,7 @@ impl fmt::Debug for PolicyName {
     }
 }
 
-/// The beginning of a name that was refused, without control characters.
+/// The beginning of a refused name, without control characters.
 fn shown(text: &str) -> String {
     text.chars().take(NAME_MAX).flat_map(char::escape_default).collect()
 }
@@ -119,7 +119,7 @@ fn shown(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
-    /// The name has no character.
+    /// The name is empty.
     Empty,
     /// The name has more than 64 characters.
     TooLong {
@@ -132,7 +132,7 @@ pub enum NameError {
     Character {
         /// The beginning of the name, control characters escaped.
         name: String,
-        /// Which character, from 1.
+        /// The position of the character, from 1.
         at: usize,
     },
 }

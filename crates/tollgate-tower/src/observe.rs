@@ -1,5 +1,4 @@
-//! What is counted and logged: by policy, never by key, path or client, so that the series are as many as
-//! the policies, whatever clients send.
+//! Counters and logs: by policy, never by key, path or client, so that clients cannot create new time series.
 
 #[cfg(feature = "tracing")]
 use std::sync::LazyLock;
@@ -9,7 +8,7 @@ use tollgate::{Limiter, Quota};
 
 use crate::name::PolicyName;
 
-/// What has become of a request at one gate.
+/// The outcome of a request at one gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Allowed,
@@ -17,24 +16,24 @@ pub(crate) enum Outcome {
     /// Denied because the table had no cell for a new key.
     TableFull,
     Delayed,
-    /// Let through, though above a limit that is only tried.
+    /// Let through, though above the limit of a shadow gate.
     Shadowed,
-    /// Counted beside what else becomes of it.
+    /// Counted in addition to another outcome.
     NoKey,
 }
 
-/// The counters of one gate. They are registered when the first request is counted: by then the
-/// application has installed its recorder.
+/// The counters of one gate. They are registered when the first request is counted: by then the application has
+/// installed its recorder.
 #[derive(Default)]
 pub(crate) struct Tally {
     #[cfg(feature = "metrics")]
     counters: std::sync::OnceLock<[metrics::Counter; 6]>,
-    /// Lets through what of the denials is logged.
+    /// Limits how many denials are logged.
     #[cfg(feature = "tracing")]
     log: Events,
 }
 
-/// At most so many events a second for each gate: a flood of requests is no flood of lines.
+/// The maximum number of log events per second for each gate, so that a flood of requests does not flood the log.
 #[cfg(feature = "tracing")]
 struct Events(LazyLock<Limiter>);
 
@@ -57,7 +56,7 @@ impl Tally {
     #[inline]
     pub(crate) fn count(&self, _: &PolicyName, _: Outcome) {}
 
-    /// An event at the level DEBUG for a request above the limit.
+    /// Logs a request above the limit at the level DEBUG.
     #[cfg(feature = "tracing")]
     pub(crate) fn log(&self, name: &PolicyName, denial: &tollgate::Denial, outcome: Outcome) {
         if tracing::enabled!(tracing::Level::DEBUG) && self.log.0.check(1).is_allowed() {

@@ -1,9 +1,9 @@
-//! Limits that are kept elsewhere: [`RemoteLayer`] asks, waits, and lets a [`RateLimitLayer`] tell the answer.
+//! Limits that are kept elsewhere: [`RemoteLayer`] asks, waits, and hands the answer to a [`RateLimitLayer`].
 //!
-//! A layer decides while it is called, and what is kept in Redis is decided later. So there are two of them:
-//! the outer one finds out what its gate would ask, asks it, and calls the inner one when the answer is there.
-//! The inner one is the layer as it is, with its headers, denials, counters and logs; its limit is a
-//! [`Told`], which says what was found.
+//! A layer decides while it is called, but a decision from Redis takes longer. So there are two layers. The outer one
+//! builds the question of its gate, asks it, and calls the inner one when the answer is there. The inner one is a
+//! normal layer with its headers, denials, counters and logs; its limit is a [`Told`], which returns the decision
+//! that the outer one received.
 
 use std::fmt;
 use std::future::Future;
@@ -26,19 +26,19 @@ use crate::layer::RateLimitLayer;
 use crate::service::RateLimit;
 use crate::told::{Told, with_found};
 
-/// An answer that takes its time.
+/// A decision that arrives later.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
 
-/// A limit that is kept elsewhere. It answers whatever happens: what becomes of requests while nobody
-/// answers there is its own to decide.
+/// A limit that is kept elsewhere. It always answers: while the place where it is kept does not, the implementation
+/// decides by itself.
 ///
-/// With the feature `redis`, `tollgate_redis::RedisLimiter` is one; its `Settings::on_error` is the policy of
-/// failure: this node's share of the limit (the default), everything, or nothing.
+/// With the feature `redis`, `tollgate_redis::RedisLimiter` implements it; its `Settings::on_error` is the failure
+/// policy: admit this node's share of the limit (the default), everything, or nothing.
 pub trait RemoteLimit: Send + Sync {
     /// The policy, for the headers.
     fn policy(&self) -> Policy;
 
-    /// Decides at once, if that is possible without asking anybody. `None` has charged nothing.
+    /// Decides at once, if that is possible without a request to the remote side. `None` has charged nothing.
     #[expect(unused_variables, reason = "the names tell what an implementation is given")]
     fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
         None
@@ -84,7 +84,7 @@ impl RemoteLimit for tollgate_redis::RedisLimiter {
 /// use tollgate::{Decision, Limiter, Policy, Quota};
 /// use tollgate_tower::{Answering, Everyone, Key, RemoteLayer, RemoteLimit};
 ///
-/// /// Elsewhere is here, for this example.
+/// /// For this example, elsewhere is here.
 /// struct Elsewhere(Limiter);
 ///
 /// impl RemoteLimit for Elsewhere {
@@ -113,9 +113,8 @@ impl RemoteLayer {
         Self::of(remote, by, |gate| gate)
     }
 
-    /// The same, with a gate that has a name, costs, or no key for some: whatever [`Gate`] offers but waiting,
-    /// for which a place in the queue would have to be kept elsewhere as well. A gate that waits is
-    /// taken for one that denies.
+    /// The same, with a gate that has a name, costs, or no key for some requests: everything that [`Gate`] offers
+    /// except waiting, which would need a remote queue. A gate that waits is treated as one that denies.
     ///
     /// ```
     /// # struct Elsewhere(tollgate::Limiter);
@@ -147,10 +146,10 @@ impl RemoteLayer {
 }
 
 impl<D> RemoteLayer<D> {
-    /// What is told to those who pass and to those who do not: as of any [`RateLimitLayer`]. Whoever is
-    /// exempt there is asked for all the same; let the gate's [`Extract`] say that it is not concerned. What is
-    /// charged elsewhere cannot be settled here: a [`Settle`](crate::Settle) gives nothing back, charges nothing,
-    /// and says so.
+    /// The headers and answers that clients get, as of any [`RateLimitLayer`]. Requests that the given layer exempts
+    /// are charged all the same; to exempt them, let the gate's [`Extract`] say that it does not apply. What is
+    /// charged elsewhere cannot be settled here: a [`Settle`](crate::Settle) gives nothing back, charges nothing, and
+    /// says so.
     ///
     /// ```
     /// # struct Elsewhere(tollgate::Limiter);
@@ -216,7 +215,7 @@ impl<S, D> fmt::Debug for Remote<S, D> {
     }
 }
 
-/// What the gate asks for this request; nothing if it is not concerned. As the layer itself finds it.
+/// What the gate asks for this request, found as the layer itself finds it; `None` if the gate does not apply.
 fn asked(gate: &Gate, head: &Head<'_>) -> Option<(Key, u64)> {
     let mut key = Key::new();
     match gate.by.extract(head, &mut key) {
@@ -228,7 +227,7 @@ fn asked(gate: &Gate, head: &Head<'_>) -> Option<(Key, u64)> {
     Some((key, gate.cost.of(head)))
 }
 
-/// Calls the inner layer with what was found.
+/// Calls the inner layer with the decision that was received.
 fn call_with<S, D, R, B>(
     told: &mut RateLimit<S, D>,
     request: Request<R>,
@@ -266,7 +265,7 @@ where
             return RemoteFuture::now(call_with(&mut self.told, request, Some(found)));
         }
         let remote = Arc::clone(&self.remote);
-        // Only the service that was asked whether it is ready may be called: it goes, a clone stays.
+        // Only the instance that was polled ready may be called, so it is moved and a clone stays.
         let clone = self.told.clone();
         let mut ready = std::mem::replace(&mut self.told, clone);
         RemoteFuture::later(Box::pin(async move {

@@ -17,7 +17,7 @@ use crate::layer::Shared;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
-/// It is ready when the inner service is. A request is decided when it is called, once; if it is denied, the
+/// It is ready when the inner service is. A request is decided once, when the service is called; if it is denied, the
 /// inner service is not called and stays ready.
 ///
 /// ```
@@ -97,7 +97,7 @@ where
         }
         Rare::Wait(turn, marks) => {
             let stamp = marks.note(&mut request);
-            // Only the service that was asked whether it is ready may be called: it goes, a clone stays.
+            // Only the instance that was polled ready may be called, so it is moved and a clone stays.
             let clone = inner.clone();
             let ready = mem::replace(inner, clone);
             ResponseFuture::waiting(turn, ready, request, stamp)
@@ -116,7 +116,7 @@ fn refuse<B>(deny: &impl Deny<B>, refusal: Refusal<'_>, head: Head<'_>) -> Respo
 }
 
 impl Marks {
-    /// Notes on the request what its handler may want to know. What is left is for the answer.
+    /// Puts the extensions for the handler into the request, and returns the headers for the answer.
     fn note<R>(self, request: &mut Request<R>) -> Stamp {
         if let Some(settle) = self.settle {
             request.extensions_mut().insert(settle);
@@ -128,7 +128,7 @@ impl Marks {
     }
 }
 
-/// A clone has the same limits, not limits like them.
+/// A clone shares its limits with the original.
 impl<S: Clone, D> Clone for RateLimit<S, D> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }

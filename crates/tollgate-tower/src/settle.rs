@@ -1,4 +1,4 @@
-//! [`Settle`]: what a request has cost, once that is known.
+//! [`Settle`]: corrects the charge of a request once its real cost is known.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +9,11 @@ use crate::gate::Gate;
 use crate::key::Key;
 use crate::name::PolicyName;
 
-/// Gives back or charges what a request turned out to cost: in the extensions of every admitted request, if the
-/// layer was told to [`settle_later`](crate::RateLimitLayer::settle_later).
+/// Corrects what a request was charged once its real cost is known: in the extensions of every admitted request, if
+/// the layer is set to [`settle_later`](crate::RateLimitLayer::settle_later).
 ///
-/// It may be cloned, sent away and used after the response. What was charged is given back once at most, however
-/// many clones there are.
+/// It may be cloned, sent to other threads and used after the response. What was charged is given back at most once,
+/// however many clones there are.
 ///
 /// ```
 /// use http::Request;
@@ -21,7 +21,7 @@ use crate::name::PolicyName;
 /// fn answer(request: &Request<()>) -> String {
 ///     let settle: Option<&Settle> = request.extensions().get();
 ///     let (text, tokens) = ("...".to_owned(), 120);
-///     // The gate has charged 500, as an estimate.
+/// // The gate has charged 500, as an estimate.
 ///     settle.map(|settle| settle.refund(500 - tokens));
 ///     text
 /// }
@@ -50,7 +50,7 @@ impl Charged {
 
     fn refund(&self, units: u64) -> u64 {
         let Some(permit) = self.permit else { return 0 };
-        // Relaxed: the count alone says who may give back what; the limit orders its own word.
+        // Relaxed: the count alone decides which clone gives back which units; the limit orders its own word.
         let take = |left: u64| Some(left - left.min(units));
         let taken = match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(left) => left.min(units),
@@ -69,8 +69,8 @@ impl Settle {
         Self { charged: charged.into_iter().collect() }
     }
 
-    /// Gives back up to so many units of what each gate has charged, and returns the least that any of them
-    /// gave back: what has drained meanwhile cannot be given back.
+    /// Gives back up to this many units of what each gate has charged, and returns the minimum that a gate took back:
+    /// what has drained meanwhile cannot be given back.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -83,8 +83,8 @@ impl Settle {
         self.charged.iter().map(|charged| charged.refund(units)).min().unwrap_or(0)
     }
 
-    /// Charges so many units more at each gate, fit or not, and returns the most that any of them could not
-    /// charge. The next requests wait until the debt is paid.
+    /// Charges this many more units at each gate, even if they do not fit, and returns the maximum that a gate could
+    /// not charge. Later requests are denied until the debt is paid.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -97,7 +97,7 @@ impl Settle {
         self.charged.iter().map(|charged| charged.charge(units)).max().unwrap_or(0)
     }
 
-    /// The same for the gate of one name, if it was asked.
+    /// The same for the gate with this name, if it was asked.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -110,7 +110,7 @@ impl Settle {
         self.named(gate).map(|charged| charged.charge(units))
     }
 
-    /// [`refund`](Settle::refund) at the gate of one name, if it was asked.
+    /// [`refund`](Settle::refund) at the gate with this name, if it was asked.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -128,8 +128,8 @@ impl Settle {
     }
 }
 
-/// The request is above limits that are only tried: in its extensions, with the names of the gates that would
-/// have denied it. See [`Gate::shadow`].
+/// The request is above the limits of shadow gates: in its extensions, with the names of the gates that would have
+/// denied it. See [`Gate::shadow`].
 ///
 /// ```
 /// use http::Request;

@@ -1,5 +1,4 @@
-//! Limits on networks within networks: how much of the internet one customer holds is not written on an
-//! address.
+//! Limits on nested networks: an address does not show how large a network its customer has.
 
 use tollgate::{KeyedLimiter, Quota};
 
@@ -9,15 +8,15 @@ use crate::gate::Gate;
 use crate::name::PolicyName;
 
 impl ClientAddress {
-    /// Gates for IPv6 networks of several widths, narrowest first, each with a larger quota than the one
-    /// before: a customer with a /48 has 65,536 networks of /64, but not as many times the limit. IPv4 clients
-    /// are concerned by the first gate only.
+    /// Gates for IPv6 networks of several widths, narrowest first, each with a larger quota than the one before: a
+    /// customer with a /48 has 65,536 networks of /64, but not 65,536 times the limit. Only the first gate applies to
+    /// IPv4 clients.
     ///
     /// The first gate is named `name`, the others `name/56` and so on. Each holds `capacity` keys at a time.
     ///
     /// # Errors
-    /// Steps whose networks do not become wider, or whose quotas do not rise; what a name, a prefix or a
-    /// limiter is refused for.
+    /// Steps whose networks do not become wider, or whose quotas do not rise; an invalid name or prefix, or a limiter
+    /// that cannot be built.
     ///
     /// ```
     /// use tollgate::Quota;
@@ -55,7 +54,7 @@ impl ClientAddress {
     }
 }
 
-/// A larger burst and a higher rate.
+/// Whether both the burst and the rate are higher.
 fn rises(small: &Quota, large: &Quota) -> bool {
     let scaled = |one: &Quota, other: &Quota| u128::from(one.count()) * other.period().as_nanos();
     large.max_burst() > small.max_burst() && scaled(large, small) > scaled(small, large)
@@ -68,16 +67,16 @@ mod tests {
     #[test]
     fn a_quota_rises_only_if_both_its_burst_and_its_rate_do() {
         let small = Quota::per_second(10);
-        // The rate in another period; larger by far, and by the least.
+        // A higher rate in another period; the second by the least.
         assert!(rises(&small, &Quota::per_minute(1_200)));
         assert!(rises(&small, &Quota::per_minute(601)));
         assert!(rises(&Quota::per_minute(659), &Quota::per_second(11).burst(660)));
-        // As fast, in bursts that are larger.
+        // The same rate with a larger burst.
         assert!(!rises(&small, &small.burst(11)));
         assert!(!rises(&small, &Quota::per_minute(600)));
-        // Slower, in bursts that are larger.
+        // A lower rate with a larger burst.
         assert!(!rises(&small, &Quota::per_minute(599)));
-        // Faster, in bursts that are as large or smaller.
+        // A higher rate with a burst that is equal or smaller.
         assert!(!rises(&small, &Quota::per_second(20).burst(10)));
         assert!(!rises(&small, &Quota::per_second(20).burst(9)));
         assert!(!rises(&small, &small));

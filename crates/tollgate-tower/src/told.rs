@@ -1,7 +1,7 @@
-//! [`Told`]: the limit of a layer whose requests are decided elsewhere, before it is called.
+//! [`Told`]: the limit of a layer whose requests are decided elsewhere, before the layer is called.
 //!
-//! What was found is handed over on the stack of the one call, by a thread-local slot that is filled before it
-//! and empty after it: `call` asks its limit before it returns.
+//! The decision is handed over by a thread-local slot that is filled before the call and emptied after it: `call`
+//! asks its limit before it returns.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::limit::Limit;
 use crate::remote::RemoteLimit;
 
 thread_local! {
-    /// What was found for the call that this thread is about to make.
+    /// The decision for the call that this thread is about to make.
     static FOUND: Cell<Option<Decision>> = const { Cell::new(None) };
 }
 
-/// Calls with what was found.
+/// Makes a call with this decision in the slot.
 pub(crate) fn with_found<T>(found: Option<Decision>, call: impl FnOnce() -> T) -> T {
-    // A thread that is ending has no slot: then nothing is found, and nobody goes.
+    // A thread that is ending has no slot: then no decision is found, and the request is denied.
     let _ = FOUND.try_with(|slot| slot.set(found));
     let answer = call();
     let _ = FOUND.try_with(|slot| slot.set(None));
     answer
 }
 
-/// The limit of the inner layer: what was found elsewhere.
+/// The limit of the inner layer: it returns the decision in the slot.
 pub(crate) struct Told {
     remote: Arc<dyn RemoteLimit>,
-    /// For what a gate that is alone and does not wait never asks.
+    /// A stand-in for the methods that a single gate which does not wait never calls.
     aside: Limiter,
 }
 
@@ -49,7 +49,7 @@ impl Limit for Told {
     fn check(&self, _: &Key, cost: u64) -> Decision {
         let found = FOUND.try_with(Cell::take).ok().flatten();
         found.unwrap_or_else(|| {
-            // Nobody was asked: then nobody may go.
+            // No decision was handed over: the request is denied.
             let limit = self.remote.policy().quota().max_burst();
             let later = Duration::from_secs(1);
             let (retry_after, reset_after) = (later, later);
@@ -70,12 +70,12 @@ impl Limit for Told {
         self.aside.cancel(place)
     }
 
-    /// What was charged elsewhere is not given back here.
+    /// What was charged elsewhere is not given back.
     fn refund(&self, _: &Key, _: Permit) -> u64 {
         0
     }
 
-    /// Nothing is charged: to charge it here would limit nothing.
+    /// Charges nothing: a charge here would have no effect on the remote limit.
     fn charge(&self, _: &Key, cost: u64) -> u64 {
         cost
     }
@@ -108,7 +108,7 @@ mod tests {
         let [first, second] = with_found(Some(found), || [check(), check()]);
         assert!(first.is_allowed());
         assert_eq!((first.limit(), first.remaining()), (9, 6));
-        with_found(Some(found), || ()); // and nobody looks
+        with_found(Some(found), || ()); // and the call does not look
         for denied in [second, with_found(None, check), check()] {
             let denial = denied.into_result().unwrap_err();
             assert_eq!((denial.cost(), denial.limit(), denial.remaining()), (1, 2, 0));

@@ -1,9 +1,9 @@
-//! What is set up wrongly and can be seen from the requests: told once, and kept for who asks.
+//! Configuration mistakes that requests reveal: each is logged once, and kept for callers that ask.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Something that makes a limit do what nobody meant.
+/// A mistake in the configuration that makes a limit do something unintended.
 ///
 /// ```
 /// use tollgate_tower::Warning;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Requests come with a forwarding header, and nobody said whom to believe it from. If they come through
-    /// a proxy, all of its clients share one limit.
+    /// Requests come with a forwarding header, and no setting says which proxies to trust. If they come through a
+    /// proxy, all of its clients share one limit.
     ForwardingIgnored,
-    /// The server does not say who a request comes from: everybody shares one limit.
+    /// The server does not provide the peer's address: all clients share one limit.
     NoPeerAddress,
     /// Every address is trusted to name another: clients choose their own key.
     EverybodyTrusted,
@@ -66,7 +66,7 @@ impl Warnings {
     /// Nothing to warn of.
     pub const NONE: Self = Self(0);
 
-    /// Whether this is among them.
+    /// Whether this warning is among them.
     ///
     /// ```
     /// use tollgate_tower::{Warning, Warnings};
@@ -77,7 +77,7 @@ impl Warnings {
         self.0 & warning.bit() != 0
     }
 
-    /// These and others.
+    /// These warnings and others.
     ///
     /// ```
     /// use tollgate_tower::Warnings;
@@ -101,15 +101,15 @@ impl Warnings {
     }
 }
 
-/// Which warnings have been given. A load for each that has; nothing is written twice.
+/// Which warnings have been given. One load per request that shows one; nothing is written twice.
 #[derive(Debug, Default)]
 pub(crate) struct Given(AtomicU8);
 
 impl Given {
-    /// Tells it, if it has not been told.
+    /// Logs the warning, if it has not been logged.
     #[cold]
     pub(crate) fn once(&self, warning: Warning) {
-        // Relaxed: the bit alone decides who tells, and nothing else is published with it.
+        // Relaxed: the bit alone decides which thread logs, and nothing else is published with it.
         let told = self.so_far().contains(warning)
             || self.0.fetch_or(warning.bit(), Ordering::Relaxed) & warning.bit() != 0;
         #[cfg(feature = "tracing")]

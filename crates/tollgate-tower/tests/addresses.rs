@@ -1,4 +1,4 @@
-//! Addresses that have broken limiters, by the numbers of the project's list of bad inputs (D, 55 to 60).
+//! Addresses that commonly break limiters, by the numbers of the project's list of bad inputs (D, 55 to 60).
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -16,7 +16,7 @@ fn key(by: &ClientAddress, request: &Request<()>) -> Key {
     key
 }
 
-/// Whether all these peers are one client.
+/// Whether all these peers are charged to one key.
 fn are_one(by: &ClientAddress, peers: &[&str]) -> bool {
     let first = key(by, &from(peers[0]));
     peers.iter().all(|peer| key(by, &from(peer)) == first)

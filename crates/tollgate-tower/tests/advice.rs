@@ -1,4 +1,4 @@
-//! What clients read from the headers of every generation, and what they pass over.
+//! What clients read from the headers of every generation, and what they ignore.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -54,7 +54,7 @@ fn units_and_partition_keys_are_read() {
     ]);
     let policy = &advice.policies[0];
     assert_eq!((policy.quota, policy.unit.as_deref()), (65_535, Some("content-bytes")));
-    // The draft's own example, whose last bits are not zero.
+    // The draft's own example, in which the unused last bits are not zero.
     assert_eq!(policy.partition_key.as_ref().map(Vec::len), Some(7));
     assert_eq!(advice.limits[0].partition_key.as_deref(), Some(&b"trial121323"[..]));
     assert_eq!(advice.limits[0].reset, None);
@@ -99,7 +99,7 @@ fn x_rate_limit_is_read_whatever_its_reset_counts() {
         ("1790000030", secs(30)),
         ("1790000030000", secs(30)),
         ("1789999999", secs(0)),
-        // Where a figure begins to be a time, and a time to be one in milliseconds.
+        // The bounds from which a figure is a Unix time, and a Unix time in milliseconds.
         ("999999999", secs(999_999_999)),
         ("1000000000", secs(0)),
         ("999999999999", secs(999_999_999_999 - NOW_S)),

@@ -1,4 +1,4 @@
-//! An admitted request takes no memory but that of its headers.
+//! An admitted request allocates only its headers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -21,7 +21,7 @@ const REQUESTS: usize = 1_000;
 
 type Answered = Ready<Result<Response<Bytes>, Infallible>>;
 
-/// A handler whose answer has room for headers, as those of frameworks have.
+/// A handler whose answer has room for headers, as answers of frameworks have.
 fn handler() -> tower::util::ServiceFn<fn(Request<()>) -> Answered> {
     fn answer(_: Request<()>) -> Answered {
         let mut response = Response::new(Bytes::from_static(b"hello"));
@@ -31,7 +31,7 @@ fn handler() -> tower::util::ServiceFn<fn(Request<()>) -> Answered> {
     tower::service_fn(answer)
 }
 
-/// Allocations of so many admitted requests; the first is not counted, it registers what lasts.
+/// Allocations of this many admitted requests; a first request, which registers counters, is not counted.
 fn allocations(layer: Option<&RateLimitLayer>) -> u64 {
     let requests = || -> Vec<_> { (0..REQUESTS).map(|_| from("203.0.113.7")).collect() };
     fn run<S>(service: &mut S, requests: Vec<Request<()>>) -> u64
@@ -67,7 +67,7 @@ fn an_admitted_request_allocates_its_header_and_nothing_else() {
     assert_eq!(per_request(&RateLimitLayer::of(client())), 1);
     assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::NONE)), 0);
     assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::DRAFT_07)), 1);
-    // The texts of three figures.
+    // One text for each of the three figures.
     assert_eq!(per_request(&RateLimitLayer::of(client()).headers(Headers::X_RATE_LIMIT)), 3);
     let several = |headers| {
         let name = PolicyName::new("service").unwrap();
@@ -76,6 +76,6 @@ fn an_admitted_request_allocates_its_header_and_nothing_else() {
     };
     assert_eq!(per_request(&several(Headers::DRAFT_10)), 1);
     assert_eq!(per_request(&several(Headers::NONE)), 0);
-    // What was said to cost more does; and so the counter is not blind.
+    // The control: a setting that is documented to allocate is seen to.
     assert!(per_request(&RateLimitLayer::of(client()).settle_later()) > 1);
 }

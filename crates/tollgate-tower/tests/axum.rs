@@ -59,7 +59,7 @@ async fn row_80_a_route_is_one_key_whatever_is_in_its_segments() {
     }
     assert_eq!(status(&app, "GET", "/users/3").await, 429);
     assert_eq!(status(&app, "POST", "/user").await, 200);
-    // What matches no route is one key, too.
+    // All requests that match no route share one key.
     let none = [status(&app, "GET", "/a").await, status(&app, "GET", "/b").await];
     assert_eq!((none, status(&app, "GET", "/c").await), ([200, 200], 429));
 }

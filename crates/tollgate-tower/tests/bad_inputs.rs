@@ -1,4 +1,4 @@
-//! What clients and set-ups do wrongly, by the numbers of the project's list of bad inputs (E, 73 to 89).
+//! Mistakes of clients and in configurations, by the numbers of the project's list of bad inputs (E, 73 to 89).
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -22,7 +22,7 @@ use tollgate_tower::{
 };
 use tower::{Layer, Service};
 
-/// Who a request is taken to come from.
+/// The client that a request is charged to.
 fn client(by: &ClientAddress, request: &Request<()>) -> String {
     by.find(&Head::of(request)).map_or("nobody".to_owned(), |address| address.to_string())
 }
@@ -45,11 +45,11 @@ fn row_73_what_a_client_writes_at_the_left_is_ignored() {
     assert_eq!(client(&ClientAddress::peer(), &forged), "10.0.0.1");
     assert_eq!(client(&ClientAddress::trusting_hops(1), &forged), "198.51.100.9");
     assert_eq!(client(&proxies(), &forged), "198.51.100.9");
-    // Two proxies, of which the outer wrote the client and the inner wrote the outer.
+    // Two proxies: the outer one wrote the client, the inner one wrote the outer one.
     let chain = with("10.0.0.1", &[(XFF, "127.0.0.1, 198.51.100.9, 10.0.0.2")]);
     assert_eq!(client(&ClientAddress::trusting_hops(2), &chain), "198.51.100.9");
     assert_eq!(client(&proxies(), &chain), "198.51.100.9");
-    // A client that reaches the server without the proxies is himself.
+    // A client that reaches the server without the proxies is charged by its own address.
     let direct = with("198.51.100.9", &[(XFF, "127.0.0.1")]);
     assert_eq!(client(&proxies(), &direct), "198.51.100.9");
     assert_eq!(client(&ClientAddress::trusting_hops(2), &direct), "198.51.100.9");
@@ -69,7 +69,7 @@ fn row_75_ten_thousand_entries_are_read_from_the_right_as_far_as_needed() {
     let request = |list: &str| with("10.0.0.1", &[(XFF, list)]);
     let hop = ClientAddress::trusting_hops(1);
     assert_eq!(client(&hop, &request(&list("127.0.0.1", "198.51.100.9"))), "198.51.100.9");
-    // All of them trusted: the walk ends somewhere, at a proxy.
+    // All of them are trusted: the walk ends at the leftmost, a proxy.
     assert_eq!(client(&proxies(), &request(&list("10.0.0.7", "10.0.0.8"))), "10.0.0.7");
     for (entry, expected) in [
         ("198.51.100.9:4711", "198.51.100.9"),
@@ -101,7 +101,7 @@ fn row_76_headers_of_vendors_are_ignored_unless_declared_and_the_peer_is_trusted
     let declared = proxies().in_header(HeaderName::from_static("cf-connecting-ip"));
     assert_eq!(client(&declared, &request("10.0.0.1")), "198.51.100.9");
     assert_eq!(client(&declared, &request("203.0.113.7")), "203.0.113.7");
-    // Two lines of what there can be only one are no answer.
+    // Two lines of a header that may have only one are ignored.
     let mut doubled = request("10.0.0.1");
     doubled.headers_mut().append("cf-connecting-ip", "127.0.0.1".parse().unwrap());
     assert_eq!(client(&declared, &doubled), "10.0.0.1");
@@ -160,7 +160,7 @@ fn row_79_all_spellings_of_a_path_are_one_key() {
 
 #[test]
 fn row_80_what_a_client_chooses_within_a_route_is_not_in_the_key() {
-    // axum's own router tells the route: see tests/axum.rs. Without a router all share one key.
+    // axum's own router provides the route: see tests/axum.rs. Without a router all requests share one key.
     let request = |path: &str| Request::get(path).body(()).unwrap();
     assert_eq!(key(&Route, &request("/users/1")), key(&Route, &request("/users/2")));
 }
@@ -201,7 +201,7 @@ fn row_83_clients_denied_together_come_back_spread_and_never_early() {
                 text(answer.headers(), "retry-after").unwrap().parse().unwrap()
             };
             let first = told(ask(&mut service, from(&peer)));
-            // Asking again gives no better time.
+            // Asking again gives no earlier time.
             assert_eq!(told(ask(&mut service, from(&peer))), first);
             first
         };
@@ -240,9 +240,9 @@ fn row_85_without_a_peer_all_share_one_limit_and_it_is_told_once() {
     assert_eq!(layer.warnings(), Warnings::NONE);
     assert_eq!([1, 2, 3].map(|_| status(&mut service, Request::new(()))), [200, 200, 429]);
     assert_eq!(layer.warnings().iter().collect::<Vec<_>>(), [Warning::NoPeerAddress]);
-    // Others are not concerned.
+    // The exemption does not extend to other peers.
     assert_eq!(statuses(&mut service, "203.0.113.7", 3), [200, 200, 429]);
-    // Networks say nothing about who has no address; hops do not ask for one.
+    // Networks cannot trust a peer without an address; hops do not need one.
     let nameless = |by: &ClientAddress| {
         let mut request = Request::new(());
         request.headers_mut().insert(XFF, "198.51.100.9".parse().unwrap());
@@ -260,7 +260,7 @@ fn row_86_a_service_that_is_cloned_for_each_connection_has_one_state() {
     assert_eq!(admitted.count(), 3);
 }
 
-/// Panics if it is called without having been asked whether it is ready; each clone for itself.
+/// Panics if it is called without having been polled ready; each clone counts by itself.
 #[derive(Default)]
 struct Strict {
     ready: AtomicBool,
@@ -337,7 +337,7 @@ fn row_88_a_handler_that_panics_has_been_charged_and_nothing_else() {
     assert_eq!(text(answer.headers(), "ratelimit"), Some("\"default\";r=1;t=2400"));
 }
 
-/// Ready every third time it is asked, as a service that yields to others.
+/// Ready every third time it is polled, like a service that yields.
 #[derive(Clone)]
 struct Yields(u32);
 
@@ -386,7 +386,7 @@ fn forwarding_headers_that_nobody_declared_are_told_once() {
         assert_eq!(status(&mut service, with("203.0.113.7", &[(header, "for=192.0.2.1")])), 200);
         assert_eq!(layer.warnings().iter().collect::<Vec<_>>(), [Warning::ForwardingIgnored]);
     }
-    // After the first thousand one request in 64 is looked at: it is found all the same.
+    // After the first thousand, one request in 64 is inspected: the header is found all the same.
     let by = ClientAddress::peer();
     for _ in 0..2_000 {
         key(&by, &from("203.0.113.7"));

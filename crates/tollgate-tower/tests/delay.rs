@@ -35,7 +35,7 @@ async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
         let told = text(answer.headers(), "ratelimit").unwrap();
         assert!(told.starts_with("\"default\";r="), "{told}");
     }
-    // The fifth would wait 1.5 s: it is denied at once, and told so when the test comes to it.
+    // The fifth would wait 1.5 s: it is denied at once, though the test looks at it last.
     assert_eq!(left_after, [(200, 0), (200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
 }
 
@@ -51,7 +51,7 @@ async fn who_gives_up_gives_his_place_back() {
         let waited = tokio::time::timeout(Duration::from_millis(10), gives_up).await;
         assert!(waited.is_err(), "its turn comes in half a second");
     }
-    // Nobody stands before this one.
+    // No request is queued before this one.
     let start = Instant::now();
     assert_eq!(service.clone().oneshot(from(PEER)).await.unwrap().status(), StatusCode::OK);
     assert_eq!(start.elapsed(), Duration::from_millis(500));

@@ -57,7 +57,7 @@ fn a_client_under_a_penalty_is_told_so_until_it_ends() {
     let limit = keyed("60/m burst 1 penalty 10m after 2", &clock);
     let mut service = served(&RateLimitLayer::new(limit, ClientAddress::peer()));
     assert_eq!(status(&mut service, from("203.0.113.7")), 200);
-    // The first denial is of the quota, the second brings the penalty, the third is under it.
+    // The first denial is by the quota, the second starts the penalty, the third is under it.
     let mut answers = Vec::new();
     for _ in 0..3 {
         let denied = ask(&mut service, from("203.0.113.7"));
@@ -102,7 +102,7 @@ fn a_full_table_is_the_servers_fault() {
     assert!(denied.body().starts_with(
         b"{\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\""
     ));
-    // A cell is free once its key is idle for sure: that is an hour and a moment.
+    // A cell is free once its key is certainly idle: after an hour and a moment.
     assert_eq!(text(denied.headers(), "retry-after"), Some("3601"));
 }
 
@@ -196,7 +196,7 @@ fn exempt_requests_pass_as_if_there_were_no_layer() {
     for _ in 0..3 {
         let answer = ask(&mut service, Request::get("/healthz").body(()).unwrap());
         assert_eq!((answer.status().as_u16(), answer.headers().len()), (200, 0));
-        // Also in IPv6 clothes.
+        // Also as an IPv4-mapped address.
         assert_eq!(status(&mut service, from("10.1.2.3")), 200);
         assert_eq!(status(&mut service, from("::ffff:10.1.2.3")), 200);
     }
@@ -249,7 +249,7 @@ fn ipv6_networks_within_networks_have_rising_limits() {
     assert_eq!(statuses(&mut service, "2001:db8:0:2::1", 2), [200, 429]);
     assert_eq!(statuses(&mut service, "2001:db8:0:100::1", 2), [200, 429]);
     assert_eq!(statuses(&mut service, "2001:db8:1::1", 3), [200, 200, 429]);
-    // IPv4 clients are the concern of the first alone.
+    // Only the first gate applies to IPv4 clients.
     for last in 1..=9 {
         assert_eq!(statuses(&mut service, &format!("203.0.113.{last}"), 3), [200, 200, 429]);
     }

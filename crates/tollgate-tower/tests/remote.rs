@@ -1,4 +1,4 @@
-//! A layer whose limit is kept elsewhere: it waits for the answer, and tells it as any layer does.
+//! A layer whose limit is kept elsewhere: it waits for the decision, and reports it as any layer does.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -20,7 +20,7 @@ use tollgate_tower::{
 };
 use tower::{Layer, Service, ServiceExt};
 
-/// Answers later, and counts how often it is asked. Even costs it decides at once.
+/// Answers later, and counts how often it is asked. It decides even costs at once.
 struct Elsewhere {
     limiter: Limiter,
     asked: Arc<AtomicU64>,
@@ -149,7 +149,7 @@ async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_
     }
 }
 
-/// There is no way to charge it there, and a charge here would limit nothing.
+/// The remote limit has no such call, and a charge here would limit nothing.
 #[tokio::test]
 async fn what_is_charged_elsewhere_is_not_settled_here_and_that_is_told() {
     let (remote, _asked, _clock) = elsewhere("10/h");
@@ -168,7 +168,7 @@ async fn what_is_charged_elsewhere_is_not_settled_here_and_that_is_told() {
     }
 }
 
-/// Nobody listens at that address: the policy of failure decides.
+/// No server listens at that address: the failure policy decides.
 #[tokio::test]
 async fn without_a_store_a_share_of_the_limit_is_admitted_or_all_or_nothing() {
     let store = Store::open("redis://127.0.0.1:1/").unwrap();

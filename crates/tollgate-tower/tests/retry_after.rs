@@ -15,7 +15,7 @@ use tollgate_tower::{
     RateLimitLayer,
 };
 
-/// What a request is: who asks, how much, and how long after the one before.
+/// A request: its client, its cost, and how long after the previous one it is sent.
 #[derive(Clone, Debug)]
 struct Load {
     client: u8,
@@ -58,8 +58,8 @@ fn request(load: &Load) -> Request<()> {
     request
 }
 
-/// Asks, and where it is denied comes back `early` seconds before it was told. How often it was denied, and how
-/// often again.
+/// Asks, and after a denial retries `early` seconds before the stated time. Returns how many requests were denied,
+/// and how many retries.
 fn obey(policies: &[String], jitter: u64, loads: &[Load], early: u64) -> (u32, u32) {
     let clock = ManualClock::new();
     let gates = policies.iter().enumerate().filter_map(|(index, text)| {
@@ -104,7 +104,7 @@ proptest! {
 
 #[test]
 fn who_comes_a_second_early_is_caught() {
-    // The control: were everyone admitted whatever he does, the property would say nothing.
+    // The control: if every retry were admitted, however early, the property would say nothing.
     let loads: Vec<Load> = (0..40).map(|n| Load { client: n % 2, cost: 5, after_ms: 10 }).collect();
     let (denied, denied_again) = obey(&["gcra 10/m burst 10".to_owned()], 0, &loads, 1);
     assert!(denied > 10 && denied_again == denied, "{denied_again} of {denied}");

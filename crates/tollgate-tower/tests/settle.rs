@@ -1,4 +1,4 @@
-//! What a request turned out to cost: given back or charged once it is known.
+//! The real cost of a request: given back or charged once it is known.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -44,9 +44,10 @@ fn what_a_request_turned_out_to_cost_is_settled_once() {
     let settle = settles.recv().unwrap();
     assert_eq!(settle.charge_at("tokens", 10), Some(0));
     let denied = ask(&mut service, from("203.0.113.7"));
-    // 16 of 10 are charged: until 6 fit, 12 must drain, of 10 an hour.
+    // 16 of 10 are charged: until 6 fit, 12 must drain, at 10 an hour.
     assert_eq!(text(denied.headers(), "retry-after"), Some("4320"));
-    // Both gates at once: a request comes back, but of tokens in debt nothing does, which is the least.
+    // Both gates at once: the gate of requests takes one back; the gate of tokens, in debt, takes none, which is the
+    // minimum.
     assert_eq!(settle.refund(2), 0);
     assert_eq!(settle.refund_at("requests", 1), Some(0));
     assert_eq!(settle.charge(1), 0);

@@ -1,5 +1,5 @@
-//! Which of several limits an answer tells of: the one that is over; if none is, the one with the least left. In
-//! every generation of headers, in the body, and wherever that limit stands among the others.
+//! Which of several limits an answer reports: the one that denied; if none did, the one with the least left. In every
+//! generation of headers, in the body, and in any order of the gates.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -15,7 +15,7 @@ const ALL: Headers = Headers::DRAFT_06.and(Headers::X_RATE_LIMIT);
 /// A gate: its name, its policy, and what a request costs there.
 type Of = (&'static str, &'static str, u64);
 
-/// The last of so many answers at these gates.
+/// The last of this many answers at these gates.
 fn last(gates: &[Of], headers: Headers, requests: usize) -> Answer {
     let clock = ManualClock::new();
     let gate = |(name, policy, cost): &Of| {
@@ -27,7 +27,7 @@ fn last(gates: &[Of], headers: Headers, requests: usize) -> Answer {
     (0..requests).map(|_| ask(&mut service, from("203.0.113.7"))).last().unwrap()
 }
 
-/// In this order and the other.
+/// Looks at the gates in this order and in reverse.
 fn both_ways<const N: usize>(mut gates: [Of; N], look: impl Fn(&[Of])) {
     look(&gates);
     gates.reverse();
@@ -43,7 +43,7 @@ fn assert_told(answer: &Answer, limit: &str, remaining: &str, reset: &str) {
     }
 }
 
-/// The gate that denies has more left than the other, which has room.
+/// The gate that denies has more left than the other, which still has room.
 const DENIES: [Of; 3] =
     [("roomy", "fixed-window 9/h", 1), ("over", "gcra 8/m", 5), ("few", "gcra 2/h", 1)];
 
@@ -102,7 +102,7 @@ fn an_admission_tells_of_the_gate_with_the_least_left() {
     );
 }
 
-/// A gate that is only tried never speaks, however little it has left.
+/// A shadow gate is never reported, however little it has left.
 #[test]
 fn a_gate_that_is_only_tried_is_never_told() {
     let clock = ManualClock::new();

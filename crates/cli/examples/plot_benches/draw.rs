@@ -1,4 +1,4 @@
-//! The pictures. Times are on logarithmic axes, since they lie three powers of ten apart; bytes are not.
+//! The pictures. Times have logarithmic axes, because they span three powers of ten; bytes have linear ones.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -23,10 +23,10 @@ const ROW: i32 = 22;
 const HEADING: i32 = 36;
 const LABELS: i32 = 34;
 
-/// What is measured beside the limiters: what any must do at least, and the noise.
+/// Rows that are no limiters: the minimum that any limiter must do, and the noise.
 const NO_PEERS: [&str; 2] = ["floor", "governor (control)"];
 
-/// Names and pictures.
+/// The names and texts of all pictures.
 pub(crate) fn all(figures: &Figures) -> io::Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("decision.svg", decision(figures)?),
@@ -36,7 +36,7 @@ pub(crate) fn all(figures: &Figures) -> io::Result<Vec<(&'static str, String)>> 
     ])
 }
 
-/// Powers of ten from `low` to `high`, over so many pixels.
+/// Powers of ten from `low` to `high`, over this many pixels.
 #[derive(Clone, Copy)]
 struct Log {
     low: i32,
@@ -90,7 +90,7 @@ fn colour(contender: &str) -> RGBColor {
     }
 }
 
-/// The contenders of a workload, fastest first by what they take on the most threads.
+/// The contenders of a workload, fastest first by their time on the maximum number of threads.
 fn contenders<'f>(figures: &'f Figures, workload: &str) -> Vec<(&'f str, Vec<&'f Peer>)> {
     let mut found: Vec<(&str, Vec<&Peer>)> = Vec::new();
     for peer in figures.peers.iter().filter(|peer| peer.workload == workload) {
@@ -113,7 +113,7 @@ const WORKLOADS: [&str; 6] = [
     "direct, allowed",
 ];
 
-/// Dots by contender and workload: a ring for one thread, a disc for two.
+/// Dots by contender and workload: a ring for one thread, a disc for two threads.
 fn decision(figures: &Figures) -> io::Result<String> {
     let panels = WORKLOADS.map(|workload| (workload, contenders(figures, workload)));
     let height: i32 = panels.iter().map(|(_, found)| panel_height(found.len())).sum();
@@ -161,13 +161,13 @@ fn draw_decisions(
     Ok(())
 }
 
-/// Lines from a place on the left to one on the right, with a legend below.
+/// Curves from left to right, with a legend below.
 struct Curves<'c> {
     title: &'c str,
     heading: &'c str,
     steps: Vec<String>,
     powers: (i32, i32),
-    /// Names and the values of each step.
+    /// Names, and the values of each step.
     lines: Vec<(String, Vec<Option<f64>>)>,
 }
 
@@ -215,7 +215,7 @@ impl Curves<'_> {
     }
 }
 
-/// Criterion's: one limit and one table, over threads.
+/// Criterion's results: one limit and one table, over the number of threads.
 fn threads(figures: &Figures) -> io::Result<String> {
     let mut counts: Vec<u32> = figures.threads.iter().map(|found| found.threads).collect();
     counts.sort_unstable();
@@ -244,7 +244,7 @@ fn threads(figures: &Figures) -> io::Result<String> {
 const LATENCY: &str = "latency of a check, 1 M keys, ";
 const QUANTILES: [&str; 5] = ["p50", "p99", "p99.9", "p99.99", "worst"];
 
-/// Single checks, from the usual one to the worst.
+/// Single checks, from the median to the maximum.
 fn latency(figures: &Figures) -> io::Result<String> {
     let of = |contender: &str, quantile: &str| {
         let workload = format!("{LATENCY}{quantile}");

@@ -1,4 +1,4 @@
-//! What the benches found, condensed: medians over runs, in four digits.
+//! The condensed results of the benches: medians over runs, in four digits.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 /// Everything that is drawn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// Runs that the medians are of.
+    /// The number of runs.
     pub(crate) runs: usize,
-    /// Of `cargo bench --bench peers`, in its order.
+    /// The results of `cargo bench --bench peers`, in its order.
     pub(crate) peers: Vec<Peer>,
-    /// Of `cargo bench --bench contention`.
+    /// The results of `cargo bench --bench contention`.
     pub(crate) threads: Vec<Contended>,
 }
 
-/// A contender in a workload: nanoseconds, or bytes where the workload says so.
+/// A contender in a workload: nanoseconds, or bytes in workloads about memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub(crate) workload: String,
@@ -27,7 +27,7 @@ pub(crate) struct Peer {
     pub(crate) value: f64,
 }
 
-/// One benchmark of criterion's on so many threads: nanoseconds per decision of each thread.
+/// One of criterion's benchmarks on this many threads: nanoseconds per decision of each thread.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Contended {
     pub(crate) name: String,
@@ -45,7 +45,7 @@ struct Row {
 }
 
 impl Figures {
-    /// Files are runs of `peers`, a directory is criterion's.
+    /// Files are runs of `peers`, a directory is criterion's output.
     pub(crate) fn of_runs(inputs: &[PathBuf]) -> Result<Self, Box<dyn Error>> {
         let mut figures = Self::default();
         let mut runs: Vec<Vec<Row>> = Vec::new();
@@ -110,7 +110,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// More are noise.
+/// Further digits are noise.
 fn four_digits(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

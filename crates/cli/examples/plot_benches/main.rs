@@ -1,14 +1,14 @@
 //! Draws the pictures of `docs/benchmarks.md` from what the benches have written.
 //!
-//! From the root of the repository, after some runs of `cargo bench --bench peers`, each of whose results
-//! (`target/peers.json`) was kept under a name of its own, and after `cargo bench --bench contention`:
+//! From the root of the repository, after several runs of `cargo bench --bench peers`, each of whose results
+//! (`target/peers.json`) was saved under its own name, and after `cargo bench --bench contention`:
 //!
 //! ```text
 //! cargo run -p tollgate-cli --example plot_benches -- first.json second.json third.json target/criterion
 //! ```
 //!
 //! Files are runs, whose medians are taken; a directory holds criterion's estimates. Both are condensed to
-//! `docs/benchmarks/figures.json`, from which the pictures are drawn. Without arguments they are drawn anew.
+//! `docs/benchmarks/figures.json`, from which the pictures are drawn. Without arguments they are drawn again.
 
 #![allow(
     dead_code,

@@ -1,5 +1,5 @@
-//! Axes: of time, whose marks lie at round times, on the hour and not at tenths of the picture; and of
-//! counts. (That of the library for `u64` computes in `u64`, and overflows where it has no room for marks.)
+//! Axes: of time, with marks at round times, such as full hours; and of counts. (The library's axis for `u64`
+//! computes in `u64`, and overflows if it has no room for marks.)
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use crate::spans::{self, DAY_NS};
 use crate::tables::grouped;
 
-/// More marks than this would run into each other.
+/// More marks than this would overlap.
 const MARKS: u64 = 8;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// What the marks are called.
+/// How marks are labelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// By date and clock, UTC.
+    /// By date and time, UTC.
     Clock,
     /// By the time since zero.
     Elapsed,
@@ -35,7 +35,7 @@ pub(crate) struct TimeAxis {
 }
 
 impl TimeAxis {
-    /// An axis over this span, which is made a nanosecond long if it is shorter.
+    /// An axis over this span, which is at least a nanosecond long.
     pub(crate) fn new((start_ns, end_ns): (u64, u64), names: Names) -> Self {
         let start_ns = start_ns.min(u64::MAX - 1);
         let end_ns = end_ns.max(start_ns + 1);
@@ -49,8 +49,8 @@ impl TimeAxis {
         (first..=last).map(|n| grid_ns + n * self.step_ns).collect()
     }
 
-    /// Where the marks count from. Names of nine decimals would run into each other: marks so close
-    /// together are named by what has passed since the left edge.
+    /// The origin of the labels. Labels with nine decimals would overlap: marks that close together are labelled with
+    /// the time since the left edge.
     fn grid_ns(&self) -> u64 {
         if self.step_ns < MILLISECOND_NS { self.start_ns } else { 0 }
     }
@@ -71,7 +71,7 @@ impl TimeAxis {
     }
 }
 
-/// `1m30s`, `2.5s`: the largest unit that is not a fraction, and seconds with theirs.
+/// `1m30s`, `2.5s`: from the largest unit that fits down to seconds, with their fraction.
 fn elapsed(nanos: u64) -> String {
     if nanos.is_multiple_of(MINUTE_NS) && nanos > 0 {
         return spans::name(nanos);
@@ -89,12 +89,12 @@ impl Ranged for TimeAxis {
         let part = i128::from(*nanos) - i128::from(self.start_ns);
         let whole = i128::from(self.end_ns - self.start_ns);
         let pixel = i128::from(left) + part * i128::from(right - left) / whole;
-        // Outside the picture is outside, however far.
+        // Far outside of the picture is the same as just outside.
         i32::try_from(pixel.clamp(-100_000, 100_000)).unwrap_or(left)
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<u64> {
-        // Light lines between the marks would say nothing.
+        // Light lines between the marks would have no meaning.
         if hint.weight().allow_light_points() { Vec::new() } else { self.marks() }
     }
 
@@ -117,12 +117,12 @@ pub(crate) struct CountAxis {
 }
 
 impl CountAxis {
-    /// An axis with about so many marks above 0, or none at all.
+    /// An axis with about this many marks above 0, or with none.
     pub(crate) fn new(top: u64, marks: u64) -> Self {
         Self { top: top.max(1), marks }
     }
 
-    /// Multiples of 1, 2 or 5 times a power of ten: the least of which so many are enough.
+    /// Multiples of 1, 2 or 5 times a power of ten: the smallest step with which this many marks suffice.
     fn marks(&self) -> Vec<u64> {
         let tens = (0..).map_while(|power| 10_u64.checked_pow(power));
         let steps = tens.flat_map(|ten| [1, 2, 5].map(|digit| ten.saturating_mul(digit)));
@@ -197,7 +197,7 @@ mod tests {
         let axis = TimeAxis::new((100, 200), Names::Elapsed);
         assert_eq!([100, 150, 200].map(|nanos| axis.map(&nanos, (10, 30))), [10, 20, 30]);
         assert_eq!(axis.map(&u64::MAX, (10, 30)), 100_000);
-        // One instant is a picture, too.
+        // A span of one instant can be drawn as well.
         assert_eq!(TimeAxis::new((7, 7), Names::Elapsed).map(&7, (10, 30)), 10);
         let last = TimeAxis::new((u64::MAX, u64::MAX), Names::Clock);
         assert_eq!(last.marks(), [u64::MAX - 1, u64::MAX]);

@@ -1,7 +1,6 @@
-//! Colours. Pictures are drawn in those of paper; a style sheet turns each of them into another one
-//! where the reader's screen is dark. So a viewer that knows no style sheets shows the light picture, a
-//! printer gets it, and no script is needed. Admitted and refused are blue and vermilion, which people
-//! who do not tell red from green can tell apart.
+//! Colours. Pictures are drawn in colours for paper; a style sheet replaces each by another one where the reader's
+//! screen is dark. So a viewer without style sheets and a printer show the light picture, and no script is needed.
+//! Admitted and refused are blue and vermilion, which readers with red-green blindness can distinguish.
 
 use plotters::style::RGBColor;
 
@@ -12,7 +11,7 @@ pub(crate) const GRID: RGBColor = RGBColor(0xDD, 0xE1, 0xE6);
 pub(crate) const ADMITTED: RGBColor = RGBColor(0x00, 0x72, 0xB2);
 pub(crate) const REFUSED: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 
-/// One for each policy; they begin anew after the last.
+/// One for each policy; after the last they start again.
 pub(crate) const LINES: [RGBColor; 8] = [
     RGBColor(0x33, 0x22, 0x88),
     RGBColor(0x11, 0x77, 0x33),
@@ -24,7 +23,7 @@ pub(crate) const LINES: [RGBColor; 8] = [
     RGBColor(0x2F, 0x7F, 0xB8),
 ];
 
-/// What the colours are on a dark screen. Every one above is named, which a test holds.
+/// The colours on a dark screen. A test shows that every colour above has one.
 pub(crate) const STYLE: &str = "\
 @media screen and (prefers-color-scheme: dark) {
 [fill=\"#FFFFFF\"] { fill: #14181D } [stroke=\"#FFFFFF\"] { stroke: #14181D }

@@ -1,7 +1,7 @@
-//! Pictures as SVG: what those of `replay` and of `simulate` have in common.
+//! Pictures as SVG: the code that `replay` and `simulate` share.
 //!
-//! Drawing is plotters'. Added here are colours that follow the reader's theme, an axis of time, and a
-//! title for those who do not see the picture.
+//! plotters draws. Added here are colours that follow the reader's theme, an axis of time, and a title for readers
+//! with a screen reader.
 
 mod axis;
 mod ink;
@@ -17,10 +17,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 pub(crate) use axis::{CountAxis, Names, TimeAxis};
 pub(crate) use ink::{ADMITTED, AXIS, GRID, INK, LINES, PAPER, REFUSED, STYLE};
 
-/// What pictures are drawn on.
+/// The canvas of a picture.
 pub(crate) type Canvas<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 
-/// Whether drawing worked. In memory it always does.
+/// The result of drawing, which cannot fail in memory.
 pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 /// Pixels between the left edge of a panel and its plot: room for grouped numbers.
@@ -29,10 +29,10 @@ pub(crate) const LEFT: u32 = 72;
 /// Pixels between the plot and the right edge: half a label of the time axis lies there.
 pub(crate) const RIGHT: u32 = 48;
 
-/// Names are cut here, and text from outside before it gets here.
+/// Longer names are cut here, and text from logs before it gets here.
 pub(crate) const NAME_CHARS: usize = 38;
 
-/// Draws a picture of this size in pixels, for a page that has [`STYLE`].
+/// Draws a picture of this size in pixels, for a page that contains [`STYLE`].
 pub(crate) fn svg(
     title: &str,
     size: (u32, u32),
@@ -55,7 +55,7 @@ pub(crate) fn svg(
     Ok(named)
 }
 
-/// The picture as a file of its own.
+/// The picture as a separate file.
 pub(crate) fn standalone(svg: &str) -> String {
     let (head, body) = svg.split_once("</title>").unwrap_or(("", svg));
     format!("{head}</title>\n<style>\n{STYLE}</style>{body}")
@@ -65,14 +65,14 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Text in the middle of its height, on the given side of its place.
+/// Text, vertically centred, on the given side of its position.
 pub(crate) fn text(canvas: &Canvas<'_>, text: &str, place: (i32, i32), style: Style) -> Drawn {
     let font = ("sans-serif", style.size).into_text_style(canvas);
     let style = font.color(&style.colour).pos(Pos::new(style.side, VPos::Center));
     canvas.draw(&Text::new(text.to_owned(), place, style))
 }
 
-/// How a text looks.
+/// The look of a text.
 #[derive(Clone, Copy)]
 pub(crate) struct Style {
     colour: RGBColor,
@@ -84,12 +84,12 @@ pub(crate) struct Style {
 pub(crate) const HEADING: Style = Style { colour: INK, size: 19, side: HPos::Left };
 /// A label.
 pub(crate) const LABEL: Style = Style { colour: INK, size: 16, side: HPos::Left };
-/// A label that ends at its place.
+/// A label that ends at its position.
 pub(crate) const LABEL_ENDING: Style = Style { side: HPos::Right, ..LABEL };
 /// A remark.
 pub(crate) const REMARK: Style = Style { colour: AXIS, ..LABEL };
 
-/// A square of a colour and what it stands for, from `x` on.
+/// A coloured square with its meaning, from `x` on.
 pub(crate) fn legend(canvas: &Canvas<'_>, entries: &[(RGBColor, &str, i32)], y: i32) -> Drawn {
     for (colour, name, x) in entries {
         canvas.draw(&Rectangle::new([(*x, y - 6), (x + 12, y + 6)], colour.filled()))?;

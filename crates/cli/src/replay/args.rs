@@ -1,4 +1,4 @@
-//! The arguments of `tollgate replay`. Their texts are its manual.
+//! The arguments of `tollgate replay`. Their help texts are its manual.
 
 use tollgate::{Policy, Prefixes};
 

@@ -1,7 +1,7 @@
-//! What a policy says to the requests of a log.
+//! Decides the requests of a log by a policy.
 //!
-//! The arithmetic is the library's own [`Meter`]: one word per key, one pure step per request, at
-//! the time of the log. What is added here is counting.
+//! The arithmetic is the library's own [`Meter`]: one word per key, one pure step per request, at the time in the
+//! log. Only the counting is added here.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use super::seconds::{SECOND_NS, Seconds};
 use super::timeline::Timeline;
 use super::waits::Waits;
 
-/// How many of the most refused keys are named.
+/// How many of the most refused keys are listed.
 const WORST_NAMED: usize = 10;
 
-/// The seconds of a log may be as many as its lines. A slice at a time, they take little memory.
+/// A log may have as many seconds as lines. One slice at a time, they take little memory.
 const SLICES: usize = 32;
 
-/// What became of the requests under one policy.
+/// The results of one policy.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
-    /// Keys with any request.
+    /// Keys with a request.
     pub(crate) keys: u64,
-    /// Keys with any request refused.
+    /// Keys with a refused request.
     pub(crate) keys_refused: u64,
-    /// The longest time a refused request was told to wait.
+    /// The longest wait of a refused request.
     pub(crate) longest_wait: Duration,
-    /// Most requests admitted in one second of the wall clock, over all keys.
+    /// The maximum number of requests admitted in one second of the wall clock, over all keys.
     pub(crate) peak_admitted_per_second: u64,
     /// The most refused keys.
     pub(crate) worst: Vec<Worst>,
-    /// What was admitted and refused when.
+    /// The admitted and refused requests over time.
     pub(crate) timeline: Timeline,
-    /// How long the refused were told to wait.
+    /// The waits of refused requests.
     pub(crate) waits: Waits,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Worst {
     pub(crate) refused: u64,
 }
 
-/// What is known about one key while its requests are decided.
+/// The state of one key while its requests are decided.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     word: Word,
@@ -58,7 +58,7 @@ struct Account {
     refused: u64,
 }
 
-/// One policy at work on some of the keys.
+/// One policy applied to some of the keys.
 #[derive(Debug)]
 pub(crate) struct Run {
     meter: Meter,
@@ -80,12 +80,12 @@ impl Run {
         }
     }
 
-    /// Makes room for keys that appeared later.
+    /// Makes room for new keys.
     pub(crate) fn grow(&mut self, keys: usize) {
         self.accounts.resize_with(keys.max(self.accounts.len()), Account::default);
     }
 
-    /// Decides one request and says whether it is admitted.
+    /// Decides one request; returns whether it is admitted.
     pub(crate) fn decide(&mut self, account: usize, nanos: u64) -> bool {
         let account = &mut self.accounts[account];
         let (decision, next) = self.meter.check(account.word, Timestamp::from_nanos(nanos), 1);
@@ -93,7 +93,7 @@ impl Run {
         account.requests += 1;
         if let Decision::Denied(denial) = decision {
             account.refused += 1;
-            // A single unit fits every quota, so there is always a time to come back.
+            // A single unit fits every quota, so there is always a time to retry.
             let wait = denial.retry_after().unwrap_or_default();
             self.longest_wait = self.longest_wait.max(wait);
             self.waits.add(wait);
@@ -103,8 +103,8 @@ impl Run {
         is_allowed
     }
 
-    /// Sums up, given the number of each account's key. The peak is left to the caller, who knows
-    /// the other runs of the same second.
+    /// Sums up, given the number of each account's key. The caller computes the peak, because it has the other runs
+    /// of the same second.
     pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> Outcome {
         let Self { longest_wait, timeline, waits, .. } = self;
         let mut outcome = Outcome { longest_wait, timeline, waits, ..Outcome::default() };
@@ -122,7 +122,7 @@ impl Run {
 }
 
 impl Outcome {
-    /// Adds what another run of the same policy found about other keys.
+    /// Adds the results of another run of the same policy over other keys.
     fn append(mut self, other: Self, keys: &Keys) -> Self {
         self.admitted += other.admitted;
         self.refused += other.refused;
@@ -135,8 +135,8 @@ impl Outcome {
         self
     }
 
-    /// Names a key if it is among the worst: most refused first, then most requests, then by text
-    /// (the numbers of keys depend on which thread read what first).
+    /// Adds a key if it is among the worst: ordered by refusals, then by requests, then by text (the numbers of keys
+    /// depend on the order in which threads read).
     pub(crate) fn consider(&mut self, key: Worst, keys: &Keys) {
         let comes_before = |a: &Worst, b: &Worst| {
             let counts = (b.refused, b.requests).cmp(&(a.refused, a.requests));
@@ -151,14 +151,14 @@ impl Outcome {
     }
 }
 
-/// The keys of one partition at work, and those of their requests that are still to be decided.
+/// The keys of one partition, and their requests that are not decided yet.
 struct Share<'l> {
     run: Run,
     events: &'l [Event],
 }
 
 impl Share<'_> {
-    /// Decides the requests before `end_ns`, and counts the admitted by second.
+    /// Decides the requests before `end_ns`, and counts the admitted ones by second.
     fn decide_until(&mut self, end_ns: u64, partitions: usize) -> Seconds {
         let split = self.events.partition_point(|event| event.nanos() < end_ns);
         let (now, later) = self.events.split_at(split);
@@ -177,7 +177,7 @@ impl Share<'_> {
 pub(crate) fn decide<'l>(policy: Policy, log: &'l Log) -> Outcome {
     let partitions = log.partitions.len();
     let share = |(partition, events): (usize, &'l Vec<Event>)| {
-        // Account i of partition p belongs to the key of number i * partitions + p.
+        // Account i of partition p belongs to key i * partitions + p.
         Share { run: Run::new(policy, log.keys_in(partition)), events }
     };
     let mut shares: Vec<_> = log.partitions.iter().enumerate().map(share).collect();
@@ -197,8 +197,8 @@ pub(crate) fn decide<'l>(policy: Policy, log: &'l Log) -> Outcome {
     Outcome { peak_admitted_per_second: peak, ..outcome }
 }
 
-/// Where to pause between the slices of a log. Each ends with a whole second, so that a second is
-/// counted in one slice alone. They hold about equally many requests.
+/// The ends of the slices of a log. Each ends with a whole second, so that a second is counted in one slice only.
+/// They have about equally many requests.
 fn slice_ends(log: &Log) -> impl Iterator<Item = u64> {
     let longest = log.partitions.iter().max_by_key(|events| events.len());
     let longest = longest.map_or(&[][..], |events| events);

@@ -1,9 +1,9 @@
-//! One request of a log, in 12 bytes: all that is kept of a line.
+//! One request of a log, in 12 bytes: all that is stored of a line.
 
-/// When a request was made, and under which key.
+/// The time of a request, and its key.
 ///
-/// Ordered by time, then key. Two requests of one key at one instant are the same event to every
-/// policy, so no more is needed to make the order of a log definite, whoever read which part first.
+/// Ordered by time, then key. Two requests of one key at one instant are the same event to every policy, so this
+/// order is complete, and does not depend on which thread read which part first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     // Two halves: a u64 would be aligned to 8 bytes and make this 16.
@@ -15,7 +15,7 @@ pub(crate) struct Event {
 const _: () = assert!(size_of::<Event>() == 12);
 
 impl Event {
-    /// A request at so many nanoseconds of Unix time.
+    /// A request at this time in nanoseconds of Unix time.
     pub(crate) fn new(nanos: u64, key: u32) -> Self {
         let [a, b, c, d, e, f, g, h] = nanos.to_be_bytes();
         Self {
@@ -25,7 +25,7 @@ impl Event {
         }
     }
 
-    /// The same request under the number that its key has elsewhere.
+    /// The same request with the number that its key has elsewhere.
     pub(crate) fn with_key(self, key: u32) -> Self {
         Self { key, ..self }
     }

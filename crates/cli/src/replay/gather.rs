@@ -1,8 +1,8 @@
-//! Reads whole logs in parallel and keeps 12 bytes of each line.
+//! Reads whole logs in parallel and stores 12 bytes of each line.
 //!
-//! Files are read side by side, and the blocks of each are parsed side by side too: reading a file
-//! is one thread's turn at a time, while the others parse. Requests go to partitions by key, and
-//! keys are independent of each other, so that partitions can be decided in parallel later.
+//! Files are read in parallel, and so are the blocks of each file: one thread at a time reads a file, while the
+//! others parse. Requests are partitioned by key, and keys are independent of each other, so that partitions can
+//! later be decided in parallel.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use super::parse::{Parsed, Parser, Tally};
 use super::source::{Block, Sources};
 use crate::failure::Failure;
 
-/// More partitions than threads: heavy keys make them uneven.
+/// More partitions than threads, because keys with many requests make them uneven.
 const PARTITIONS_PER_THREAD: usize = 4;
 
 /// Every distinct key, numbered.
@@ -26,7 +26,7 @@ pub(crate) type Keys = IndexSet<Box<[u8]>, ahash::RandomState>;
 pub(crate) struct Log {
     /// The texts of the keys, by number.
     pub(crate) keys: Keys,
-    /// Requests in the order of time. The key of number k is in partition k modulo their count.
+    /// Requests in the order of time. Key number k is in partition k modulo their count.
     pub(crate) partitions: Vec<Vec<Event>>,
 }
 
@@ -43,11 +43,11 @@ impl Log {
         let read = |file: &String| read_file(file, parser, sources, &log);
         let tallies: Vec<_> = files.par_iter().map(read).collect();
         sources.finish();
-        // The first failure in the order of the files, whichever came first in time.
+        // The first failure in the order of the files, not in that of time.
         let tallies = tallies.into_iter().collect::<Result<_, _>>()?;
         let mut log = log.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Unstable, which needs no second copy: events that compare equal are the same event, and
-        // those that tie in time under different keys do not touch each other.
+        // Unstable, which needs no second copy: equal events are the same event, and events of different keys at one
+        // time do not influence each other.
         log.partitions.par_iter_mut().for_each(|events| events.sort_unstable());
         Ok((log, tallies))
     }
@@ -58,19 +58,19 @@ impl Log {
         self.partitions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// How many keys a partition may have.
+    /// How many keys a partition can have.
     pub(crate) fn keys_in(&self, partition: usize) -> usize {
         let partitions = self.partitions.len();
         (self.keys.len() + partitions - 1 - partition) / partitions
     }
 
-    /// The place of an event's key among those of its partition: key k is the k / partitions-th.
+    /// The index of an event's key in its partition: k / partitions for key k.
     pub(crate) fn account(&self, event: Event) -> usize {
         event.key() as usize / self.partitions.len()
     }
 
-    /// Takes a block in. This is the only place where threads wait for each other; it copies a few
-    /// bytes per line and looks at each distinct key of the block once.
+    /// Adds a block. This is the only place where threads wait for each other; it copies a few bytes per line and
+    /// looks up each distinct key of the block once.
     fn add(&mut self, block: &Parsed<'_>) -> Result<(), Failure> {
         let numbers = number_all(&mut self.keys, block)?;
         let partitions = self.partitions.len();
@@ -82,7 +82,7 @@ impl Log {
     }
 }
 
-/// The numbers that the keys of a block have among all keys.
+/// Maps the keys of a block to their numbers among all keys.
 pub(crate) fn number_all(keys: &mut Keys, block: &Parsed<'_>) -> Result<Vec<u32>, Failure> {
     let number = |text: &[u8]| {
         let number = match keys.get_index_of(text) {
@@ -113,14 +113,14 @@ fn read_file(
     let blocks = sources.open(file).map_err(unreadable)?;
     let mut tallies: Vec<_> =
         blocks.par_bridge().map(read_block).collect::<Result<_, Failure>>()?;
-    // Blocks end in any order; line numbers need theirs.
+    // Blocks end in any order, but line numbers need the order of the file.
     tallies.sort_unstable_by_key(|(index, _)| *index);
     let mut whole = Tally::default();
     tallies.into_iter().for_each(|(_, tally)| whole.append(tally));
     checked(whole, file)
 }
 
-/// A file in which nothing could be read was not meant, or not with these options.
+/// A file without a readable line is probably the wrong file, or read with the wrong options.
 pub(crate) fn checked(tally: Tally, file: &str) -> Result<Tally, Failure> {
     let reason = match tally.named.first() {
         _ if tally.good > 0 => return Ok(tally),

@@ -1,4 +1,4 @@
-//! What a policy limits by, and how the text of a key is made from what a line says.
+//! The key that a policy limits by, and how its text is made from a line.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -9,7 +9,7 @@ use tollgate::Prefixes;
 
 use super::reason::Reason;
 
-/// The part of a line that tells its requesters apart.
+/// The part of a line that identifies the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// The client's address, or its network.
@@ -45,7 +45,7 @@ impl FromStr for Key {
 }
 
 impl Key {
-    /// The name on the command line.
+    /// Its name on the command line.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Ip(_) => "ip",
@@ -58,7 +58,7 @@ impl Key {
         }
     }
 
-    /// The same key, if it is the address: of clients that are told apart by these bits.
+    /// The same key; if it is the address, with clients identified by these bits.
     pub(crate) fn by(self, prefixes: Prefixes) -> Self {
         match self {
             Self::Ip(_) => Self::Ip(prefixes),
@@ -66,9 +66,9 @@ impl Key {
         }
     }
 
-    /// The one text that stands for everything equal to `found`.
+    /// The canonical text of `found`: equal keys have equal texts.
     ///
-    /// Called once per key and block, not per line: this is where an address is really read.
+    /// Called once per key and block, not per line: addresses are parsed only here.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
             Self::Ip(prefixes) => address(found, *prefixes),
@@ -78,7 +78,7 @@ impl Key {
     }
 }
 
-/// Logs write `-` where there is nothing to say; an empty text means the same.
+/// Logs write `-` for a missing value; an empty text means the same.
 fn or_dash(text: &[u8]) -> &[u8] {
     if text.is_empty() { b"-" } else { text }
 }
@@ -87,9 +87,9 @@ fn without_query(path: &[u8]) -> &[u8] {
     memchr::memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
 }
 
-/// An address as its canonical text: without a port, IPv4-mapped addresses as IPv4, and of IPv6 the network, as
-/// `2001:db8::/64`, if not all of its bits count. Servers that look names up write host names; those are addresses
-/// too, and kept as they are.
+/// The canonical text of an address: without a port, IPv4-mapped addresses as IPv4, and for IPv6 the network, as
+/// `2001:db8::/64`, if not all of its bits count. Servers that resolve names write host names; those are kept as they
+/// are.
 fn address(found: &[u8], prefixes: Prefixes) -> Result<Cow<'_, [u8]>, Reason> {
     let Ok(text) = std::str::from_utf8(found) else { return Err(Reason::not_an_address(found)) };
     let ip = text.parse::<IpAddr>().or_else(|_| text.parse::<SocketAddr>().map(|at| at.ip()));
@@ -111,8 +111,8 @@ fn address(found: &[u8], prefixes: Prefixes) -> Result<Cow<'_, [u8]>, Reason> {
     }
 }
 
-/// Letters, digits, `-`, `_` in labels parted by dots, and not all digits and dots: `1.2.3` and
-/// `300.1.1.1` are misspelled addresses, not names.
+/// Letters, digits, `-`, `_` in labels separated by dots, and not only digits and dots: `1.2.3` and `300.1.1.1` are
+/// misspelled addresses, not names.
 fn is_host_name(text: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
@@ -156,7 +156,7 @@ mod tests {
         ] {
             assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
         }
-        // No other key has networks.
+        // Only addresses have networks.
         assert_eq!(Key::User.by(Prefixes::default()), Key::User);
     }
 

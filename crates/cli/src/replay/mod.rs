@@ -1,4 +1,4 @@
-//! `tollgate replay`: what a limit would have done to the traffic of a log.
+//! `tollgate replay`: applies a limit to the traffic of a log.
 //!
 //! ```text
 //! source -> parse -> gather -> decide -> report        whole logs, in parallel
@@ -46,7 +46,7 @@ use stream::Stream;
 use suggest::suggest;
 use wanted::Wanted;
 
-/// Reads, decides, reports. Exit code 1 says that two sets of rules differ.
+/// Reads, decides, reports. Exit code 1 means that two sets of rules differ.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     output::keep_inputs([&args.html, &args.svg].into_iter().flatten(), &args.inputs())?;
     let parser = Parser { key: Wanted::One(args.key()), time_field: args.time.clone() };
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     name_bad_lines(&args.files, &tallies);
     name_policies_without_table(&args.policies);
-    // Who reads the report may go away in the middle of it, and the files are written all the same.
+    // The reader of the report may close the pipe in the middle of it; the files are written all the same.
     let printed = print(&report, args.json.then(|| report.to_json()));
     if let Some(file) = &args.html {
         output::write(file, &report.to_html().map_err(Failure::Output)?)?;
@@ -83,7 +83,7 @@ fn replay_log(
     sources: &Sources,
 ) -> Result<(Vec<Tally>, Report), Failure> {
     let (log, tallies) = Log::read(&args.files, parser, sources)?;
-    // One policy after the other: each uses every core, and its accounts are gone before the next.
+    // One policy after the other: each uses every core, and frees its accounts before the next.
     let decide = |&policy: &Policy| (policy.to_string(), decide::decide(policy, &log));
     let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
     // Every file has a good line, or reading would have failed.
@@ -110,25 +110,25 @@ fn replay_stream(
     Ok((tallies, report))
 }
 
-/// Ctrl-C also ends whatever writes into the pipe, so reading comes to an end. Without the handler it would
-/// merely end the run without a report, which is no reason to refuse to start.
+/// Ctrl-C also ends the process that writes into the pipe, so the input ends. Without the handler Ctrl-C would end
+/// the run without a report, which is no reason not to start.
 fn end_by_interrupt(sources: &Arc<Sources>) {
     let shared = Arc::clone(sources);
     let _ = ctrlc::set_handler(move || shared.stop());
 }
 
-/// A replay has a whole word per key; a [`KeyedLimiter`] keeps part of it for the key. Whoever tries a
-/// policy here wants to know whether a server could hold it.
+/// A replay uses a whole word per key; a [`KeyedLimiter`] uses part of the word for the key. The report notes each
+/// policy that therefore fits no table of a server.
 fn name_policies_without_table(policies: &[Policy]) {
     for policy in policies {
         if let Err(error) = KeyedLimiter::<str>::new(*policy, 1) {
-            // Where standard error is closed there is nobody left to tell.
+            // An error means that standard error is closed.
             let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {policy}: {error}");
         }
     }
 }
 
-/// On standard error, so that a report can be piped on.
+/// On standard error, so that the report can be piped.
 fn name_bad_lines(files: &[String], tallies: &[Tally]) {
     let all: u64 = tallies.iter().map(|tally| tally.bad).sum();
     let named = files.iter().zip(tallies).flat_map(|(file, tally)| {
@@ -142,12 +142,12 @@ fn name_bad_lines(files: &[String], tallies: &[Tally]) {
         _ => lines.push(format!("and {others} more bad lines")),
     }
     for line in lines {
-        // Where standard error is closed there is nobody left to tell.
+        // An error means that standard error is closed.
         let _ = writeln!(io::stderr(), "{line}");
     }
 }
 
-/// As JSON if there is some, else as text.
+/// As JSON if given, else as text.
 fn print(report: &impl Display, json: Option<serde_json::Result<String>>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match json {

@@ -1,4 +1,4 @@
-//! Why a line is bad, in words that say what would have been good.
+//! Why a line is bad, with what would be accepted.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::replay::text;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason(String);
 
-/// Quoted input is cut here: enough to recognise it.
+/// The maximum length of quoted input: enough to recognise it.
 const QUOTED_CHARS: usize = 40;
 
 impl Reason {
@@ -61,7 +61,7 @@ impl Reason {
         Self(format!("not a JSON object: {error}"))
     }
 
-    /// `names` are the fields that would have done, `present` those of the line.
+    /// `names` are the fields that would be accepted, `present` those of the line.
     #[cold]
     pub(super) fn no_such_field<'p>(
         names: &[&str],

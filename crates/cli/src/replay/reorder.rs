@@ -1,31 +1,31 @@
-//! [`Reorder`]: lines of an endless input, put in the order of time as far as that is known.
+//! [`Reorder`]: puts the lines of an endless input in the order of time, within a span.
 //!
-//! Lines wait until one comes that is newer by more than the reorder span; then they are handed over, oldest
-//! first. A line that is older than what was already handed over has lost its place: it is handed over at the
-//! time up to which that was done. So time never runs backwards, and every line is handed over exactly once.
+//! Lines wait until one comes that is newer by more than the reorder span; then they are handed over, oldest first. A
+//! line that is older than a line already handed over is late: it is handed over at the time up to which lines were
+//! handed over. So time never runs backwards, and every line is handed over exactly once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Lines that wait. Those of one time come in the order of what is kept of them.
+/// The waiting lines. Lines of one time are ordered by their values.
 #[derive(Debug)]
 pub(crate) struct Reorder<T> {
     waiting: BinaryHeap<Reverse<(u64, T)>>,
     reorder_ns: u64,
-    /// Lines up to here are decided.
+    /// All lines up to this time have been handed over.
     decided_to_ns: u64,
     late_lines: u64,
     span: Option<(u64, u64)>,
 }
 
 impl<T: Ord> Reorder<T> {
-    /// Lines are out of order by at most `reorder_ns`.
+    /// For lines that are out of order by at most `reorder_ns`.
     pub(crate) fn new(reorder_ns: u64) -> Self {
         let waiting = BinaryHeap::new();
         Self { waiting, reorder_ns, decided_to_ns: 0, late_lines: 0, span: None }
     }
 
-    /// Takes the next line in, and decides what need not wait any longer.
+    /// Adds the next line, and decides the lines that need not wait any longer.
     pub(crate) fn push<E>(
         &mut self,
         now: u64,
@@ -50,7 +50,7 @@ impl<T: Ord> Reorder<T> {
         Ok(())
     }
 
-    /// Decides what still waits.
+    /// Decides all lines that still wait.
     pub(crate) fn finish<E>(
         &mut self,
         mut decide: impl FnMut(u64, T) -> Result<(), E>,
@@ -61,7 +61,7 @@ impl<T: Ord> Reorder<T> {
         Ok(())
     }
 
-    /// Lines that came too late to be put in order.
+    /// Lines that came too late to be reordered.
     pub(crate) fn late_lines(&self) -> u64 {
         self.late_lines
     }

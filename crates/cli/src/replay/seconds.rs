@@ -10,8 +10,8 @@ fn second(nanos: u64) -> u32 {
     u32::try_from(nanos / SECOND_NS).unwrap_or(u32::MAX)
 }
 
-/// Seconds in their order, with what was admitted in each; seconds without any are left out. Parts
-/// of a log are counted apart, and merged.
+/// Seconds in their order, with the number of requests admitted in each; seconds without any are left out. Parts of a
+/// log are counted separately, and merged.
 #[derive(Debug, Default)]
 pub(crate) struct Seconds(Vec<(u32, u32)>);
 
@@ -50,13 +50,13 @@ impl Seconds {
         Self(merged)
     }
 
-    /// The most that was admitted in one second.
+    /// The maximum number admitted in one second.
     pub(crate) fn peak(&self) -> u64 {
         self.0.iter().map(|&(_, admitted)| u64::from(admitted)).max().unwrap_or(0)
     }
 }
 
-/// The peak alone, in fixed memory, of requests that all come in the order of time.
+/// Only the peak, in fixed memory, for requests that all come in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     second: u32,
@@ -76,7 +76,7 @@ impl Peak {
         self.most = self.most.max(self.admitted);
     }
 
-    /// The most that was admitted in one second.
+    /// The maximum number admitted in one second.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }

@@ -1,7 +1,7 @@
 //! Inputs as blocks of whole lines: files, standard input, gzip or plain.
 //!
-//! Blocks are what is parsed in parallel and what bounds memory: there is one per thread, its
-//! buffer is used again for the next one, and no text outlives it.
+//! Blocks are the unit of parallel parsing and the bound on memory: there is one per thread, its buffer is reused for
+//! the next block, and no text outlives it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,17 +14,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::Failure;
 
-/// Large enough that reading and handing over a block costs nothing beside parsing it, small enough
-/// that a second core has work in a small file. Also the longest line that is read in full.
+/// Large enough that reading and handing over a block costs little compared with parsing it, small enough that a
+/// second core has work in a small file. Also the maximum length of a line.
 const BLOCK_BYTES: usize = 2 << 20;
 
 /// First bytes of every gzip member.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A piece of an input that ends where a line ends.
+/// A piece of an input that ends at the end of a line.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Its place in the input.
+    /// Its index in the input.
     pub(crate) index: usize,
     buffer: Vec<u8>,
     lines: Range<usize>,
@@ -37,7 +37,7 @@ impl Block {
     }
 }
 
-/// What all inputs of a run share: buffers, progress, and the wish to stop.
+/// The state that all inputs of a run share: buffers, progress, and a request to stop.
 #[derive(Debug)]
 pub(crate) struct Sources {
     spare: Mutex<Vec<Vec<u8>>>,
@@ -46,7 +46,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Looks at every file before the first is read, so that a misspelled name costs no wait.
+    /// Opens every file before the first is read, so that a misspelled name fails at once.
     pub(crate) fn new(files: &[String]) -> Result<Self, Failure> {
         let mut total = Some(0);
         for file in files {
@@ -70,7 +70,7 @@ impl Sources {
         let raw: Box<dyn Read + Send> =
             if file == "-" { Box::new(io::stdin()) } else { Box::new(File::open(file)?) };
         let mut raw = BufReader::with_capacity(64 << 10, self.progress.wrap_read(raw));
-        // What a file is called does not matter; what it starts with does.
+        // The format is detected by the first bytes, not by the name of the file.
         let reader: Box<dyn Read + Send> = if raw.fill_buf()?.starts_with(&GZIP) {
             Box::new(MultiGzDecoder::new(raw))
         } else {
@@ -79,24 +79,24 @@ impl Sources {
         Ok(Blocks { sources: self, reader, carry: Vec::new(), index: 0, state: State::Reading })
     }
 
-    /// Gives the buffer of a block back, for the next one.
+    /// Returns the buffer of a block, for the next block.
     pub(crate) fn recycle(&self, block: Block) {
-        // A buffer is valid whatever became of the thread that held the lock.
+        // A buffer is valid even if a thread has panicked while it held the lock.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(block.buffer);
     }
 
-    /// Ends every input after what was read of it so far.
+    /// Ends every input after what has been read of it.
     pub(crate) fn stop(&self) {
-        // Relaxed: nothing else is told by this flag, and a later look at it is early enough.
+        // Relaxed: the flag publishes nothing else, and it may be seen later.
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Clears the progress bar away.
+    /// Removes the progress bar.
     pub(crate) fn finish(&self) {
         self.progress.finish_and_clear();
     }
 
-    /// Whether the inputs were ended before their ends.
+    /// Whether the inputs were stopped before their ends.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) // Relaxed: see `stop`
     }
@@ -107,7 +107,7 @@ impl Sources {
     }
 }
 
-/// Drawn on standard error, and only where that is a terminal.
+/// Drawn on standard error, and only on a terminal.
 fn progress(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(bytes) => {
@@ -116,7 +116,7 @@ fn progress(total: Option<u64>) -> ProgressBar {
         None => (ProgressBar::no_length(), "{spinner} {binary_bytes} read, {binary_bytes_per_sec}"),
     };
     bar.set_draw_target(ProgressDrawTarget::stderr());
-    // The templates are constant; a mistake in one shows the library's own bar instead.
+    // The templates are constant; for an invalid one the library's own bar is shown.
     bar.with_style(
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
     )
@@ -125,7 +125,7 @@ fn progress(total: Option<u64>) -> ProgressBar {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Reading,
-    /// In a line that filled a block: its head was handed out, the rest is skipped.
+    /// In a line that filled a block: its beginning was returned, the rest is skipped.
     Skipping,
     Ended,
 }
@@ -134,7 +134,7 @@ enum State {
 pub(crate) struct Blocks<'s> {
     sources: &'s Sources,
     reader: Box<dyn Read + Send>,
-    /// The start of a line whose end was not in the last block.
+    /// The beginning of a line that did not end in the last block.
     carry: Vec<u8>,
     index: usize,
     state: State,
@@ -159,7 +159,7 @@ impl Iterator for Blocks<'_> {
 }
 
 impl Blocks<'_> {
-    /// The next block, or none if what was read holds no line.
+    /// The next block, or none if there are no more lines.
     fn read_block(&mut self) -> io::Result<Option<Block>> {
         let mut buffer = self.sources.buffer();
         buffer[..self.carry.len()].copy_from_slice(&self.carry);
@@ -177,7 +177,7 @@ impl Blocks<'_> {
         }
         let mut lines = 0..filled;
         if skipping {
-            // Still in the long line if it does not end here either.
+            // Still inside the long line if it does not end here either.
             lines.start = memchr::memchr(b'\n', &buffer[..filled]).map_or(filled, |end| end + 1);
         }
         if at_end {
@@ -193,7 +193,7 @@ impl Blocks<'_> {
             }
         }
         if self.sources.is_stopped() {
-            self.state = State::Ended; // whole lines only: the rest of the last one is not awaited
+            self.state = State::Ended; // stopped between lines: the rest of the last line is not read
         }
         let block = Block { index: self.index, buffer, lines };
         if block.lines.is_empty() {
@@ -209,7 +209,7 @@ impl Blocks<'_> {
 mod tests {
     use super::*;
 
-    /// The blocks of an input that comes in pieces of `piece` bytes.
+    /// The blocks of an input that arrives in pieces of `piece` bytes.
     fn blocks(input: &[u8], piece: usize) -> Vec<Vec<u8>> {
         struct Pieces<'i>(&'i [u8], usize);
         impl Read for Pieces<'_> {

@@ -1,8 +1,8 @@
-//! Endless input in bounded memory: decides while it reads.
+//! Decides endless input in bounded memory while it reads.
 //!
-//! What remains in memory is the lines that may still have to be put in order ([`Reorder`]), and one account
-//! per key. A line that comes too late for that is decided at the time up to which lines were decided: so
-//! nothing is admitted that a limiter at that moment would not admit.
+//! Memory holds the lines that may still have to be reordered ([`Reorder`]), and one account per key. A line that
+//! comes too late for that is decided at the time up to which lines were decided: so no more is admitted than a
+//! limiter at that moment would admit.
 
 use std::convert::Infallible;
 
@@ -16,7 +16,7 @@ use super::seconds::Peak;
 use super::source::Sources;
 use crate::failure::Failure;
 
-/// Everything that is kept of a stream.
+/// The state of a stream.
 pub(crate) struct Stream {
     keys: Keys,
     /// The keys of lines, by number.
@@ -24,15 +24,15 @@ pub(crate) struct Stream {
     runs: Vec<(Run, Peak)>,
 }
 
-/// What a stream comes to.
+/// The results of a stream.
 pub(crate) struct Finished {
     /// The texts of the keys.
     pub(crate) keys: Keys,
     /// The times of the oldest and of the newest line.
     pub(crate) span: Option<(u64, u64)>,
-    /// Lines that came too late to be put in order.
+    /// Lines that came too late to be reordered.
     pub(crate) late_lines: u64,
-    /// In the order of the policies.
+    /// The results, in the order of the policies.
     pub(crate) outcomes: Vec<Outcome>,
 }
 
@@ -75,7 +75,7 @@ impl Stream {
         tallies
     }
 
-    /// Decides what still waits, and sums up.
+    /// Decides the lines that still wait, and sums up.
     pub(crate) fn finish(mut self) -> Finished {
         let Ok(()) = self.lines.finish(deciding(&mut self.runs));
         let sum_up = |(run, peak): (Run, Peak)| {

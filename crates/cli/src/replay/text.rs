@@ -1,14 +1,14 @@
-//! Text that came from a log, made safe to print.
+//! Makes text from a log safe to print.
 
-/// The text with everything a terminal might act on, or could not show, escaped.
+/// The text with everything escaped that a terminal might interpret, or could not show.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
-                // Harmless, and unreadable when escaped.
+                // Harmless, and hard to read when escaped.
                 '"' | '\'' | '\\' => out.push(c),
-                // Covers control characters, and those that turn the direction of writing.
+                // Control characters, and those that change the direction of writing.
                 _ => out.extend(c.escape_debug()),
             }
         }
@@ -17,9 +17,9 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     out
 }
 
-/// The printable text, cut to so many characters.
+/// The printable text, cut to this many characters.
 pub(crate) fn shortened(bytes: &[u8], chars_max: usize) -> String {
-    // A character is at most 4 bytes: what lies beyond cannot be shown anyway.
+    // A character has at most 4 bytes, so the text beyond would be cut anyway.
     let head = &bytes[..bytes.len().min(4 * (chars_max + 1))];
     let whole = printable(head);
     match whole.char_indices().nth(chars_max) {

@@ -1,13 +1,12 @@
-//! What was admitted and refused when: a fixed number of bins, however long the log.
+//! The admitted and refused requests over time: a fixed number of bins, however long the log.
 //!
-//! Nobody knows at the start how long a stream will be. Bins begin as narrow as they can be and are put
-//! together, several to one, when time runs past the last. Widths are [round](crate::spans), lie on the
-//! grid of Unix time and divide each other, so the result depends on the requests alone, and parts that
-//! were counted apart can be added up.
+//! The length of a stream is not known at its start. Bins begin as narrow as possible and are merged when time runs
+//! past the last one. Widths are [round](crate::spans), aligned to Unix time, and divide each other, so the result
+//! depends only on the requests, and parts that were counted separately can be added up.
 
 use crate::spans;
 
-/// As many as a picture has room for, and 4 KB for each part of a log.
+/// The number that fits into a picture, at 4 KB for each part of a log.
 const BINS: u64 = 240;
 
 /// The requests of one bin.
@@ -23,7 +22,7 @@ pub(crate) struct Timeline {
     first_ns: u64,
     last_ns: u64,
     width_ns: u64,
-    /// Where the last bin ends; 0 while there is none.
+    /// The end of the last bin; 0 if there is none.
     end_ns: u64,
     bins: Vec<Bin>,
 }
@@ -59,17 +58,17 @@ impl Timeline {
         both
     }
 
-    /// Where the first bin begins, and where the last one ends.
+    /// The start of the first bin, and the end of the last one.
     pub(crate) fn span_ns(&self) -> (u64, u64) {
         (self.first_ns - self.first_ns % self.width_ns.max(1), self.end_ns)
     }
 
-    /// How long a bin is.
+    /// The length of a bin.
     pub(crate) fn width_ns(&self) -> u64 {
         self.width_ns
     }
 
-    /// Every bin with the time at which it begins.
+    /// Every bin with its start.
     pub(crate) fn bins(&self) -> impl Iterator<Item = (u64, Bin)> {
         let (start_ns, _) = self.span_ns();
         self.bins.iter().zip(0..).map(move |(bin, index)| (start_ns + index * self.width_ns, *bin))
@@ -84,7 +83,7 @@ impl Timeline {
         Self { first_ns, last_ns, width_ns, end_ns, bins }
     }
 
-    /// Adds what lies in narrower bins, or in as narrow ones.
+    /// Adds the bins of a part, which are as narrow or narrower.
     fn take(&mut self, part: &Self) {
         let first = self.first_ns / self.width_ns;
         for (start_ns, bin) in part.bins() {
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn memory_does_not_depend_on_the_length_of_a_stream() {
         let mut timeline = Timeline::default();
-        // From one nanosecond to the end of the calendar, ever further apart.
+        // From one nanosecond to the end of the calendar, with growing distances.
         let mut at = 1;
         let mut requests = 0;
         while at < 4_102_444_800 * SECOND_NS {

@@ -1,8 +1,8 @@
-//! How long the refused were told to wait, in a fixed number of classes.
+//! The waits of refused requests, in a fixed number of classes.
 
 use std::time::Duration;
 
-/// The longest wait of each class in seconds, and its name. A tenth class holds what is longer.
+/// The maximum wait of each class in seconds, and its name. A tenth class holds longer ones.
 const CLASSES: [(u64, &str); 9] = [
     (1, "up to 1s"),
     (5, "up to 5s"),
@@ -15,7 +15,7 @@ const CLASSES: [(u64, &str); 9] = [
     (86_400, "up to 1d"),
 ];
 
-/// Counts of refusals by the wait that came with them.
+/// The number of refusals by wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits([u64; CLASSES.len() + 1]);
 

@@ -1,13 +1,13 @@
-//! Which parts of a line are wanted: one that requests are told apart by, or several, as one row.
+//! The parts of a line that are needed: one key, or several as one row.
 //!
-//! A row is bytes: each part with its length in front, so that no two lists of parts make the same bytes.
+//! A row is bytes: each part is prefixed with its length, so that no two lists of parts give the same bytes.
 
 use std::borrow::Cow;
 
 use super::key::Key;
 use super::reason::Reason;
 
-/// What is read of each line beside its time.
+/// What is read from each line besides its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// This part.
@@ -17,7 +17,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// The one text that stands for everything equal to `found`.
+    /// The canonical text of `found`: equal keys have equal texts.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
             Self::One(key) => key.canonical(found),

@@ -1,4 +1,4 @@
-//! Certificates of the addresses, by flags and by variables.
+//! The certificates of the addresses, from flags and variables.
 
 use std::path::PathBuf;
 

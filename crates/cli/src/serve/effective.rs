@@ -1,6 +1,6 @@
-//! [`Effective`]: what the service is started with, and where each value comes from.
+//! [`Effective`]: the settings of the service, and where each value comes from.
 //!
-//! A flag beats a variable of the environment, and that beats the default.
+//! A flag takes precedence over an environment variable, and that over the default.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ pub(super) enum Source {
     Default,
     Flag(&'static str),
     Variable(&'static str),
-    /// Put together from these, and defaults.
+    /// Combined from these, and defaults.
     Variables(&'static str),
 }
 
@@ -38,14 +38,14 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value and where it comes from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Setting<T> {
     pub(super) value: T,
     pub(super) source: Source,
 }
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Effective {
     pub(super) rules: Setting<RulesFrom>,
@@ -71,21 +71,21 @@ pub(super) struct Effective {
     pub(super) near_limit_ratio: Setting<f64>,
     pub(super) metrics_names: Setting<Names>,
     pub(super) linger_stop: Setting<u16>,
-    /// Its address may hold a password: it is not printed.
+    /// Its address may contain a password, so it is not printed.
     pub(super) redis: Setting<Option<Global>>,
     pub(super) log_level: Setting<Level>,
     pub(super) log_format: Setting<Format>,
 }
 
-/// Why the service cannot be started with what it was given.
+/// Why the service cannot be started with these settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingError {
     Variable(BadVariable),
-    /// Nobody says where rules are.
+    /// No setting says where rules are.
     NoRules,
-    /// Rules are in a Redis that is none.
+    /// The address of the rules is not an address of a Redis.
     Address(RulesAddressError),
-    /// Something that means nothing without something else: a certificate without a key.
+    /// A setting that has no meaning without another: a certificate without a key.
     Half {
         found: &'static str,
         missing: &'static str,
@@ -199,7 +199,7 @@ impl Effective {
         })
     }
 
-    /// What the service takes.
+    /// The options of the service.
     pub(super) fn options(&self) -> Options {
         Options {
             settings: self.settings(),
@@ -244,7 +244,7 @@ impl Effective {
         }
     }
 
-    /// Name, value and source of everything, also of what cannot be set.
+    /// Name, value and source of every setting, including those that cannot be set.
     pub(super) fn rows(&self) -> Vec<(&'static str, String, Source)> {
         let (options, settings) = (self.options(), self.settings());
         let fixed = |name, value: String| (name, value, Source::Default);
@@ -294,7 +294,7 @@ impl Effective {
         ]
     }
 
-    /// A line for each row.
+    /// One line for each row.
     pub(super) fn print(&self, mut out: impl Write) -> io::Result<()> {
         let rows = self.rows();
         let longest = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0);
@@ -317,7 +317,7 @@ fn path_or_none(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
 }
 
-/// The names of the files, never what they hold.
+/// The names of the files, never their contents.
 fn files_or_none(files: &Option<TlsFiles>) -> String {
     let Some(TlsFiles { certificate, key, client_ca }) = files else { return "none".to_owned() };
     let mut text = format!("{} with {}", certificate.display(), key.display());
@@ -334,7 +334,7 @@ pub(super) fn optional<T>(
     first((flag.0.map(Some), flag.1), (variable.0.map(Some), variable.1), None)
 }
 
-/// The variables of an address: host, port, and how they are named as a source.
+/// The variables of an address: host, port, and their name as a source.
 type AddressNames = (&'static str, &'static str, &'static str);
 
 const HTTP: AddressNames = ("HOST", "PORT", "HOST, PORT");
@@ -392,8 +392,7 @@ fn rules(args: &Args, environment: &Environment) -> Result<Setting<RulesFrom>, S
     Ok(Setting { value: RulesFrom::Files(value), source })
 }
 
-/// Seconds between two readings. Files are watched beside it; a hash in Redis is not, and asking for its
-/// version costs little.
+/// Seconds between two readings. Files are also watched; a hash in Redis is not, but polling its version is cheap.
 fn usual_poll(rules: &RulesFrom) -> u16 {
     match rules {
         RulesFrom::Files(_) => 30,
@@ -409,7 +408,7 @@ fn check_ratio(ratio: f64) -> Result<f64, BadVariable> {
     if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(found()) }
 }
 
-/// What is not built, and would do harm if it were passed over in silence.
+/// Refuses variables of features that do not exist yet, where ignoring them would be unsafe.
 fn refuse_what_would_mislead(environment: &Environment) -> Result<(), BadVariable> {
     let refuse =
         |name, found: &str, accepted| Err(BadVariable { name, found: found.to_owned(), accepted });

@@ -1,20 +1,19 @@
-//! The environment variables of envoyproxy/ratelimit: which are honoured here, and what becomes of the
-//! others.
+//! The environment variables of envoyproxy/ratelimit: which are honoured here, and what happens with the others.
 //!
-//! A variable that is set and empty counts as not set.
+//! A variable that is set to an empty text counts as not set.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What becomes of a variable.
+/// How a variable is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It means here what it means there, or what the text says.
+    /// It has the same meaning as there, or the meaning in the text.
     Honoured(&'static str),
-    /// There is nothing here that it could change.
+    /// It has no meaning here.
     Meaningless(&'static str),
-    /// It would mean something, and is not built.
+    /// It would have a meaning, but the feature does not exist yet.
     NotYet(&'static str),
 }
 
@@ -147,7 +146,7 @@ pub(super) struct Environment {
     values: BTreeMap<String, String>,
 }
 
-/// A variable that cannot mean what it says.
+/// A variable with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadVariable {
     pub(super) name: &'static str,
@@ -163,7 +162,7 @@ impl fmt::Display for BadVariable {
 }
 
 impl Environment {
-    /// That of this process. What is no UTF-8 stays visible as such, and is refused where it is used.
+    /// The variables of this process. Invalid UTF-8 is kept visibly invalid, and refused where it is used.
     pub(super) fn of_process() -> Self {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
@@ -185,7 +184,7 @@ impl Environment {
         self.text(name).map(parse).transpose()
     }
 
-    /// As Go reads truth.
+    /// In the notation of Go.
     pub(super) fn truth(&self, name: &'static str) -> Result<Option<bool>, BadVariable> {
         let read = |text: &str| match text {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -195,7 +194,7 @@ impl Environment {
         self.text(name).map(read).transpose()
     }
 
-    /// What is set and changes nothing, a sentence each.
+    /// The variables that are set and have no effect, with a sentence for each.
     pub(super) fn unheeded(&self) -> Vec<String> {
         let told = |(name, fate): &(&'static str, Fate)| {
             self.text(name)?;

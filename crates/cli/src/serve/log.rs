@@ -1,4 +1,4 @@
-//! Logs on standard error, as text or as JSON. What requests say is in none of them.
+//! Logs on standard error, as text or as JSON. They contain nothing of requests.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use tracing_subscriber::filter::LevelFilter;
 
-/// What is worth a line.
+/// The minimum level of events that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Level {
     Error,
@@ -16,7 +16,7 @@ pub(super) enum Level {
     Trace,
 }
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     Text,
@@ -31,14 +31,14 @@ impl Format {
     pub(super) const ACCEPTED: &str = "text or json";
 }
 
-/// A name that is none.
+/// An unknown name.
 #[derive(Debug)]
 pub(super) struct UnknownName;
 
 impl FromStr for Level {
     type Err = UnknownName;
 
-    /// The names of envoyproxy/ratelimit's, too, in upper case or lower.
+    /// Also accepts the names of envoyproxy/ratelimit, in upper or lower case.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.to_ascii_lowercase().as_str() {
             "error" | "fatal" | "panic" => Ok(Self::Error),
@@ -84,7 +84,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// From now on lines are written.
+/// Starts logging.
 pub(super) fn begin(level: Level, format: Format) {
     let most = match level {
         Level::Error => LevelFilter::ERROR,
@@ -98,7 +98,7 @@ pub(super) fn begin(level: Level, format: Format) {
         .with_max_level(most)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
-    // An error: somebody in this process logs already.
+    // An error means that this process has a logger already.
     let _ = match format {
         Format::Text => lines.try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),

@@ -1,4 +1,4 @@
-//! Where Redis is, by the variables of envoyproxy/ratelimit.
+//! The address of Redis, from the variables of envoyproxy/ratelimit.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const TIMEOUT: &str = "a time from 1ms to 60s, as in 5ms";
 const SENTINELS: &str =
     "the master's name and the Sentinels, as in main,10.0.0.1:26379,10.0.0.2:26379";
 
-/// The Redis of `REDIS_URL`, if that is set.
+/// The Redis of `REDIS_URL`, if it is set.
 pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVariable> {
     let Some(url) = environment.text("REDIS_URL") else { return Ok(None) };
     let refuse =
@@ -59,7 +59,7 @@ pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVar
     Ok(Some(global))
 }
 
-/// User and password, as an address has them. There it is a password, or both with a colon between.
+/// User and password for an address. The variable has the password, or both with a colon between.
 fn login(text: Option<&str>) -> Option<(String, String)> {
     let (user, password) = text.map(|text| text.split_once(':').unwrap_or(("", text)))?;
     Some((encoded(user), encoded(password)))
@@ -77,7 +77,7 @@ fn unix(path: &str, login: &Option<(String, String)>) -> String {
     }
 }
 
-/// Without what separates the parts of an address.
+/// Escapes the separators of an address.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -91,7 +91,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// A number of milliseconds or seconds.
+/// A time in milliseconds or seconds.
 fn timeout(text: &str) -> Option<Duration> {
     let (number, unit_s) = match text.strip_suffix("ms") {
         Some(number) => (number, 0.001),

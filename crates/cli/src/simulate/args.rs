@@ -1,4 +1,4 @@
-//! The arguments of `tollgate simulate`. Their texts are its manual.
+//! The arguments of `tollgate simulate`. Their help texts are its manual.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ pub(super) enum Pattern {
 }
 
 impl Args {
-    /// What is not said follows from the first policy.
+    /// Options that are not given follow from the first policy.
     fn quota(&self) -> Option<Quota> {
         self.policies.first().map(Policy::quota)
     }

@@ -6,14 +6,14 @@ use super::{REQUESTS_MOST, SPAN_MOST_NS};
 use crate::spans::{DAY_NS, seconds};
 use crate::tables::grouped;
 
-/// What is wrong with a pattern, or with a file of times.
+/// A mistake in a pattern, or in a file of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TrafficError {
-    /// More requests than are kept.
+    /// More requests than the maximum.
     TooMany,
-    /// A time that is too late to be computed with.
+    /// A time that is too large to compute with.
     TooLong,
-    /// A span that has to be longer than nothing.
+    /// A span that must not be zero.
     NoSpan {
         /// The option.
         option: &'static str,
@@ -30,10 +30,10 @@ pub(crate) enum TrafficError {
         /// As it was named on the command line.
         file: String,
         line: u64,
-        /// What is there, and what would be a time.
+        /// What was found, and what would be a time.
         reason: String,
     },
-    /// A time before the one of the line above.
+    /// A time before that of the previous line.
     Backwards {
         /// As it was named on the command line.
         file: String,

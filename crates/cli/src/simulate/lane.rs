@@ -1,4 +1,4 @@
-//! One policy at work on the traffic, and what can be said of it afterwards.
+//! One policy applied to the traffic, and its results.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use tollgate::{Decision, Meter, Policy, Timestamp, Word};
 
 use crate::failure::Failure;
 
-/// What one request was answered.
+/// The answer to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) is_admitted: bool,
     /// Units left afterwards.
     pub(super) remaining: u64,
-    /// How long a refused one was told to wait.
+    /// The wait of a refused request.
     pub(super) wait_ns: u64,
 }
 
-/// What became of the traffic under one policy.
+/// The results of one policy.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) policy: Policy,
@@ -24,7 +24,7 @@ pub(super) struct Lane {
     pub(super) admitted: Vec<bool>,
     pub(super) admitted_count: u64,
     pub(super) refused_count: u64,
-    /// The most that was admitted in any half-open interval of the policy's period.
+    /// The maximum admitted in any half-open interval of the policy's period.
     pub(super) most_in_period: u64,
     pub(super) longest_wait: Duration,
     /// The longest time between two admitted requests.
@@ -32,7 +32,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Decides every request, and shows each answer to `see`.
+    /// Decides every request, and passes each answer to `see`.
     pub(super) fn decide(
         policy: Policy,
         times: &[u64],
@@ -45,7 +45,7 @@ impl Lane {
         for &nanos in times {
             let (decision, next) = meter.check(word, Timestamp::from_nanos(nanos), 1);
             word = next;
-            // A single unit fits every quota, so there is always a time to come back.
+            // A single unit fits every quota, so there is always a time to retry.
             let wait = match decision {
                 Decision::Denied(denial) => denial.retry_after().unwrap_or_default(),
                 Decision::Allowed(_) => Duration::ZERO,
@@ -85,8 +85,8 @@ pub(super) fn period_ns(policy: Policy) -> u64 {
     u64::try_from(policy.quota().period().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// For each admitted request its time, and how many were admitted in the period that ends with it: those
-/// less than a period before, and itself.
+/// For each admitted request its time, and how many were admitted in the period that ends with it: itself, and those
+/// less than a period before.
 pub(super) fn trailing(pass: &[u64], period_ns: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut gone = 0;
     pass.iter().enumerate().map(move |(index, &at_ns)| {

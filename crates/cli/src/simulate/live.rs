@@ -1,7 +1,7 @@
 //! `--live`: the decisions as they happen, on a terminal.
 //!
-//! Whatever the span of the traffic, it is played in ten seconds, 15 pictures a second: no terminal is
-//! asked to draw faster than people see. Drawing is indicatif's.
+//! Traffic of any span is played in ten seconds, at 15 pictures a second: a terminal need not draw faster than people
+//! see. indicatif draws.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -14,10 +14,10 @@ use crate::tables::grouped;
 /// Pictures a second.
 pub(super) const RATE: u8 = 15;
 
-/// Ten seconds of them.
+/// The pictures of ten seconds.
 const PICTURES: u32 = 10 * RATE as u32;
 
-/// Characters that stand for time, and those of a policy's name: a line fits into 80.
+/// The characters for time, and those for a policy's name: a line fits into 80.
 const COLUMNS: usize = 32;
 const NAME_CHARS: usize = 22;
 
@@ -34,7 +34,7 @@ impl Counts {
         self.refused += u64::from(!is_admitted);
     }
 
-    /// What stands for them.
+    /// The character that represents them.
     fn mark(self) -> char {
         match (self.admitted, self.refused) {
             (0, 0) => '·',
@@ -45,14 +45,14 @@ impl Counts {
     }
 }
 
-/// What has happened until now.
+/// The state up to now.
 pub(super) struct View<'r> {
     traffic: &'r Traffic,
     lanes: &'r [Lane],
     now_ns: u64,
-    /// Requests that have come.
+    /// How many requests have come.
     come: usize,
-    /// Of each lane: all, and by column.
+    /// For each lane: all requests, and those of each column.
     all: Vec<Counts>,
     columns: Vec<[Counts; COLUMNS]>,
 }
@@ -70,7 +70,7 @@ impl<'r> View<'r> {
         }
     }
 
-    /// Lets the requests come until a time, it included.
+    /// Processes the requests up to and including a time.
     pub(super) fn advance(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         while let Some(&at_ns) = self.traffic.times.get(self.come).filter(|at_ns| **at_ns <= now_ns)
@@ -92,7 +92,7 @@ impl<'r> View<'r> {
         usize::try_from(column).unwrap_or(COLUMNS).min(COLUMNS - 1)
     }
 
-    /// The picture: what time it is, a line for each policy, and what the marks mean.
+    /// The picture: the time, a line for each policy, and a legend.
     pub(super) fn text(&self) -> String {
         let (start_ns, end_ns) = self.traffic.span_ns;
         let name = shortened(self.traffic.name.as_bytes(), NAME_CHARS + COLUMNS);
@@ -128,7 +128,7 @@ pub(super) fn play(
 ) {
     let mut view = View::new(traffic, lanes);
     let bar = ProgressBar::with_draw_target(None, target);
-    // The template is constant; a mistake in it shows the library's own bar instead.
+    // The template is constant; if it were invalid, the library's own bar would be shown.
     let style = ProgressStyle::with_template("{msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let (start_ns, end_ns) = traffic.span_ns;
@@ -141,7 +141,7 @@ pub(super) fn play(
             pause();
         }
     }
-    // What came after what is shown, if anything did.
+    // Also requests after the span that is shown, if there are any.
     view.advance(u64::MAX);
     view.now_ns = end_ns;
     bar.finish_with_message(view.text());
@@ -175,7 +175,7 @@ mod tests {
         let traffic = traffic();
         let lanes = lanes(&traffic);
         let mut view = View::new(&traffic, &lanes);
-        // The fifth request comes at this very time.
+        // The fifth request comes at this exact time.
         view.advance(1_000_000_000);
         let expected = [
             "uniform: 1s of 2s",
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(view.text().lines().collect::<Vec<_>>(), expected);
     }
 
-    /// A terminal that keeps what is written, as it would be seen.
+    /// A terminal that records what is visible.
     #[derive(Clone, Debug, Default)]
     struct Screen(Arc<Mutex<Vec<String>>>);
 
@@ -236,7 +236,7 @@ mod tests {
         let screen = Screen::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), RATE);
         let mut pauses = 0;
-        // Nobody waits here, so nearly all pictures come too early to be drawn.
+        // Nothing waits between pictures here, so nearly all come too early to be drawn.
         play(&traffic, &lanes, target, || pauses += 1);
         assert_eq!(pauses, PICTURES);
         let drawn = screen.0.lock().expect("one thread");

@@ -1,4 +1,4 @@
-//! `tollgate simulate`: what policies do to traffic that is made up.
+//! `tollgate simulate`: applies policies to generated traffic.
 //!
 //! ```text
 //! pattern or file of times -> lane for each policy -> table, CSV, SVG, a live view
@@ -28,25 +28,25 @@ use crate::output;
 use indicatif::ProgressDrawTarget;
 use lane::{Answer, Lane};
 
-/// More requests than this make no clearer picture, and all of them are kept.
+/// More requests would not make a clearer picture, and all of them are stored.
 pub(crate) const REQUESTS_MOST: usize = 1_000_000;
 
-/// The longest span that a pattern takes: 73 years. So three of them fit in 64 bits, and times stay below
-/// the latest that a limiter tells apart, which is as far from zero as 2100 is from 1970.
+/// The maximum span of a pattern: 73 years. Three of them fit in 64 bits, and times stay below the maximum that a
+/// limiter distinguishes, which is as far from zero as 2100 is from 1970.
 pub(crate) const SPAN_MOST_NS: u64 = 1 << 61;
 
 /// The requests to decide.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// What they are, for the heading.
+    /// Their description, for the heading.
     pub(crate) name: String,
-    /// When they come, in nanoseconds and in order.
+    /// Their times in nanoseconds, in order.
     pub(crate) times: Vec<u64>,
-    /// What a picture shows: from the first to the last time, or more.
+    /// The span of a picture: from the first to the last time, or more.
     pub(crate) span_ns: (u64, u64),
 }
 
-/// Makes or reads the traffic, decides it under each policy, and reports.
+/// Generates or reads the traffic, decides it under each policy, and reports.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let inputs: Vec<String> = args.times.iter().cloned().collect();
     output::keep_inputs([&args.csv, &args.svg].into_iter().flatten(), &inputs)?;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         lanes.push(lane?);
     }
     csv.map(Csv::finish).transpose()?;
-    // A pipe or a file gets the table alone.
+    // A pipe or a file gets only the table.
     if args.live && io::stdout().is_terminal() {
         let target = ProgressDrawTarget::stdout_with_hz(live::RATE);
         let pause = Duration::from_secs(1) / u32::from(live::RATE);
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Every decision as a line of a file.
+/// Writes every decision as a line of a file.
 struct Csv<'f> {
     file: &'f str,
     writer: csv::Writer<BufWriter<File>>,

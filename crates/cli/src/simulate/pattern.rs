@@ -1,4 +1,4 @@
-//! Traffic that is made: the patterns by which limiters are told apart.
+//! Generated traffic: patterns in which limiters differ.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::args::{Args, Pattern};
 use super::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
 use crate::spans::seconds;
 
-/// Requests come in this part of a window on both sides of its edge.
+/// Requests come in this part of a window on each side of its edge.
 const BOUNDARY_PART: u64 = 10;
 
-/// Makes what the arguments say.
+/// Generates the traffic that the arguments describe.
 pub(super) fn make(args: &Args) -> Result<Traffic, TrafficError> {
     let pattern = args.pattern.unwrap_or(Pattern::Uniform); // required, unless times are
     let (count, period_ns) = args.rate();
@@ -60,7 +60,7 @@ fn checked(option: &'static str, span_ns: u64) -> Result<u64, TrafficError> {
     }
 }
 
-/// So many requests in a period.
+/// This many requests in a period.
 #[derive(Clone, Copy)]
 struct Even {
     count: u64,
@@ -68,7 +68,7 @@ struct Even {
 }
 
 impl Even {
-    /// When as many requests as `number` are due, rounded up so that nobody is early.
+    /// When this many requests are due, rounded up so that no request is early.
     fn due_ns(self, number: u64) -> Result<u64, TrafficError> {
         let due =
             (u128::from(number) * u128::from(self.period_ns)).div_ceil(u128::from(self.count));
@@ -94,7 +94,7 @@ impl Even {
         Ok(())
     }
 
-    /// Bursts as far apart as the rate needs for so many.
+    /// Bursts at intervals in which the rate reaches their size.
     fn bursts(self, burst: u64, end_ns: u64) -> Result<Vec<u64>, TrafficError> {
         let mut times = Vec::new();
         for number in 0_u64.. {
@@ -210,7 +210,7 @@ mod tests {
         assert!(times.is_sorted());
         // Within four standard deviations, sqrt(100,000) = 316 each.
         assert!(times.len().abs_diff(100_000) < 1_264, "{}", times.len());
-        // Gaps longer than twice the mean are e^-2 of all.
+        // A share of e^-2 of all gaps is longer than twice the mean.
         let long = times.windows(2).filter(|pair| pair[1] - pair[0] > 20_000_000).count();
         assert!(long.abs_diff(13_534) < 4 * 116, "{long}");
         assert_ne!(rate.at_random(8, 1_000_000_000_000), Ok(times));

@@ -1,6 +1,6 @@
-//! The lanes as a picture: how much each policy had admitted in its last period at every moment, and
-//! below that every request, admitted or refused. As wide as it is, it has the same size whatever the
-//! number of requests: a column of pixels shows its largest value.
+//! The lanes as a picture: how much each policy had admitted in its last period at every moment, and below that every
+//! request, admitted or refused. The picture has the same size for any number of requests: a column of pixels shows
+//! its maximum.
 
 use std::io;
 
@@ -70,7 +70,7 @@ fn axis(traffic: &Traffic) -> TimeAxis {
     TimeAxis::new(traffic.span_ns, if is_dated { Names::Clock } else { Names::Elapsed })
 }
 
-/// What was admitted in the last period, and the limit.
+/// The amount admitted in the last period, and the limit.
 fn draw_curve(traffic: &Traffic, lane: &Lane, pass: &[u64], canvas: &Canvas<'_>) -> Drawn {
     let limit = lane.policy.quota().count();
     let highest = limit.max(lane.most_in_period);
@@ -99,7 +99,7 @@ fn draw_curve(traffic: &Traffic, lane: &Lane, pass: &[u64], canvas: &Canvas<'_>)
     Ok(())
 }
 
-/// A row of marks for what was admitted, below it one for what was refused, and the axis of time.
+/// A row of marks for admitted requests, below it one for refused requests, and the axis of time.
 fn draw_marks(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
     let mut chart = ChartBuilder::on(canvas)
         .margin_right(plot::RIGHT)
@@ -132,13 +132,13 @@ fn draw_marks(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
     Ok(())
 }
 
-/// The plot's pixels from left to right.
+/// The columns of the plot from left to right.
 struct Columns {
     start_ns: u64,
     end_ns: u64,
 }
 
-/// Neighbouring columns of one value.
+/// Adjacent columns with one value.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
     start_ns: u64,
@@ -147,28 +147,28 @@ struct Run {
 }
 
 impl Columns {
-    /// One less than the pixels, since an axis ends on the last of them: so each column has its own.
+    /// One less than the pixels, because an axis ends on the last pixel: so each column has a pixel of its own.
     const COUNT: u64 = (WIDTH - plot::LEFT - plot::RIGHT - 1) as u64;
 
     fn new((start_ns, end_ns): (u64, u64)) -> Self {
         Self { start_ns, end_ns: end_ns.max(start_ns + 1) }
     }
 
-    /// When a column begins.
+    /// The start of a column.
     fn starts_ns(&self, column: u64) -> u64 {
         let offset = u128::from(self.end_ns - self.start_ns) * u128::from(column);
         let offset = offset.div_ceil(u128::from(Self::COUNT));
         self.start_ns + u64::try_from(offset).unwrap_or(0)
     }
 
-    /// The column of a time. What lies at the right edge is in the last one.
+    /// The column of a time. The right edge belongs to the last column.
     fn of(&self, nanos: u64) -> u64 {
         let offset = u128::from(nanos.saturating_sub(self.start_ns)) * u128::from(Self::COUNT);
         let column = offset / u128::from(self.end_ns - self.start_ns);
         u64::try_from(column).unwrap_or(u64::MAX).min(Self::COUNT - 1)
     }
 
-    /// The most that was held in the last period, in each column: at its start, or at an admission.
+    /// The maximum admitted within the last period, in each column: at its start, or at an admission.
     fn highest(&self, pass: &[u64], period_ns: u64) -> Vec<u64> {
         let mut held = trailing(pass, period_ns).peekable();
         let column = |column| {
@@ -184,7 +184,7 @@ impl Columns {
         (0..Self::COUNT).map(column).collect()
     }
 
-    /// 1 for each column with any of the times, else 0.
+    /// 1 for each column that contains any of the times, else 0.
     fn met(&self, times: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut met: Vec<u64> = (0..Self::COUNT).map(|_| 0).collect();
         for nanos in times {
@@ -195,7 +195,7 @@ impl Columns {
         met
     }
 
-    /// Columns of equal values as one.
+    /// Merges adjacent columns of equal values.
     fn joined<'c>(&'c self, values: &'c [u64]) -> impl Iterator<Item = Run> + 'c {
         let mut column = 0;
         values.chunk_by(|a, b| a == b).map(move |run| {
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(highest[..8], [1, 1, 3, 3, 3, 2, 2, 0]);
         assert_eq!(highest.len() as u64, Columns::COUNT);
         assert_eq!(highest.last(), Some(&1), "the right edge is in the picture");
-        // Narrow columns of a long span show their largest value, not that at their start.
+        // Narrow columns of a long span show their maximum, not the value at their start.
         let wide = Columns::new((0, 1_000 * Columns::COUNT));
         assert_eq!(wide.highest(&[500, 501, 502], 5)[..2], [3, 0]);
     }

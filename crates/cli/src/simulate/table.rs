@@ -9,7 +9,7 @@ use crate::replay::wait;
 use crate::spans::seconds;
 use crate::tables::{aligned, grouped, share, write_table};
 
-/// What is printed.
+/// The printed report.
 pub(super) struct Report<'r> {
     pub(super) traffic: &'r Traffic,
     pub(super) lanes: &'r [Lane],

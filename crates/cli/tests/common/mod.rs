@@ -1,13 +1,13 @@
 //! Runs the real binary over small logs.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How a run ended and what it printed.
+/// The exit code and the output of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -15,7 +15,7 @@ pub(crate) struct Run {
     pub(crate) err: String,
 }
 
-/// A directory of its own for one test.
+/// A separate directory for one test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -40,7 +40,7 @@ impl Scratch {
         &self.0
     }
 
-    /// The binary, to be run in the directory.
+    /// The binary as a command that runs in the directory.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.args(args).current_dir(&self.0).stdin(Stdio::null());
@@ -63,7 +63,7 @@ impl Scratch {
         self.run_from(args, b"")
     }
 
-    /// What a run has written into a file.
+    /// The content of a file that a run has written.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).expect("a file that was written")
     }
@@ -73,7 +73,7 @@ impl Scratch {
         let mut child =
             self.command(args).stdin(Stdio::piped()).spawn().expect("the binary was built");
         let mut stdin = child.stdin.take().expect("standard input is a pipe");
-        // A run that fails early reads nothing, and that is its right.
+        // A run that fails early may leave its input unread.
         let _ = stdin.write_all(input);
         drop(stdin);
         let output = child.wait_with_output().expect("the run ends");
@@ -85,7 +85,7 @@ impl Scratch {
     }
 }
 
-/// Asserts that a run went well, said nothing on standard error, and printed this.
+/// Asserts that a run succeeded, printed nothing on standard error, and printed this.
 #[track_caller]
 pub(crate) fn assert_prints(run: &Run, expected: &str) {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");

@@ -1,6 +1,6 @@
-//! The pages of the repository, and what they show.
+//! The pages of the repository, and their contents.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What stands between two texts.
+/// The parts between two texts.
 pub(crate) fn between<'p>(page: &'p str, open: &str, close: &str) -> Vec<&'p str> {
     page.split(open)
         .skip(1)
@@ -22,20 +22,20 @@ pub(crate) fn between<'p>(page: &'p str, open: &str, close: &str) -> Vec<&'p str
         .collect()
 }
 
-/// Each block of commands for a shell, and what the page says right behind it that it prints.
+/// Each block of shell commands, and the block of output that follows it.
 pub(crate) fn shell_blocks(page: &str) -> Vec<(&str, Option<&str>)> {
     let blocks = page.split("```sh\n").skip(1);
     let blocks = blocks.map(|rest| rest.split_once("```").expect("a block ends"));
     blocks.map(|(block, after)| (block, text_block(after.trim_start()))).collect()
 }
 
-/// What stands in a block of text at the beginning of this.
+/// The content of a text block at the beginning of this text.
 fn text_block(page: &str) -> Option<&str> {
     let (text, _) = page.strip_prefix("```text\n")?.split_once("```")?;
     Some(text)
 }
 
-/// The words of a command as a shell would take them: quotes hold spaces, and nothing else is special.
+/// The words of a command as a shell would split it: quotes protect spaces, and no other character is special.
 pub(crate) fn words(command: &str) -> Vec<String> {
     let pieces = command.split('"').enumerate();
     pieces

@@ -1,6 +1,6 @@
-//! Processes that a test starts beside itself, and that end with it.
+//! Processes that a test starts, and that end with it.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +21,7 @@ pub(crate) fn free_address() -> SocketAddr {
     listener.local_addr().expect("an address")
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as a server listens.
 pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     let begun = Instant::now();
     loop {

@@ -1,6 +1,6 @@
-//! What a picture shows, whatever it looks like: its texts, and its shapes by colour.
+//! The content of a picture, whatever its style: its texts, and its shapes by colour.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use roxmltree::{Document, Node};
 
@@ -31,7 +31,7 @@ fn content(node: Node<'_, '_>) -> String {
     node.text().unwrap_or_default().trim().to_owned()
 }
 
-/// The room that a text takes in an ordinary font: six tenths of its size for each character.
+/// The space that a text takes in an ordinary font: six tenths of its size for each character.
 fn area(text: Node<'_, '_>) -> Area {
     let size = number(text, "font-size");
     let width = 0.6 * size * content(text).chars().map(|_| 1.0).sum::<f64>();
@@ -41,7 +41,7 @@ fn area(text: Node<'_, '_>) -> Area {
         Some("middle") => x - width / 2.0,
         _ => x,
     };
-    // Where its place is in its height, as the library writes it.
+    // The vertical position, in the form in which the library writes it.
     let top = match text.attribute("dy") {
         Some("0.76em") => y,
         Some("0.5ex") => y - size / 2.0,
@@ -69,7 +69,7 @@ pub(crate) fn curves(svg: &str) -> usize {
     lines.iter().filter(|node| number(**node, "stroke-width") >= 2.0).count()
 }
 
-/// Asserts that all texts lie in the picture and none on another.
+/// Asserts that all texts lie inside the picture and none overlaps another.
 #[track_caller]
 pub(crate) fn assert_legible(svg: &str) {
     let svg = Document::parse(svg).expect("a picture is XML");
@@ -88,7 +88,7 @@ pub(crate) fn assert_legible(svg: &str) {
     }
 }
 
-/// Asserts that the style sheet of a page or picture has every colour that is drawn with.
+/// Asserts that the style sheet of a page or picture defines every colour that is drawn with.
 #[track_caller]
 pub(crate) fn assert_has_dark_colours(all: &str) {
     let mut seen = 0;

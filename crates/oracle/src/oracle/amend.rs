@@ -1,4 +1,4 @@
-//! What changes a limit beside a check.
+//! The operations that change a limit, other than a check.
 
 use num_bigint::BigUint;
 
@@ -6,8 +6,8 @@ use super::Oracle;
 use crate::definition::Definition;
 
 impl Oracle {
-    /// Charges `units` whether they fit or not: what was admitted by another rule than that of a check.
-    /// Nothing during a penalty.
+    /// Charges `units` whether they fit or not: they were admitted by other means than a check. Does nothing during a
+    /// penalty.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, BigUint, Oracle};
@@ -28,10 +28,10 @@ impl Oracle {
         self.model.charge(&now_ns.into(), &units.into());
     }
 
-    /// Takes back what is still owed at `now` of `units` that were charged at `then`, and says how many that
-    /// is, rounded up. What drains is the rate times the time between; time has come to a burst before what
-    /// is owed will have drained, at least. A window gives back what it has counted, if it is the one charged
-    /// last: whether it is, the caller knows by [`Oracle::place`]. Nothing during a penalty.
+    /// Gives back what is still owed at `now` of `units` that were charged at `then`, and returns how many that is,
+    /// rounded up. What has drained is the rate times the time between; time has reached at least a burst before the
+    /// end of the debt. A window gives back what it has counted, if it is the one charged last: the caller finds that
+    /// out by [`Oracle::place`]. Does nothing during a penalty.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -45,7 +45,7 @@ impl Oracle {
     ///
     /// # Panics
     ///
-    /// Panics if it is more than 2^64 units, more than any request charges.
+    /// Panics if the result exceeds 2^64 units, more than any request charges.
     pub fn give_back(&mut self, now_ns: u64, then_ns: u64, units: u64) -> u64 {
         if self.end.is_some() {
             return 0;
@@ -54,7 +54,7 @@ impl Oracle {
         u64::try_from(back).expect("no more than were charged")
     }
 
-    /// The same of what was charged last. A place in the future drains from when it may be used.
+    /// The same for what was charged last. A place in the future drains from the time at which it may be used.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -78,8 +78,8 @@ impl Oracle {
         u64::try_from(back).expect("no more than were charged")
     }
 
-    /// Forgets every charge, denial and penalty. What the state knows of time stays: a request with an
-    /// earlier time than `now` does not profit.
+    /// Deletes every charge, denial and penalty. What the state knows of time stays: a request with an earlier time
+    /// than `now` gains nothing.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -95,7 +95,7 @@ impl Oracle {
         self.model.reset(&now_ns.into());
     }
 
-    /// The window (segment) that a charge at `now` counts in, as a number of its own; GCRA has one alone.
+    /// The window (segment) in which a charge at `now` counts, as its number; GCRA has only one.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};

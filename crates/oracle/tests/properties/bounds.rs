@@ -1,8 +1,8 @@
-//! The most that any stretch of time passes, as it is promised for each algorithm.
+//! The maximum admitted in any interval, as promised for each algorithm.
 
 use super::*;
 
-/// The most units admitted in any closed stretch `[x, x + length]` of request times.
+/// The maximum number of units admitted in any closed interval `[x, x + length]` of request times.
 fn most_within(admitted: &[Request], length: u64) -> u64 {
     let within = |from: u64| {
         let inside = |request: &&Request| (from..=from + length).contains(&request.0);
@@ -38,7 +38,7 @@ proptest! {
     fn windows_pass_at_most_what_they_promise(
         algorithm in window(), requests in requests_in_order(),
     ) {
-        // The limit, the window, and the most in a half open and in a closed window.
+        // The limit, the window, and the maximum in a half-open and in a closed window.
         let (limit, window_ns, half_open, closed) = match algorithm {
             Algorithm::FixedWindow { limit: l, window_ns } => (l, window_ns, 2 * l, 2 * l),
             Algorithm::FixedWindowFromFirst { limit: l, window_ns, .. } => {

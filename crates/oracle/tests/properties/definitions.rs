@@ -1,4 +1,4 @@
-//! The answers, compared with trying everything out and with the whole history counted anew.
+//! The answers, compared with trying every case and with recounting the whole history.
 
 use super::*;
 
@@ -106,10 +106,10 @@ fn fits(algorithm: Algorithm, history: &[Request], now: u64, cost: u64) -> bool 
         Algorithm::Gcra { count, period_ns, burst, tick } => {
             let (unit, time): (u64, Box<dyn Fn(u64) -> u64>) = match tick {
                 None => (period_ns, Box::new(|now| now * count)),
-                // For numbers this small the factor's rounding never reaches a whole tick.
+                // For numbers this small the rounding of the factor never reaches a whole tick.
                 Some(k) => (1 << k, Box::new(move |now| now * (count << k) / period_ns)),
             };
-            // Bounded over every stretch that ends now: GCRA denies only what breaks one of them.
+            // Bounded over every interval that ends now: GCRA denies only what exceeds one of them.
             (0..history.len()).all(|first| {
                 let charged: u64 = history[first..].iter().map(|request| request.1).sum();
                 let since = time(now) - time(history[first].0);

@@ -1,10 +1,10 @@
-//! The ends of the number range, and the numbers that mean nothing.
+//! The ends of the number range, and numbers that are refused.
 
 use super::*;
 
 use tollgate_oracle::BigUint;
 
-/// Any number, the ends of the range most of all.
+/// Any number, with an emphasis on the ends of the range.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![0..3u64, u64::MAX - 2..=u64::MAX, any::<u64>()]
 }
@@ -26,7 +26,7 @@ fn large_algorithm() -> impl Strategy<Value = Algorithm> {
     )
 }
 
-/// Asks everything there is to ask.
+/// Calls every query.
 fn exercise(oracle: &mut Oracle, requests: &[Request]) {
     for &(now_ns, cost) in requests {
         oracle.check(now_ns, cost);

@@ -1,4 +1,4 @@
-//! Windows that start from nothing: aligned, from the first request, in segments, and the log.
+//! Windows that start empty: aligned, from the first request, in segments, and the log.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn example_04_the_same_average_over_a_shorter_window_has_a_smaller_burst() {
             assert!(admitted(&ask_at(&mut oracle, now_ns, 10)) <= 3);
         }
     }
-    // Both aligned windows pass 15 units in three seconds when all they can pass is asked for.
+    // Both aligned windows admit 15 units in three seconds if requests ask for as many as possible.
     for (limit, window_ns) in [(5, S), (3, 600 * MS)] {
         let mut oracle = fixed(limit, window_ns);
         let passed: usize = (0..30).map(|i| admitted(&ask_at(&mut oracle, i * 100 * MS, 10))).sum();

@@ -1,4 +1,4 @@
-//! Token bucket, leaky bucket, enforced average: one function, GCRA.
+//! Token bucket, leaky bucket, enforced average: all are GCRA.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn example_21_a_steady_overload_drains_the_burst_then_passes_every_second_reques
 #[test]
 fn example_22_the_meter_of_a_queue_sets_places_free_at_the_rate_of_departure() {
     for mut oracle in gcra(60, MIN, 3) {
-        // A request leaves when the debt before its charge has drained.
+        // A request leaves when the debt that existed before its charge has drained.
         let departures: Vec<Option<BigUint>> = (0..5)
             .map(|_| {
                 let wait = oracle.reset_after(0);

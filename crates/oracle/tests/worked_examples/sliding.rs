@@ -1,4 +1,4 @@
-//! Two counters, the previous window weighed by its share.
+//! Two counters, of which that of the previous window counts by its share.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! From what was decided about each descriptor to an answer: counted, told, and reported.
+//! Turns the decisions about the descriptors into an answer, counts and reports.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::full::FullReport;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 
-/// What an unlimited rule says is left, as envoyproxy/ratelimit does.
+/// What envoyproxy/ratelimit reports as remaining under an unlimited rule.
 const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
 
 impl DecisionMaker {
-    /// Counts what was decided, if it is to be, and tells it.
+    /// Builds the answer, and counts it if it is to be counted.
     pub(super) fn conclude(
         &self,
         parts: &[Part<'_>],
@@ -35,7 +35,7 @@ impl DecisionMaker {
             if is_shadowed {
                 self.cache.count_global_shadow();
             }
-            // Nothing limits there, whatever the request brings.
+            // An unknown domain is not limited, even if the request brings a limit.
             if !is_domain {
                 self.cache.count_unknown_domain();
             }
@@ -45,7 +45,7 @@ impl DecisionMaker {
     }
 }
 
-/// An answer without the rules that it is by.
+/// An answer without the rules by which it was decided.
 pub(super) struct Concluded {
     code: Code,
     statuses: Vec<Status>,

@@ -1,8 +1,8 @@
-//! Requests whose limits are kept elsewhere, in a store that many nodes share: what is to be asked there,
-//! and what its answers mean.
+//! Requests whose limits are kept elsewhere, in a store that many nodes share: the questions to that store, and the
+//! meaning of its answers.
 //!
-//! The same steps as in [`super`], in two halves, between which somebody may wait. Rules that let nothing
-//! pass, and limits that come with requests, are decided in the first half, by this process alone.
+//! The same steps as in [`super`], in two halves, between which the caller waits for the store. Rules that admit
+//! nothing, and limits that come with requests, are decided in the first half, by this process alone.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::request::{Override, Request, RequestError};
 use crate::rule::{Limit, Rule};
 use crate::rule_set::RuleSet;
 
-/// A request whose limits are to be asked elsewhere. It keeps the rules that it is decided by.
+/// A request whose limits must be checked elsewhere. It holds the rules by which it is decided.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,13 +47,13 @@ pub struct Question {
     keys: Vec<u8>,
     parts: Vec<Kept>,
     act: Act,
-    /// Whether there is a rule in its domain.
+    /// Whether its domain has rules.
     is_domain: bool,
-    /// Whether it may go, as far as this process knows.
+    /// Whether the local limits admit it.
     may_go: bool,
 }
 
-/// A [`Part`] without what it borrows.
+/// An owned [`Part`].
 struct Kept {
     judge: KeptJudge,
     cost: u64,
@@ -69,28 +69,28 @@ enum KeptJudge {
     Override(Override),
 }
 
-/// What a request asks of the limits of one rule, all of them or none.
+/// What a request asks of the limits of one rule: all of them are charged, or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The rule. None of its limits lets nothing pass.
+    /// The rule. None of its limits is 0.
     pub rule: &'a Rule,
-    /// Whom it concerns, as bytes that no other client of this rule has.
+    /// The key of the client: no other client of this rule has the same bytes.
     pub key: &'a [u8],
-    /// Units.
+    /// The units to charge.
     pub cost: u64,
 }
 
-/// What was found elsewhere.
+/// The answers of the limits that are kept elsewhere.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Whether the request may go as far as the limits elsewhere are concerned.
+    /// Whether those limits admit the request.
     pub admitted: bool,
-    /// What each limit of each claim says, in their order. Fewer than that are taken for denials.
+    /// The decision of each limit of each claim, in their order. Missing decisions are taken for denials.
     pub decisions: Vec<Decision>,
 }
 
 impl Question {
-    /// What is to be asked, in the order in which the answers are to be.
+    /// The claims to check, in the order in which their decisions must be returned.
     pub fn claims(&self) -> impl Iterator<Item = Claim<'_>> {
         self.parts.iter().filter_map(|part| match part.judge {
             KeptJudge::Rule(index) => {
@@ -102,7 +102,7 @@ impl Question {
         })
     }
 
-    /// Whether what is asked for is to be charged. If not, it was only asked, or it is denied already.
+    /// Whether the claims are to be charged. They are not for a peek, nor if a local limit has denied already.
     #[must_use]
     pub fn is_to_be_charged(&self) -> bool {
         self.act == Act::Charge && self.may_go
@@ -133,8 +133,9 @@ impl fmt::Debug for Question {
 }
 
 impl DecisionMaker {
-    /// The first half of [`check`](DecisionMaker::check), for limits that are kept elsewhere. What limits
-    /// that come with requests are charged, [`answer_found`](DecisionMaker::answer_found) gives back if
+    /// The first half of [`check`](DecisionMaker::check), for limits that are kept elsewhere. Limits that come with
+    /// requests are charged here, and [`answer_found`](DecisionMaker::answer_found) refunds them if the request is
+    /// denied.
     /// the request must not go.
     ///
     /// # Errors
@@ -183,7 +184,7 @@ impl DecisionMaker {
         Ok(Question { rules, keys, parts, act, is_domain, may_go })
     }
 
-    /// The second half: what the answers from elsewhere make of the request.
+    /// The second half: the answer that follows from the decisions found elsewhere.
     #[must_use = "an answer that nobody looks at limits nothing"]
     pub fn answer_found(&self, mut question: Question, found: &Found) -> Answer {
         let (act, is_domain, may_go) = (question.act, question.is_domain, question.may_go);
@@ -203,7 +204,7 @@ impl DecisionMaker {
                 }
             }
         }
-        // Denied elsewhere, by limits of which each would have had room: two requests have met.
+        // Denied elsewhere although each limit now has room: two requests ran concurrently.
         if !found.admitted
             && !is_over(&parts)
             && let Some(part) = parts.iter_mut().find(|part| part.say() != Say::None)
@@ -229,7 +230,7 @@ impl Kept {
     }
 }
 
-/// The verdict of a rule's limits together.
+/// The combined verdict of a rule's limits.
 fn of_limits<'d>(
     limits: &[Limit],
     cost: u64,

@@ -1,14 +1,14 @@
-//! All descriptors of a request, or none.
+//! Decides all descriptors of a request together: all are charged or none.
 //!
 //! # What is charged
-//! If the request may go: every limit that has a say, and each rule in shadow mode that has room. If not:
-//! nothing. One exception is [`tollgate::check_all`]'s: where two requests meet, a denied one may leave
-//! part of its cost in a limit for a while.
+//! If the request is admitted: every limit that counts for it, and each rule in shadow mode that has room. If it is
+//! denied: nothing. The one exception is that of [`tollgate::check_all`]: of two concurrent requests, a denied one
+//! may leave part of its cost in a limit for a while.
 //!
-//! # Rules that deny only together
-//! Of the rules in quota mode it is enough that one has room. Those that have none are left out of what is
-//! charged; if one loses its room to another request in between, it is left out, too, and the rest is asked
-//! again. Each turn leaves one out, so there are no more turns than such rules.
+//! # Rules in quota mode
+//! It is enough that one rule in quota mode has room. Those without room are left out of the charge; if one loses its
+//! room to a concurrent request, it is left out as well, and the rest is checked again. Each round leaves one out, so
+//! there are at most as many rounds as such rules.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     for part in parts.iter_mut() {
         let left_out = part.say() == Say::Quota && part.is_over();
         part.verdict = match (admitted, part.say()) {
-            // Asked after the charge: what is left now.
+            // Read after the charge, so that `remaining` is current.
             (Ok(()), Say::Binding | Say::Quota) if !left_out => {
                 let verdict = part.ask(0, with).map(Verdict::admitted);
                 let full = part.is_full_allowed.then_some(NoCell::Allowed);
@@ -38,7 +38,7 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
             }
             _ => part.ask(part.cost, with),
         };
-        // Whoever made up his mind keeps it, although others may have left meanwhile.
+        // A rule that was left out stays over its limit, although there may be room again.
         if left_out {
             mark_over(part);
         }
@@ -52,13 +52,13 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
     if let Some(verdict) = &mut part.verdict
         && !verdict.is_over
     {
-        // It would fit by now: there is nothing to wait for.
+        // It would fit by now, so the wait is zero.
         (verdict.is_over, verdict.retry_after) = (true, Some(Duration::ZERO));
     }
 }
 
-/// Charges all that have a say and room. If the request must not go, which part has said so; several, or
-/// parts that will say so again, need no mark.
+/// Charges all parts that count and have room. If the request is denied, returns which part denied it; `None` if
+/// several parts did, or parts that will deny again when asked.
 fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     for part in parts.iter_mut().filter(|part| part.say() == Say::Quota) {
         part.verdict = part.ask(part.cost, with);
@@ -107,7 +107,7 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         if let (Some(n), Some(decision)) = (denied, joint.decision())
             && NoCell::of(&decision, parts[n].on_full()) == Some(NoCell::Allowed)
         {
-            // Of its rule's limits none is charged then. Each turn leaves one descriptor out.
+            // None of its rule's limits is charged then. Each round leaves one descriptor out.
             parts[n].is_full_allowed = true;
             continue;
         }

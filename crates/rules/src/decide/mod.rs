@@ -1,11 +1,11 @@
-//! [`DecisionMaker`]: from a request to an answer, by the rules in force.
+//! [`DecisionMaker`] turns a request into an answer, by the rules in force.
 //!
 //! ```text
 //! request -> rules -> parts (one per descriptor: rule, cost, key) -> verdicts -> answer
 //! ```
 //!
-//! What is built on the way is the parts, the statuses of the answer, and the keys' bytes, in a buffer
-//! that each thread keeps. No text is made.
+//! A decision allocates the parts and the statuses of the answer; the keys' bytes go into a buffer that each thread
+//! keeps. No text is formatted.
 
 mod conclude;
 mod elsewhere;
@@ -32,25 +32,25 @@ use part::{Context, Judge, Part, Say};
 pub use elsewhere::{Claim, Found, Question};
 use joint::mark_over;
 
-/// What a thread's buffer may keep between requests.
+/// The maximum size of a thread's buffer between requests.
 const MOST_KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
     static KEYS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Decides requests by the rules of a [`RuleCache`]. Shared by reference; decisions never wait.
+/// Decides requests by the rules of a [`RuleCache`]. Shared by reference; decisions never block.
 ///
 /// # What it guarantees
-/// * A request is decided by the rules of one load, never by a mix. A limit is decided by one quota, whole;
-///   but quotas that a load changes change one after the other, and a request that is under way then may
-///   meet one limit before its change and another after.
-/// * Unless [`compat`](crate::Settings::compat) is on, a denied request is charged to no limit, and an admitted
-///   one to all of them: [`tollgate::check_all`] says what remains of a race. A descriptor that is listed
-///   twice is charged twice.
-/// * Two descriptors share a limit only if they are the same, or the rule shares it
-///   (`share_threshold`): keys are made of keys and values with their lengths.
-/// * No request panics, and none makes anything grow.
+/// * A request is decided by the rules of one load, never by a mix. A limit decides by one quota at a time; but a
+///   load changes quotas one after the other, so a concurrent request may meet one limit before its change and
+///   another after.
+/// * Unless [`compat`](crate::Settings::compat) is on, a denied request is charged to no limit, and an admitted one
+///   to all of them, except in the race that [`tollgate::check_all`] describes. A descriptor that is listed twice is
+///   charged twice.
+/// * Two descriptors share a limit only if they are equal, or the rule shares it (`share_threshold`): keys of the
+///   table are made of keys and values with their lengths.
+/// * No request causes a panic or permanent growth of memory.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -75,7 +75,7 @@ pub struct DecisionMaker {
 }
 
 impl DecisionMaker {
-    /// Decides by the rules of this cache, whichever are in force.
+    /// Decides by the rules that this cache has in force at each request.
     ///
     /// # Errors
     /// The counts for limits that come with requests cannot be allocated
@@ -91,10 +91,10 @@ impl DecisionMaker {
         &self.cache
     }
 
-    /// Decides a request now, and charges it if it may go.
+    /// Decides a request now, and charges it if it is admitted.
     ///
     /// # Errors
-    /// The request is empty or too large, or there are no rules yet. Nothing was charged.
+    /// The request is empty or too large, or no rules have been loaded. Nothing was charged.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -115,8 +115,7 @@ impl DecisionMaker {
         self.answer(request, Moment::Now, Act::Charge)
     }
 
-    /// [`check`](DecisionMaker::check) at a time of the caller's. All times must have the origin of the
-    /// cache's clock.
+    /// [`check`](DecisionMaker::check) at a given time. All times must have the origin of the cache's clock.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -140,7 +139,7 @@ impl DecisionMaker {
         self.answer(request, Moment::At(now), Act::Charge)
     }
 
-    /// Would this request go now? Charges and counts nothing.
+    /// Whether this request would be admitted now. Charges and counts nothing.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -163,7 +162,7 @@ impl DecisionMaker {
         self.answer(request, Moment::Now, Act::Ask)
     }
 
-    /// [`peek`](DecisionMaker::peek) at a time of the caller's.
+    /// [`peek`](DecisionMaker::peek) at a given time.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -187,7 +186,7 @@ impl DecisionMaker {
         self.answer(request, Moment::At(now), Act::Ask)
     }
 
-    /// Forgets what the descriptors of this request were charged, now; says how many limits that were.
+    /// Deletes what the descriptors of this request have been charged so far; returns how many limits that concerns.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -263,9 +262,9 @@ enum Act {
     Charge,
 }
 
-/// Lends the thread's buffer.
+/// Lends the thread's buffer to `work`.
 fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    // A thread that is ending has no buffer any more.
+    // A thread that is ending has lost its buffer.
     let mut keys = KEYS.try_with(Cell::take).unwrap_or_default();
     keys.clear();
     let result = work(&mut keys);
@@ -275,14 +274,14 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
-/// The rule and the key of each descriptor.
+/// Finds the rule and builds the key of each descriptor.
 fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) -> Vec<Part<'r>> {
     let mut replaces = false;
     let mut parts: Vec<Part<'r>> = Vec::with_capacity(request.descriptors.len());
     for descriptor in request.descriptors {
         let start = keys.len();
         let judge = match descriptor.limit {
-            // An unknown domain limits nothing, whatever the request brings.
+            // In an unknown domain not even a limit that comes with the request applies.
             Some(limit) if rules.domains.contains_key(request.domain) => {
                 let (domain, entries) = (request.domain, descriptor.entries);
                 identifier::append_all(keys, domain, entries, rules.prefixes);
@@ -312,7 +311,7 @@ fn resolve<'r>(rules: &'r RuleSet, request: &Request<'_>, keys: &mut Vec<u8>) ->
     parts
 }
 
-/// Takes out the rules that other rules of the same request replace, by name.
+/// Removes the rules that other rules of the same request replace, by name.
 fn replace(parts: &mut [Part<'_>]) {
     let rule_of = |part: &Part<'_>| match part.judge {
         Judge::Rule(index, _) | Judge::Unlimited(index, _) => Some(index),
@@ -335,7 +334,7 @@ fn replace(parts: &mut [Part<'_>]) {
     }
 }
 
-/// Whether the request must not go, by all that has a say.
+/// Whether the request is denied by the parts that count.
 fn is_over(parts: &[Part<'_>]) -> bool {
     let denies = |part: &Part<'_>| part.say() == Say::Binding && part.is_over();
     parts.iter().any(denies) || joint::quota_is_over(parts)

@@ -1,4 +1,4 @@
-//! When a request is decided: now, or at a time of the caller's.
+//! The time of a decision: now, or given by the caller.
 
 use tollgate::{Clock, Decision, JointDecision, Timestamp, Toll, check_all, check_all_at};
 
@@ -6,7 +6,7 @@ use crate::rule::Table;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
-    /// Each table reads its clock: what cannot be charged can be undone exactly.
+    /// Each table reads its own clock, so a charge can be undone exactly.
     Now,
     At(Timestamp),
 }
@@ -33,9 +33,9 @@ impl Moment {
         }
     }
 
-    /// Uses up what is left, as far as the cost goes.
+    /// Charges what is left, at most the cost.
     pub(crate) fn drain(self, table: &Table, key: &[u8], cost: u64) {
-        // What cannot be charged is over the limit anyway.
+        // A refused charge needs no action: the limit is exhausted anyway.
         let _ = match self {
             Self::Now => table.charge(key, cost),
             Self::At(now) => table.charge_at(key, cost, now),

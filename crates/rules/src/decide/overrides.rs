@@ -1,10 +1,9 @@
-//! Limits that come with requests: `limit` of a descriptor, in place of any rule's.
+//! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit.
 //!
-//! Such a limit may differ from request to request, and a table can enforce one only. So there is one
-//! table per unit of time, which merely counts, up to [`MOST`]; the request's limit is compared with the
-//! count, before the charge and again after it. Admitted is what is within the limit *after* its own
-//! charge; what is not is given back. So no two requests that meet are admitted above the limit that both
-//! bring; both may be denied.
+//! Such a limit may differ from request to request, but a table can enforce only one limit. So there is one table per
+//! unit of time, which only counts, up to [`MOST`]; the count is compared with the request's limit before the charge
+//! and again after it. A request is admitted if the count *after* its own charge is within its limit; otherwise its
+//! charge is refunded. So concurrent requests with the same limit are never admitted above it; both may be denied.
 
 use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError};
 
@@ -15,20 +14,20 @@ use crate::request::Override;
 use crate::rule::Table;
 use crate::unit::Unit;
 
-/// The most that is counted, and so the highest limit that a request can bring: higher ones count as this.
-/// The core counts up to 2.2e9 in a second.
+/// The maximum count, and so the highest limit that a request can bring: higher limits count as this. The core counts
+/// up to 2.2e9 in a second.
 const MOST: u32 = i32::MAX as u32;
 
 #[derive(Debug)]
 pub(crate) struct Overrides {
-    /// As [`Unit::ALL`]; empty if there are to be none.
+    /// In the order of [`Unit::ALL`]; empty if such limits are switched off.
     tables: Vec<Table>,
 }
 
 impl Overrides {
     pub(crate) fn new(capacity: usize, clock: &Clock) -> Result<Self, BuildError> {
         let build = |unit: Unit| {
-            // A text that is known to be good: `every_unit_can_be_counted` has read it.
+            // Always a valid text: the test `every_unit_can_be_counted` parses all of them.
             let policy: Result<Policy, PolicyError> =
                 format!("fixed-window {MOST}/{}", unit.period()).parse();
             policy.ok().map(|policy| Table::with_clock(policy, capacity, clock.clone()))
@@ -45,7 +44,7 @@ impl Overrides {
         self.tables.get(number)
     }
 
-    /// Would it fit?
+    /// Whether it would fit. Charges nothing.
     pub(crate) fn ask(&self, limit: Override, key: &[u8], cost: u64, moment: Moment) -> Verdict {
         match self.table(limit.unit) {
             Some(table) => compare(limit, &moment.peek(table, key, 0), cost),
@@ -53,7 +52,7 @@ impl Overrides {
         }
     }
 
-    /// Charges it if it fits; the permit gives it back.
+    /// Charges it if it fits; the permit refunds it.
     pub(crate) fn charge(
         &self,
         limit: Override,
@@ -65,7 +64,7 @@ impl Overrides {
         self.charge_asked(asked, limit, key, cost, moment)
     }
 
-    /// Between the question and the charge another request may have come.
+    /// Another request may have been charged between the question and this charge.
     fn charge_asked(
         &self,
         asked: Verdict,
@@ -111,7 +110,7 @@ impl Overrides {
     }
 }
 
-/// A count against a limit.
+/// Compares a count with a limit.
 fn compare(limit: Override, counted: &Decision, cost: u64) -> Verdict {
     let most = u64::from(limit.requests_per_unit.min(MOST));
     let used = counted.limit() - counted.remaining();
@@ -123,7 +122,7 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> Verdict {
         burst: most,
         remaining: most.saturating_sub(used),
         reset_after,
-        // What never fits never will; else the next window is empty.
+        // A cost above the limit never fits; any other fits in the next window.
         retry_after: (is_over && cost <= most).then_some(reset_after),
         no_cell: NoCell::of(counted, OnFull::default()),
     }

@@ -1,4 +1,4 @@
-//! One descriptor of a request, with the rule that it found: asked, charged, reset.
+//! One descriptor of a request with the rule that it matched: asks, charges and resets the rule's limits.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::full::OnFull;
 use crate::request::Override;
 use crate::rule::{Limit, Rule};
 
-/// What decides about a descriptor.
+/// The source of the decision about a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Judge<'r> {
-    /// Nothing: no rule matches, or it is replaced by another.
+    /// None: no rule matches, or another rule replaces it.
     Nobody,
     /// A rule without limits.
     Unlimited(usize, &'r Rule),
@@ -27,27 +27,27 @@ pub(crate) enum Judge<'r> {
 pub(crate) struct Part<'r> {
     pub(crate) judge: Judge<'r>,
     pub(crate) cost: u64,
-    /// Where its key lies in the buffer of all keys.
+    /// Its range in the buffer of all keys.
     pub(crate) key: Range<usize>,
     pub(crate) verdict: Option<Verdict>,
-    /// What gives back the charge of a limit that came with the request.
+    /// Refunds the charge of a limit that came with the request.
     pub(crate) permit: Option<Permit>,
-    /// Whether it is admitted although a table has no cell for its client, and is not charged there.
+    /// Whether it is admitted, and not charged, because a table has no cell for its client.
     pub(crate) is_full_allowed: bool,
 }
 
-/// Whose verdict counts for the request, and how.
+/// How a verdict counts for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Say {
-    /// None: nothing limits, or only in the shadow.
+    /// Not at all: nothing limits it, or only a rule in shadow mode.
     None,
-    /// Over the limit, it denies.
+    /// If over the limit, it denies the request.
     Binding,
-    /// Over the limit, it denies if all of its kind are.
+    /// If over the limit, it denies the request only if all rules in quota mode are over theirs.
     Quota,
 }
 
-/// What every part is decided with.
+/// The input of a decision that all parts share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) keys: &'a [u8],
@@ -70,7 +70,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// What its rule does with a client that has no cell.
+    /// What its rule does with a client without a cell.
     pub(crate) fn on_full(&self) -> OnFull {
         self.rule().map_or_else(OnFull::default, Rule::on_full)
     }
@@ -87,7 +87,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Would `cost` fit? Charges nothing.
+    /// The verdict for `cost`. Charges nothing.
     pub(crate) fn ask(&self, cost: u64, with: Context<'_>) -> Option<Verdict> {
         let key = self.key(with.keys);
         match self.judge {
@@ -103,7 +103,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Decides it by itself.
+    /// Decides it independently of the other parts.
     pub(crate) fn charge(&mut self, with: Context<'_>) {
         let key = &with.keys[self.key.clone()];
         match self.judge {
@@ -125,7 +125,8 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Charges all of its rule's limits or none; but none that has no cell for a client that the rule admits then.
+    /// Charges all of its rule's limits or none; except that a limit without a cell for the client is skipped if the
+    /// rule admits such clients.
     fn charge_stacked(&self, on_full: OnFull, with: Context<'_>) -> Option<Verdict> {
         let mut tolls: Vec<Toll<'_>> = self.tolls(with.keys).collect();
         let mut numbers: Vec<usize> = (0..tolls.len()).collect();
@@ -146,15 +147,15 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// What it asks of each of its rule's tables. No limit lets nothing pass, so tables are as many as
-    /// limits.
+    /// A toll for each of its rule's tables. The caller has excluded rules with a limit of 0, so there are as many
+    /// tables as limits.
     pub(crate) fn tolls(&self, keys: &[u8]) -> impl Iterator<Item = Toll<'r>> {
         let (key, cost) = (&keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
         gates.map(move |gate| gate.table.toll(key, cost))
     }
 
-    /// As envoyproxy/ratelimit counts: what was over the limit has used up what was left of it.
+    /// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
     pub(crate) fn drain_denied(&mut self, with: Context<'_>) {
         let key = self.key(with.keys);
         match self.judge {
@@ -176,14 +177,14 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Gives back what a limit that came with the request was charged.
+    /// Refunds the charge of a limit that came with the request.
     pub(crate) fn give_back(&mut self, with: Context<'_>) {
         if let (Judge::Override(limit), Some(permit)) = (self.judge, self.permit.take()) {
             with.overrides.give_back(limit.unit, self.key(with.keys), permit, with.moment);
         }
     }
 
-    /// Forgets what was charged; says how many limits it was charged to.
+    /// Deletes what was charged; returns to how many limits.
     pub(crate) fn reset(&self, with: Context<'_>) -> usize {
         let key = self.key(with.keys);
         match self.judge {
@@ -213,7 +214,7 @@ fn ask_limit(
     }
 }
 
-/// Until the window of the clock turns.
+/// How long until the next window of the clock begins.
 fn until_turn(now: tollgate::Timestamp, window: Duration) -> Duration {
     let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX).max(1);
     Duration::from_nanos(window_ns - now.as_nanos() % window_ns)

@@ -1,4 +1,4 @@
-//! What one or several limits say about one descriptor.
+//! The combined decision of one or several limits about one descriptor.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use tollgate::Decision;
 
 use crate::full::{NoCell, OnFull};
 
-/// What was decided, by the limit that speaks for all of a rule.
+/// The decision of the limit that represents all limits of a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
     pub(crate) is_over: bool,
-    /// Which of the rule's limits.
+    /// The index of that limit in the rule.
     pub(crate) limit: usize,
-    /// The most that is admitted at once.
+    /// Its burst.
     pub(crate) burst: u64,
     pub(crate) remaining: u64,
     pub(crate) reset_after: Duration,
-    /// Of a denial: `None` if it never fits.
+    /// For a denial: `None` if the cost never fits.
     pub(crate) retry_after: Option<Duration>,
-    /// If the client had no cell.
+    /// Set if the client had no cell.
     pub(crate) no_cell: Option<NoCell>,
 }
 
 impl Verdict {
-    /// By a rule that does this with a client that has no cell.
+    /// The verdict of a limit whose rule treats clients without a cell as `on_full` says.
     pub(crate) fn of(decision: &Decision, limit: usize, on_full: OnFull) -> Self {
         let no_cell = NoCell::of(decision, on_full);
         let is_over = !decision.is_allowed() && no_cell != Some(NoCell::Allowed);
@@ -42,18 +42,18 @@ impl Verdict {
         }
     }
 
-    /// Of a limit that lets nothing pass.
+    /// The verdict of a limit of 0.
     pub(crate) fn blocked(limit: usize, cost: u64, reset_after: Duration) -> Self {
         let (burst, remaining, retry_after, no_cell) = (0, 0, None, None);
         Self { is_over: cost > 0, limit, burst, remaining, reset_after, retry_after, no_cell }
     }
 
-    /// What is left after an admission is no denial, even if others have gone into debt meanwhile.
+    /// This verdict as an admission, even if the key has gone into debt meanwhile.
     pub(crate) fn admitted(self) -> Self {
         Self { is_over: false, retry_after: None, ..self }
     }
 
-    /// The one that denies longest; if none does, the one with the least left.
+    /// The verdict with the longest wait; if neither denies, the one with the least left.
     pub(crate) fn or(self, other: Self) -> Self {
         let wait = |verdict: &Self| verdict.retry_after.unwrap_or(Duration::MAX);
         let other_weighs_more = match (self.is_over, other.is_over) {
@@ -65,7 +65,7 @@ impl Verdict {
         if other_weighs_more { other } else { self }
     }
 
-    /// Of an admitted request: how much of its cost lies above this share of the limit.
+    /// For an admitted request: how many of its units lie above this share of the limit.
     pub(crate) fn near(&self, cost: u64, ratio: f64) -> u64 {
         #[expect(
             clippy::cast_precision_loss,
@@ -83,7 +83,7 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    /// Of a limit of this number.
+    /// A verdict of the limit with this index.
     fn verdict(limit: usize, is_over: bool, remaining: u64, seconds: Option<u64>) -> Verdict {
         let retry_after = seconds.map(Duration::from_secs);
         Verdict { is_over, remaining, retry_after, ..Verdict::blocked(limit, 1, Duration::ZERO) }
@@ -96,7 +96,7 @@ mod tests {
             ((over, 0, Some(5)), (over, 0, Some(6)), 1),
             ((over, 0, Some(6)), (over, 0, Some(5)), 0),
             ((over, 0, Some(5)), (over, 0, Some(5)), 0),
-            // What never fits is waited for longest.
+            // A cost that never fits has the longest wait.
             ((over, 0, Some(5)), (over, 0, None), 1),
             ((over, 0, None), (over, 0, Some(5)), 0),
             ((over, 3, Some(5)), (room, 1, None), 0),

@@ -28,34 +28,34 @@ const KEYS: &[&str] = &[
     "prefix_v6",
 ];
 
-/// What a descriptor says.
+/// A descriptor as parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct DescriptorText {
     pub(crate) at: Position,
     pub(crate) key: String,
     pub(crate) value: Option<String>,
-    /// `None` if nothing is said about limits: such a request is let through uncounted.
+    /// `None` if the descriptor has no limit: such a request passes uncounted.
     pub(crate) rule: Option<RuleSpec>,
     pub(crate) share_threshold: bool,
     pub(crate) children: Vec<DescriptorText>,
 }
 
-/// What a descriptor with a limit says about it.
+/// The settings of a descriptor with a limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleSpec {
-    /// None at all if unlimited.
+    /// Empty if unlimited.
     pub(crate) limits: Vec<LimitText>,
-    /// Of an unlimited rule; limits have names of their own.
+    /// The name of an unlimited rule; limits have names of their own.
     pub(crate) name: Option<String>,
     pub(crate) replaces: Vec<String>,
     pub(crate) traits: Traits,
     pub(crate) capacity: Option<usize>,
     pub(crate) metadata: Option<Metadata>,
-    /// `None` if nothing is said.
+    /// `None` if not given.
     pub(crate) prefixes: Option<Prefixes>,
 }
 
-/// What holds for a rule as a whole, beside its limits.
+/// The settings of a rule as a whole, besides its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traits {
     pub(crate) shadow_mode: bool,
@@ -67,8 +67,8 @@ pub(crate) struct Traits {
     pub(crate) on_full: OnFull,
 }
 
-/// What a rule answers while the store that it is counted in cannot be asked. Limits in this process are
-/// always there: it matters only where rules are counted elsewhere.
+/// What a rule answers while the store that holds its counts is unavailable. Applies only to rules whose counts are
+/// kept elsewhere.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::OnError::default(), tollgate_rules::OnError::Local);
@@ -84,7 +84,7 @@ pub enum OnError {
     Deny,
 }
 
-/// How exactly a rule is counted over several nodes. In one process every decision is exact.
+/// How exactly a rule is counted across several nodes. In one process every decision is exact.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::Accuracy::default(), tollgate_rules::Accuracy::Leased);
@@ -96,7 +96,7 @@ pub enum Accuracy {
     /// Units are taken from the store in batches, ahead of their use.
     #[default]
     Leased,
-    /// Decisions are local, and reported afterwards.
+    /// Decisions are local, and reported to the store afterwards.
     Async,
 }
 
@@ -161,7 +161,7 @@ fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
 }
 
 impl DescriptorText {
-    /// Whether it, or one below it, says anything about limits.
+    /// Whether it, or a descriptor below it, sets limits.
     pub(crate) fn has_rule(&self) -> bool {
         self.rule.is_some() || self.children.iter().any(Self::has_rule)
     }

@@ -1,4 +1,4 @@
-//! A map whose keys are known: each at most once, none that nobody reads.
+//! A map with known keys: each at most once, and no others.
 
 use crate::error::{Fault, Position, Problem};
 use crate::yaml::{Data, Key, Node, Scalar};
@@ -11,7 +11,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// `key` is whose value it is.
+    /// `key` is the key whose value the map is.
     pub(crate) fn of(
         node: &'n Node,
         key: &'static str,
@@ -37,7 +37,7 @@ impl<'n> Fields<'n> {
         Ok(fields)
     }
 
-    /// What `<<` names counts where the map itself is silent; of several, the first.
+    /// Pairs of the maps named by `<<` count where the map itself has no such key; the first map wins.
     fn merge(
         &mut self,
         node: &'n Node,
@@ -63,7 +63,7 @@ impl<'n> Fields<'n> {
         Ok(())
     }
 
-    /// The value of a key; a value that is empty is none.
+    /// The value of a key; an empty value counts as missing.
     pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
         let (_, node) = self.pairs.iter().find(|(name, _)| name.text == key)?;
         let is_null = matches!(&node.data, Data::Scalar(scalar) if scalar.is_null());
@@ -81,12 +81,12 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Text as it is written; numbers and truths are text, too.
+    /// Text as it is written; numbers and booleans are text as well.
     pub(crate) fn text(&self, key: &'static str) -> Result<Option<&'n str>, Fault> {
         Ok(self.scalar(key)?.map(|(scalar, _)| scalar.text.as_str()))
     }
 
-    /// The words of YAML 1.1, since that is what files for envoyproxy/ratelimit are read as.
+    /// The booleans of YAML 1.1, which files for envoyproxy/ratelimit use.
     pub(crate) fn truth(&self, key: &'static str) -> Result<bool, Fault> {
         let Some((scalar, at)) = self.scalar(key)? else { return Ok(false) };
         match scalar.text.to_ascii_lowercase().as_str() {
@@ -96,7 +96,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// A whole number in digits alone.
+    /// A whole number, in digits only.
     pub(crate) fn number<N: std::str::FromStr>(
         &self,
         key: &'static str,

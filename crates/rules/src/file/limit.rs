@@ -1,4 +1,4 @@
-//! One limit of a rule: what stands under `rate_limit`, or in one entry of `limits`.
+//! Parses one limit of a rule: the map under `rate_limit`, or one entry of `limits`.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
 
 const REQUESTS: &str = "a whole number from 0 to 4294967295 in digits, as in 100";
 
-/// What one limit says.
+/// One limit as parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitText {
     pub(crate) at: Position,
@@ -34,20 +34,20 @@ pub(crate) struct LimitText {
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<String>,
     pub(crate) replaces: Vec<String>,
-    /// `None` if nothing is to pass.
+    /// `None` if the limit is 0.
     pub(crate) policy: Option<Policy>,
-    /// Whether the file names an algorithm: without one it means what it means to envoyproxy/ratelimit.
+    /// Whether the file names no algorithm: then the limit behaves as in envoyproxy/ratelimit.
     pub(crate) is_plain: bool,
 }
 
-/// A limit, or none by name.
+/// A limit, or the explicit absence of one.
 #[derive(Clone, Debug)]
 pub(crate) enum LimitKind {
     Limited(LimitText),
     Unlimited { name: Option<String>, replaces: Vec<String> },
 }
 
-/// What a policy's text is put together from.
+/// The parts of a policy's text.
 #[derive(Clone, Copy, Debug, Default)]
 struct PolicyParts<'a> {
     algorithm: &'a str,
@@ -55,13 +55,13 @@ struct PolicyParts<'a> {
     period: &'a str,
     burst: Option<u64>,
     soft: Option<&'a str>,
-    /// Empty if there is no longest wait.
+    /// Empty if there is no maximum wait.
     count_denied: Option<&'a str>,
     penalty: Option<&'a str>,
 }
 
 impl PolicyParts<'_> {
-    /// As the core reads it: `<algorithm> <requests>/<period> [burst <n>] [option] [at the limit]`.
+    /// In the core's syntax: `<algorithm> <requests>/<period> [burst <n>] [option] [at the limit]`.
     fn text(&self) -> String {
         let mut words = self.algorithm.split_whitespace();
         let name = words.next().unwrap_or("fixed-window");
@@ -96,7 +96,7 @@ pub(super) fn read(node: &Node) -> Result<LimitKind, Fault> {
     let parts = PolicyParts { requests, period, ..read_parts(&fields)? };
     let policy_error =
         |error| Fault { at: node.at, problem: Problem::Policy { error: Box::new(error) } };
-    // A rule that lets nothing pass still says in which unit; the core has no quota of 0.
+    // A limit of 0 still has a unit, but the core has no quota of 0: the period is parsed with a quota of 1.
     let of_one = format!("1/{period}").parse::<Quota>().map_err(policy_error)?;
     let policy = match requests {
         0 => None,
@@ -118,7 +118,7 @@ pub(super) fn read(node: &Node) -> Result<LimitKind, Fault> {
     }))
 }
 
-/// Nothing that limits stands beside `unlimited`.
+/// Refuses keys of a limit beside `unlimited`.
 fn read_unlimited(fields: &Fields<'_>) -> Result<(), Fault> {
     if let Some(unit) = fields.get("unit") {
         return Err(Fault { at: unit.at, problem: Problem::UnlimitedUnit });
@@ -151,7 +151,7 @@ fn read_period<'n>(fields: &Fields<'n>) -> Result<(Option<Unit>, &'n str), Fault
     }
 }
 
-/// What is ours: everything of the policy but its rate.
+/// Reads the keys that envoyproxy/ratelimit does not have: all of the policy except its rate.
 fn read_parts<'n>(fields: &Fields<'n>) -> Result<PolicyParts<'n>, Fault> {
     let burst = fields.number("burst", "a whole number in digits, as in 20")?;
     let soft = match fields.scalar("mode")? {
@@ -173,7 +173,7 @@ fn read_parts<'n>(fields: &Fields<'n>) -> Result<PolicyParts<'n>, Fault> {
     };
     let count_denied = match fields.scalar("count_rejected")? {
         None => None,
-        // true or false, or the longest wait that counting may lead to.
+        // true or false, or the maximum wait that counting may cause.
         Some((scalar, _)) if scalar.text.starts_with(|first: char| first.is_ascii_digit()) => {
             Some(scalar.text.as_str())
         }

@@ -1,4 +1,4 @@
-//! [`Metadata`]: what a rule hands to whoever asked, as it stands in its file.
+//! [`Metadata`]: values in a rule's file that are returned in answers.
 
 use crate::error::{Fault, Problem};
 use crate::yaml::{Data, Node, Scalar};
@@ -17,9 +17,9 @@ use crate::yaml::{Data, Node, Scalar};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Metadata {
-    /// Nothing.
+    /// Null.
     Null,
-    /// A truth.
+    /// A boolean.
     Bool(bool),
     /// A number, as JSON has it.
     Number(f64),
@@ -62,7 +62,7 @@ impl Metadata {
             _ if !scalar.plain => text(),
             "true" | "True" | "TRUE" => Self::Bool(true),
             "false" | "False" | "FALSE" => Self::Bool(false),
-            // Rust also reads "inf" and "nan", which no Struct can hold.
+            // Rust also parses "inf" and "nan", which protobuf's `Struct` cannot hold.
             number if number.ends_with(|last: char| last.is_ascii_digit() || last == '.') => {
                 number.parse().ok().filter(|n: &f64| n.is_finite()).map_or_else(text, Self::Number)
             }

@@ -1,4 +1,4 @@
-//! A rule file, from its text to what it says. Nothing is compiled here.
+//! Parses a rule file. Nothing is compiled here.
 
 mod descriptor;
 mod fields;
@@ -15,7 +15,7 @@ use fields::Fields;
 pub(crate) use limit::LimitText;
 pub use metadata::Metadata;
 
-/// What a rule file says.
+/// A rule file as parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleFile {
     pub(crate) at: Position,

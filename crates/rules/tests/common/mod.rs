@@ -1,6 +1,6 @@
-//! Rules, a clock that stands still, and questions in one line.
+//! Rules, a clock that stands still, and one-line requests.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tollgate_rules::{
     RuleSet, RuleText, Settings,
 };
 
-/// A decision maker over some rules.
+/// A decision maker with some rules.
 pub(crate) struct World {
     pub(crate) clock: ManualClock,
     pub(crate) maker: DecisionMaker,
@@ -35,7 +35,7 @@ impl World {
         self.maker.cache().load(&[RuleText::new("test.yaml", rules)]).map(drop)
     }
 
-    /// Loads these files, of any names.
+    /// Loads these files under generated names.
     #[track_caller]
     pub(crate) fn load_files(&self, files: &[&str]) -> Arc<RuleSet> {
         let text = |(n, rules): (usize, &&str)| RuleText::new(format!("{n}.yaml"), *rules);
@@ -51,7 +51,7 @@ impl World {
         self.maker.check(&Request::new(domain, &descriptors)).expect("a good request")
     }
 
-    /// The requests per unit of the limit that a descriptor finds; `None` if it finds none.
+    /// The requests per unit of the limit that matches a descriptor; `None` if none does.
     #[track_caller]
     pub(crate) fn finds(&self, domain: &str, entries: &[Entry<'_>]) -> Option<u32> {
         let descriptors = [Descriptor::new(entries)];
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-/// Whether each descriptor is over, and what is left.
+/// Whether each descriptor is over its limit, and what is left.
 pub(crate) fn over_and_left(answer: &Answer) -> Vec<(bool, u64)> {
     answer
         .statuses()

@@ -1,4 +1,4 @@
-//! What the store has done, as metrics: no key and no rule is among the labels.
+//! The store's counters as metrics: no key and no rule is among the labels.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tollgate_redis::{Fault, Source, Stats, Store};
 
-/// Reads the store's counters when it is asked.
+/// Reads the store's counters when metrics are collected.
 #[derive(Debug)]
 pub(crate) struct OfStore {
     pub(crate) store: Store,

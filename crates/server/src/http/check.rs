@@ -1,4 +1,4 @@
-//! `/v1/check`, `/v1/peek` and `/v1/reset`: the same questions for whoever does not speak Envoy's protocol.
+//! `/v1/check`, `/v1/peek` and `/v1/reset`: the same questions for clients that do not speak Envoy's protocol.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn one() -> u64 {
     1
 }
 
-/// An object's members in their order, which is that of a rule's levels.
+/// The members of an object in their order, which is the order of a rule's levels.
 #[derive(Debug, PartialEq)]
 struct Pairs(Vec<(String, String)>);
 
@@ -69,11 +69,12 @@ struct Reply<'a> {
     statuses: Vec<StatusReply<'a>>,
 }
 
-/// The answer for one descriptor. No limit, no figures.
+/// The answer for one descriptor. Without a limit it has no numbers.
 #[derive(Debug, Default, Serialize)]
 struct StatusReply<'a> {
     allowed: bool,
-    /// Why, if it is not by what this client has asked for: there is no cell for it in the rule's full table.
+    /// Set if the client has no cell in the rule's full table: then the decision does not follow from its own
+    /// requests alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +111,7 @@ pub(crate) async fn check(State(service): State<Arc<Service>>, asked: Asked) -> 
     response
 }
 
-/// `/v1/peek?domain=shop&user=alice&cost=5`: one descriptor, its entries in their order.
+/// `/v1/peek?domain=shop&user=alice&cost=5`: one descriptor, its entries in the order of the query.
 pub(crate) async fn peek(
     State(service): State<Arc<Service>>,
     Query(query): Query<Vec<(String, String)>>,
@@ -186,7 +187,7 @@ async fn elsewhere(
     }
 }
 
-/// The question as rules understand it.
+/// Builds the request for the rules and passes it on.
 fn ask<T>(
     question: &Question,
     act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,

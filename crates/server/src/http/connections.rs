@@ -1,5 +1,5 @@
-//! Gives connections deadlines: a client that sends its headers one by one, or nothing at all, is closed,
-//! and keeps nobody else waiting.
+//! Gives connections deadlines: a client that sends its headers slowly, or nothing at all, is closed, and does not
+//! delay other clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use tokio::sync::watch;
 
 use crate::listen::{self, Io, Socket};
 
-/// For all headers of a request.
+/// The time within which all headers of a request must arrive.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Serves until `stopped` says so; then waits for the requests that have begun.
+/// Serves until `stopped` is set; then waits for the requests that have begun.
 pub(crate) async fn listen(
     socket: Socket,
     routes: Router,
     stopped: watch::Receiver<bool>,
     grace: Duration,
 ) {
-    // Telling the versions apart would wait for a first byte without a deadline.
+    // Detecting the version would wait for a first byte without a deadline.
     let mut server = Builder::new(TokioExecutor::new()).http1_only();
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
     let server = Arc::new(server);
@@ -33,7 +33,7 @@ pub(crate) async fn listen(
         move |io: Io| async move {
             let service = TowerToHyperService::new(routes);
             let connection = server.serve_connection(TokioIo::new(io), service);
-            // An error here is the client's: it has gone, or did not speak HTTP.
+            // An error here is caused by the client: it has gone, or did not speak HTTP.
             drop(open.watch(connection.into_owned()).await);
         }
     };

@@ -1,11 +1,11 @@
-//! Which requests the admin's address takes: none that a page of another site made a browser send.
+//! Decides which requests the admin's address accepts: none that a page of another site made a browser send.
 //!
-//! The address is loopback, or one that only operators reach, and a browser on such a machine reaches it, too.
-//! A page from anywhere can point its own name there (DNS rebinding): then the request's `Host` is that name.
-//! And it can send requests to the address itself: then the browser says in `Origin` whose page it is. So the
-//! name that is asked for must be an IP address, which no foreign name is; `localhost`; or one of the
-//! names of this service (`Options::admin_hosts`). And if there is an `Origin`, it must be
-//! that of the service's own pages. Probes and scrapers ask for an address or a configured name, and send none.
+//! The address is loopback, or one that only operators reach, but a browser on such a machine reaches it, too. A page
+//! from any site can point its own name to it (DNS rebinding): then the request's `Host` is that name. It can also
+//! send requests to the address itself: then the browser names the page's site in `Origin`. So the `Host` must be an
+//! IP address, which a foreign name cannot be; `localhost`; or one of the names of this service
+//! (`Options::admin_hosts`). And an `Origin`, if there is one, must be that of the service's own pages. Probes and
+//! scrapers use an address or a configured name, and send no `Origin`.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// A name under which the admin's routes may be asked for: without a scheme, and for every port.
+/// A host name that requests to the admin's routes may use: without a scheme, and for every port.
 ///
 /// ```
 /// use tollgate_service::HostName;
@@ -38,7 +38,7 @@ impl FromStr for HostName {
     fn from_str(text: &str) -> Result<Self, BadHostName> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let name = text.strip_suffix('.').unwrap_or(text);
-        // The most that a name of DNS has.
+        // The maximum length of a DNS name.
         if name.is_empty() || name.len() > 253 || !name.bytes().all(is_letter) {
             return Err(BadHostName { found: text.to_owned() });
         }
@@ -52,7 +52,7 @@ impl fmt::Display for HostName {
     }
 }
 
-/// A text that is no name of a host.
+/// The text is not a host name.
 ///
 /// ```
 /// assert!("http://a/".parse::<tollgate_service::HostName>().is_err());
@@ -74,7 +74,7 @@ impl std::error::Error for BadHostName {}
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
-    /// None, two, or no address.
+    /// There is no host, there are two, or it is not valid.
     NoHost,
     Host,
     Origin,
@@ -95,7 +95,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// The layer of all of the admin's routes.
+/// The layer around all of the admin's routes.
 pub(super) async fn guard(
     State(names): State<Arc<[HostName]>>,
     request: Request,
@@ -103,7 +103,7 @@ pub(super) async fn guard(
 ) -> Response {
     match check(request.uri(), request.headers(), &names) {
         Ok(()) => next.run(request).await,
-        // What was asked for is not repeated: the answer may be shown by a browser.
+        // The answer does not repeat the request's host, because a browser may display it.
         Err(refused) => (StatusCode::FORBIDDEN, refused.to_string()).into_response(),
     }
 }
@@ -112,7 +112,7 @@ fn check(uri: &Uri, headers: &HeaderMap, names: &[HostName]) -> Result<(), Refus
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refused::NoHost) };
     let host = authority(host).ok_or(Refused::NoHost)?;
-    // A request line may name a host as well, which then counts in place of the header: both must do.
+    // A request line may name a host as well, which takes precedence over the header: both must be accepted.
     let named = uri.authority().into_iter().chain([&host]);
     if !named.into_iter().all(|host| is_own(host.host(), names)) {
         return Err(Refused::Host);
@@ -132,20 +132,20 @@ fn is_own(host: &str, names: &[HostName]) -> bool {
     if let Some(inside) = inside {
         return inside.parse::<Ipv6Addr>().is_ok();
     }
-    // A name may end in a dot, and is the same.
+    // A name that ends in a dot is the same name.
     let name = host.strip_suffix('.').unwrap_or(host);
     host.parse::<Ipv4Addr>().is_ok()
         || name.eq_ignore_ascii_case("localhost")
         || names.iter().any(|one| one.0.eq_ignore_ascii_case(name))
 }
 
-/// Whether pages of this host have this origin. Behind a proxy they may have come over TLS.
+/// Whether pages of this host have this origin. Behind a proxy they may have been served over TLS.
 fn is_origin_of(origin: &HeaderValue, host: &Authority) -> bool {
     let Some(text) = origin.to_str().ok().map(str::to_ascii_lowercase) else { return false };
     let (text, usual_port) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
         (Some(rest), _) => (rest, 80),
         (_, Some(rest)) => (rest, 443),
-        // Also "null", which a page without an origin of its own sends.
+        // Also "null", which a page without an origin sends.
         (None, None) => return false,
     };
     let Ok(origin) = text.parse::<Authority>() else { return false };
@@ -251,7 +251,7 @@ mod tests {
             ("127.0.0.1:6070", "http://evil.example"),
             ("127.0.0.1:6070", "null"),
             ("127.0.0.1:6070", ""),
-            // Another service of the same machine.
+            // Another service on the same machine.
             ("127.0.0.1:6070", "http://127.0.0.1:3000"),
             ("127.0.0.1:6070", "http://localhost:6070"),
             ("127.0.0.1:6070", "http://127.0.0.1"),

@@ -1,7 +1,7 @@
-//! `/json`: Envoy's protocol in protobuf's JSON, as envoyproxy/ratelimit has it.
+//! `/json`: Envoy's protocol in protobuf's JSON, as in envoyproxy/ratelimit.
 //!
-//! Names in camel case, also read as they stand in the `.proto`; enumerations as names or numbers; what
-//! has its default value is left out of answers.
+//! Names are in camel case, and also read in the form of the `.proto`; enumerations are names or numbers; default
+//! values are left out of answers.
 
 use std::sync::Arc;
 
@@ -38,13 +38,13 @@ pub(crate) async fn should_rate_limit(
 
 const NO_REQUEST: &str = "Bad Request";
 
-/// The same by limits of this process: nothing is waited for.
+/// The same by limits of this process, without waiting.
 pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, String), String> {
     let request = read(body).ok_or(NO_REQUEST)?;
     told(service.decide_here(&request, Protocol::Json))
 }
 
-/// The status and the body, or why there is no decision.
+/// The status and the body, or the reason why there is no decision.
 fn told(answer: Result<RateLimitResponse, Refusal>) -> Result<(StatusCode, String), String> {
     let response = answer.map_err(|refusal| refusal.to_string())?;
     let is_over = response.overall_code() == Code::OverLimit;
@@ -54,7 +54,7 @@ fn told(answer: Result<RateLimitResponse, Refusal>) -> Result<(StatusCode, Strin
 }
 
 pub(crate) fn read(body: &[u8]) -> Option<RateLimitRequest> {
-    // A struct is also read from a list of its fields' values, which is nobody's protocol.
+    // serde also reads a struct from a list of its fields' values, which no protocol uses.
     let is_object = body.trim_ascii_start().starts_with(b"{");
     serde_json::from_slice::<JsonRequest>(body).ok().filter(|_| is_object)?.read()
 }
@@ -94,7 +94,7 @@ struct JsonLimit {
     unit: Option<Name>,
 }
 
-/// Numbers of 64 bits are texts in protobuf's JSON, and all may be.
+/// Protobuf's JSON writes numbers of 64 bits as text, and accepts text for all numbers.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -119,7 +119,7 @@ impl Number {
     }
 }
 
-/// An absent number is 0; one that is too large is no request.
+/// An absent number is 0; one that is too large makes the request invalid.
 fn narrow(number: Option<&Number>) -> Option<u32> {
     number.map_or(Some(0), |number| u32::try_from(number.read()?).ok())
 }

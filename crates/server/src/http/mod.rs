@@ -1,4 +1,4 @@
-//! The routes: those for everybody, and those for the loopback address.
+//! The public routes, and those for the admin's address.
 
 mod check;
 mod connections;
@@ -23,10 +23,10 @@ use crate::service::Service;
 pub(crate) use connections::listen;
 pub use guard::{BadHostName, HostName};
 
-/// Of a body: the largest request that rules may be asked about has 64 KiB of keys and values.
+/// The maximum size of a body: the largest request that rules accept has 64 KiB of keys and values.
 const MOST_BODY_BYTES: usize = 256 << 10;
 
-/// What is served to everybody.
+/// The public routes.
 pub(crate) fn routes(service: Arc<Service>) -> Router {
     Router::new()
         .route("/json", post(json::should_rate_limit))
@@ -40,7 +40,7 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// What is served where only the operator is, under these names and by address.
+/// The routes for the admin's address, answered under these names and under IP addresses.
 pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router {
     Router::new()
         .route("/v1/reset", post(check::reset))
@@ -53,8 +53,8 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router 
         .with_state(service)
 }
 
-/// Without the store it is well as before: it decides by each rule's `on_error`, and to kill it for that would
-/// leave nobody to. It says so.
+/// The health check stays good without the store: each rule's `on_error` still decides, and no service would be left
+/// if it were killed for that. Its body mentions the outage.
 async fn health(State(service): State<Arc<Service>>) -> Response {
     if !service.is_healthy() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();
@@ -80,8 +80,8 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
     }
 }
 
-/// One line per rule, as `tollgate check` prints it; domains whose last good rules stay although they have none
-/// any more; and the errors of the last load.
+/// One line per rule, as `tollgate check` prints it; domains that keep their last good rules because they have no
+/// others; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> String {
     let mut page = String::new();
     if let Some(rules) = service.cache().rules() {

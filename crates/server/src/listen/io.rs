@@ -1,10 +1,10 @@
-//! [`Io`]: one connection, whatever it came through.
+//! [`Io`]: one connection, over TCP, TLS or a unix socket.
 //!
-//! # Its end
-//! A socket that is closed while something has come that nobody has read resets the connection, and a client that
-//! finds it reset gives up the answers that are on their way to it: so what was decided would not be answered. At the end
-//! of a service that is the rule, since clients go on asking until they hear of it. So the sending side is closed
-//! first, and what still comes is read and thrown away until the client has closed its own.
+//! # Closing
+//! Closing a socket that still has unread input resets the connection, and a client that finds it reset drops the
+//! answers that are on their way: its requests would be decided and not answered. When a service ends this is the
+//! normal case, because clients go on sending until they notice. So the sending side is closed first, and further
+//! input is read and discarded until the client has closed its own side.
 
 use std::fmt::Debug;
 use std::io;
@@ -22,13 +22,13 @@ use tonic::transport::server::Connected;
 
 use super::tls::Tls;
 
-/// For the whole handshake: a client that takes longer is closed.
+/// The time for the whole handshake: a client that takes longer is closed.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
-/// For a client to close its side: one that does not is reset.
+/// The time for a client to close its side: one that does not is reset.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// What can be read from and written to.
+/// A byte stream in both directions.
 trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
@@ -37,7 +37,7 @@ impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
 #[derive(Debug)]
 pub(crate) struct Io {
     stream: Box<dyn Stream>,
-    /// Once the sending side is closed: until when the client has time to close its own.
+    /// Set once the sending side is closed: until when the client has time to close its own.
     closing: Option<Pin<Box<Sleep>>>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Raw {
 }
 
 impl Raw {
-    /// The connection once the handshake is done, if there is to be one; `None` if the client failed it.
+    /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it.
     pub(super) async fn ready(self, tls: Option<Arc<Tls>>) -> Option<Io> {
         let stream: Box<dyn Stream> = match (self, tls) {
             #[cfg(unix)]
@@ -66,7 +66,7 @@ impl Raw {
     }
 }
 
-/// The service does not ask who its clients are.
+/// No information about the client is kept.
 impl Connected for Io {
     type ConnectInfo = ();
 
@@ -74,9 +74,9 @@ impl Connected for Io {
 }
 
 impl Io {
-    /// Reads what still comes, and throws it away, until the client has closed its side or its time is over.
+    /// Discards further input until the client has closed its side or its time is over.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // First: a client that never stops sending would otherwise keep it from being looked at.
+        // Checked first, because a client that never stops sending would otherwise prevent it.
         let is_over =
             self.closing.as_mut().is_none_or(|time| time.as_mut().poll(context).is_ready());
         if is_over {
@@ -85,11 +85,11 @@ impl Io {
         let mut scratch = [0; 4_096];
         let mut scratch = ReadBuf::new(&mut scratch);
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut scratch));
-        // The end, or an error: there is nothing to come.
+        // The end, or an error: no more input follows.
         if read.is_err() || scratch.filled().is_empty() {
             return Poll::Ready(());
         }
-        // Again soon, and others in between.
+        // Polled again soon, after other tasks.
         context.waker().wake_by_ref();
         Poll::Pending
     }
@@ -130,7 +130,7 @@ impl AsyncWrite for Io {
         Pin::new(&mut self.get_mut().stream).poll_flush(context)
     }
 
-    /// See the module header.
+    /// See `Closing` in the module header.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let io = self.get_mut();
         if io.closing.is_none() {
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// A client that is answered and still asks is not reset while it has not closed its own side.
+    /// A client that gets its answer and still sends is not reset while it has not closed its own side.
     #[tokio::test]
     async fn a_connection_that_ends_is_read_until_its_client_has_closed_it() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -173,7 +173,7 @@ mod tests {
         ends.await.unwrap();
     }
 
-    /// What it sends is there whenever it is looked at, so there is no moment without.
+    /// Its input is ready at every poll, so there is no pause.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
         let stream: Box<dyn Stream> =

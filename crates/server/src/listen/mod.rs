@@ -1,5 +1,4 @@
-//! Where connections come from: TCP, with TLS or without, and unix sockets. What they carry is no matter
-//! here.
+//! Accepts connections: over TCP, with or without TLS, and unix sockets. What they carry is decided elsewhere.
 
 mod io;
 mod socket;
@@ -21,11 +20,11 @@ pub use tls::TlsFiles;
 pub use tls_error::{TlsError, TlsProblem};
 pub(crate) use tls_watch::keep_fresh;
 
-/// After an error of the system's, such as no file descriptor left: until some are closed.
+/// The pause after a system error, such as no file descriptor left: until some are closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes connections until `stopped` says so, and hands each, once it is ready, to `serve`. No client keeps
-/// another waiting: what has to be said before the first request is said in a task of its own.
+/// Accepts connections until `stopped` is set, and hands each, once it is ready, to `serve`. No client delays
+/// another: each handshake runs in a task of its own.
 pub(crate) async fn accept<F, S>(
     socket: Socket,
     mut stopped: watch::Receiver<bool>,
@@ -45,10 +44,10 @@ pub(crate) async fn accept<F, S>(
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        // Now and not in the task: whoever counts connections counts this one from here on.
+        // Here and not in the task, so that a count of connections includes this one from now on.
         let (tls, serve) = (socket.tls(), serve());
         tokio::spawn(async move {
-            // A client that does not get through its handshake has not asked for anything.
+            // A client that fails its handshake has not sent a request.
             if let Some(io) = raw.ready(tls).await {
                 serve(io).await;
             }
@@ -62,13 +61,13 @@ pub(crate) fn incoming(
     stopped: &watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
 ) -> ReceiverStream<std::io::Result<Io>> {
-    // One: what waits here when the service stops is closed unheard.
+    // A capacity of one: connections that wait here when the service stops are closed unserved.
     let (give, take) = mpsc::channel(1);
     for socket in sockets {
         let give = give.clone();
         let serve = move || {
             let give = give.clone();
-            // An error: nobody takes connections any more.
+            // An error means that the receiver of connections is gone.
             move |io| async move { drop(give.send(Ok(io)).await) }
         };
         tasks.spawn(accept(socket, stopped.clone(), serve));

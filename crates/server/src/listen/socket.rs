@@ -1,4 +1,4 @@
-//! [`Socket`]: an address that is listened on, or a path.
+//! [`Socket`]: a TCP address or a path that is listened on.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Listens on an address; says which, if any port would do.
+    /// Listens on an address; returns the one that was taken, in case the port is 0.
     pub(crate) async fn tcp(
         address: SocketAddr,
         tls: Option<Arc<Tls>>,
@@ -30,8 +30,8 @@ impl Socket {
         Ok((Self::Tcp(listener, tls), address))
     }
 
-    /// Listens on a path. What a service left there that ended without tidying up is replaced; a socket that
-    /// is in use, and any other file, is not.
+    /// Listens on a path. A socket file that an ended service has left is replaced; a socket in use, and any other
+    /// file, is not.
     #[cfg(unix)]
     pub(crate) fn unix(path: &std::path::Path) -> io::Result<Self> {
         let listener = match UnixListener::bind(path) {
@@ -53,7 +53,7 @@ impl Socket {
         match self {
             Self::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                // Answers are small: they are not held back for more.
+                // Answers are small, and are sent without delay.
                 let _ = stream.set_nodelay(true);
                 Ok(Raw::Tcp(stream))
             }
@@ -71,7 +71,7 @@ impl Socket {
     }
 }
 
-/// A socket that nobody listens on.
+/// Whether the path is a socket file without a listener.
 #[cfg(unix)]
 fn is_left_over(path: &std::path::Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
@@ -80,7 +80,7 @@ fn is_left_over(path: &std::path::Path) -> bool {
     is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
 }
 
-/// The file of a socket. It goes with the socket, unless another has taken its place.
+/// The file of a socket. It is removed with the socket, unless another file has taken its place.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct OwnFile {
@@ -105,7 +105,7 @@ fn identity(path: &std::path::Path) -> io::Result<(u64, u64)> {
 impl Drop for OwnFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // It may be gone by now, and then it is gone.
+            // It may have been removed already.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -17,11 +17,11 @@ use tokio_rustls::TlsAcceptor;
 
 use super::tls_error::{TlsError, TlsProblem};
 
-/// A chain of a few certificates has some kilobytes; a bundle of all public authorities less than this.
+/// A chain of a few certificates has some kilobytes; a bundle of all public authorities has less than this.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The files of a listener that speaks TLS, in PEM. They are read again when they change: new connections
-/// get the new certificate, and if the new files are no good, the last good one.
+/// The files of a TLS listener, in PEM. They are read again when they change: new connections get the new
+/// certificate, or, if the new files are bad, the last good one.
 ///
 /// ```
 /// use tollgate_service::TlsFiles;
@@ -30,41 +30,41 @@ const MOST_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those that lead from it to an authority.
+    /// The certificate, and the intermediate certificates up to an authority.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The authorities of which every client must have a certificate. Without it clients need none.
+    /// The authorities of clients' certificates. If set, every client must have a certificate of one of them.
     pub client_ca: Option<PathBuf>,
 }
 
 impl TlsFiles {
-    /// A certificate and its key; clients need none.
+    /// A certificate and its key, without client certificates.
     #[must_use]
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { certificate: certificate.into(), key: key.into(), client_ca: None }
     }
 
-    /// All that are there.
+    /// All files that are set.
     pub(super) fn all(&self) -> impl Iterator<Item = &Path> {
         [&self.certificate, &self.key].into_iter().chain(&self.client_ca).map(PathBuf::as_path)
     }
 }
 
-/// What a listener shakes hands with.
+/// The current configuration of a listener's handshakes.
 pub(crate) struct Tls {
     files: TlsFiles,
-    /// What is spoken inside, as it is agreed on in the handshake.
+    /// The protocol that the handshake negotiates (ALPN).
     protocol: &'static [u8],
     config: ArcSwap<ServerConfig>,
-    /// What was read last, whatever came of it. Held while reading; handshakes do not ask for it.
+    /// The result of the last reading. Locked while reading; handshakes do not lock it.
     last: Mutex<Result<Texts, TlsError>>,
 }
 
-/// What the files hold, in the order of [`TlsFiles::all`].
+/// The contents of the files, in the order of [`TlsFiles::all`].
 type Texts = Vec<Vec<u8>>;
 
-/// Not the key.
+/// Omits the key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
@@ -84,7 +84,7 @@ impl Tls {
         &self.files
     }
 
-    /// Reads the files again. True if there is something new in force; an error is told once.
+    /// Reads the files again. True if a new certificate is in force; each error is returned only once.
     pub(crate) fn reload(&self) -> Result<bool, TlsError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = read(&self.files);
@@ -97,7 +97,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// For one handshake.
+    /// The acceptor for one handshake.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.load_full())
     }
@@ -220,7 +220,7 @@ mod tests {
             TlsProblem::Unreadable { .. }
         ));
         assert!(Arc::ptr_eq(&tls.config.load_full(), &first));
-        // The same as before is in force already, and a new one is taken.
+        // The previous files are in force already; a new certificate is accepted.
         fs::write(&files.certificate, &good).expect("a file");
         assert_eq!(tls.reload(), Ok(true));
         issue(&files);

@@ -1,4 +1,4 @@
-//! [`TlsError`]: which file of a certificate is no good, and why.
+//! [`TlsError`]: which file of a certificate is bad, and why.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -34,29 +34,29 @@ pub struct TlsError {
 pub enum TlsProblem {
     /// It could not be read.
     Unreadable {
-        /// What the system answered.
+        /// The system's error message.
         reason: String,
     },
-    /// It has more bytes than such a file may have.
+    /// It is larger than such a file may be.
     TooLarge {
-        /// The most that is accepted.
+        /// The maximum number of bytes.
         most: usize,
     },
     /// It is damaged.
     Pem {
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
-    /// There is no certificate in it.
+    /// It contains no certificate.
     NoCertificate,
-    /// There is no private key in it.
+    /// It contains no private key.
     NoKey,
     /// The certificate, the key or the client authority is of a kind that is not accepted.
     Refused {
-        /// What the TLS library says.
+        /// The message of the TLS library.
         reason: String,
     },
-    /// The key is not that of the certificate.
+    /// The key does not belong to the certificate.
     OtherKey {
         /// The file of the certificate.
         certificate: PathBuf,

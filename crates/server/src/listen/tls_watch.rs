@@ -1,9 +1,9 @@
-//! Keeps certificates those of their files.
+//! Keeps the certificates in use up to date with their files.
 //!
-//! What is watched is the directories, as with rules: a mount that is swapped as a whole, as Kubernetes does
-//! with secrets, is a renaming in the directory. Beside it the files are read now and then, since a watch
-//! may be impossible or miss something. A certificate and its key change one after the other: so a change is
-//! given a moment to settle, and what does not fit together then is refused, and read again.
+//! The directories are watched, as for rules: when a mount is swapped as a whole, as Kubernetes does with secrets,
+//! the change is a renaming in the directory. The files are also read at intervals, because a watch may be impossible
+//! or miss a change. A certificate and its key change one after the other: so a change is given a moment to settle,
+//! and files that do not fit together then are refused, and read again.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use tokio::sync::{Notify, watch};
 
 use super::tls::Tls;
 
-/// The latest that a change is noticed.
+/// The maximum time until a change is noticed.
 const POLL: Duration = Duration::from_secs(10);
 
-/// For the other file.
+/// The time for the other file to follow.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Reads the files again when they change, when `asked`, and now and then, until `stopped` says so.
+/// Reads the files again when they change, when `asked`, and at intervals, until `stopped` is set.
 pub(crate) async fn keep_fresh(
     all: Vec<Arc<Tls>>,
     asked: Arc<Notify>,
@@ -41,9 +41,9 @@ pub(crate) async fn keep_fresh(
             tokio::time::sleep(SETTLE).await;
         }
         let all = all.clone();
-        // Files may be on a disk that is slow.
+        // In a blocking task, because the disk may be slow.
         let read = tokio::task::spawn_blocking(move || all.iter().for_each(|tls| reload(tls)));
-        // An error: it panicked, and will be tried again.
+        // An error means that it panicked; it will be tried again.
         let _ = read.await;
     }
 }
@@ -59,7 +59,7 @@ fn reload(tls: &Tls) {
 fn watch_files(all: &[Arc<Tls>], asked: &Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let asked = Arc::clone(asked);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-        // Reading a file is an event, too, and would have it read again and again.
+        // Reading a file also causes an event, which must not cause another reading.
         if event.map_or(true, |event| !matches!(event.kind, EventKind::Access(_))) {
             asked.notify_one();
         }

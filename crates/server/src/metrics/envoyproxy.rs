@@ -1,10 +1,10 @@
-//! The same counts under the names that dashboards of envoyproxy/ratelimit ask for: those of its mapping
-//! from statsd to Prometheus.
+//! The same counts under the names that dashboards for envoyproxy/ratelimit use: those of its mapping from statsd to
+//! Prometheus.
 //!
-//! There a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are
-//! dropped, and so rules that differ only there are one series, added up. Its counters do not end in
-//! `_total`, as OpenMetrics wants them to; so the type told is `unknown`, which is what it is to a reader
-//! that knows these names. What has no place there, or would take labels from requests, is left out.
+//! There a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are dropped, so
+//! rules that differ only there are added up in one series. The names of its counters do not end in `_total`, as
+//! OpenMetrics requires; so the type is given as `unknown`, which readers that use these names accept. Counts without
+//! a name there, or with labels from requests, are left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub(crate) struct Theirs {
     pub(crate) requests: Arc<Requests>,
 }
 
-/// A counter of each rule: the end of its name, what it counts, and how it is read.
+/// A counter of each rule: the end of its name, its description, and its reader.
 type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
 const RULE_COUNTERS: [RuleCounter; 5] = [
@@ -112,7 +112,7 @@ fn added_up(rules: &[Rule]) -> BTreeMap<Series<'_>, Vec<RuleCounts>> {
     series
 }
 
-/// Statsd separates by these; there they became underscores before they were labels.
+/// Statsd separates names by these characters; in that mapping they become underscores.
 fn sanitized(level: &str) -> String {
     level.replace([':', '|', '.'], "_")
 }

@@ -1,5 +1,5 @@
-//! How long decisions took. The library's histogram takes a lock for each observation, and nothing on the
-//! way of a request may wait; so the counts are kept here, one atomic each.
+//! The times of decisions. The library's histogram takes a lock for each observation, but a request must not wait; so
+//! the counts are kept here, one atomic each.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
-/// In nanoseconds: a decision takes about a microsecond, and what takes 20 ms Envoy has given up on.
+/// In nanoseconds: a decision takes about a microsecond, and Envoy gives up after 20 ms.
 const BOUNDS_NS: [u64; 11] = [
     1_000,
     2_000,
@@ -25,7 +25,7 @@ const BOUNDS_NS: [u64; 11] = [
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     sum_ns: AtomicU64,
-    /// One for each bound, and one for what lies above all.
+    /// One for each bound, and one above all bounds.
     counts: [AtomicU64; BOUNDS_NS.len() + 1],
 }
 

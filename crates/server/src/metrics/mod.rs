@@ -1,5 +1,5 @@
-//! Metrics in Prometheus' text format. Labels come from rules alone: their number is known when rules are
-//! loaded, whatever requests say.
+//! Metrics in Prometheus' text format. Labels come only from rules: their number is known when rules are loaded,
+//! whatever requests contain.
 
 mod envoyproxy;
 mod histogram;
@@ -40,7 +40,7 @@ impl Metrics {
         Self { registry, requests }
     }
 
-    /// Shows more than what belongs to any service.
+    /// Adds a collector to those that every service has.
     pub(crate) fn show(&mut self, collector: impl Collector + 'static) {
         self.registry.sub_registry_with_prefix("tollgate").register_collector(Box::new(collector));
     }
@@ -71,7 +71,7 @@ fn encode_gauge(
     gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
-/// What is too large for a gauge stands at its end.
+/// A value too large for a gauge becomes its maximum.
 fn gauge(value: u64) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// A duration at a bound of the histogram belongs below it, one nanosecond more above.
+    /// A duration equal to a bound of the histogram belongs below it, one nanosecond more above it.
     #[test]
     fn what_was_answered_is_told_by_protocol_outcome_and_time() {
         let cache = Arc::new(RuleCache::new(Settings::default()));

@@ -1,4 +1,4 @@
-//! What came of requests, and how long they took: one atomic add each.
+//! The outcomes of requests, and their times: one atomic add each.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,23 +10,23 @@ use prometheus_client::metrics::counter::ConstCounter;
 
 use super::histogram::Histogram;
 
-/// How a request came.
+/// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Envoy's, over gRPC.
+    /// Envoy's protocol over gRPC.
     Grpc,
-    /// Envoy's, as JSON.
+    /// Envoy's protocol as JSON.
     Json,
     /// `/v1/check`.
     Plain,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Allowed,
     OverLimit,
-    /// No decision: it is no request, or there are no rules.
+    /// No decision: the request is not valid, or there are no rules.
     Refused,
 }
 
@@ -53,12 +53,12 @@ impl Requests {
         self.seconds[protocol as usize].observe(took);
     }
 
-    /// Of this outcome, by all protocols.
+    /// The count of this outcome over all protocols.
     pub(crate) fn count(&self, outcome: Outcome) -> u64 {
         PROTOCOLS.iter().map(|(protocol, _)| self.of(*protocol, outcome)).sum()
     }
 
-    /// Of this protocol and outcome.
+    /// The count of this protocol and outcome.
     pub(crate) fn of(&self, protocol: Protocol, outcome: Outcome) -> u64 {
         self.counts[protocol as usize][outcome as usize].load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What rules have decided, and how full their tables are, read when somebody asks.
+//! The counts of rules' decisions, and how full their tables are, read when metrics are collected.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct OfRules {
     pub(crate) cache: Arc<RuleCache>,
 }
 
-/// A counter of each rule: its name, what it counts, and how it is read.
+/// A counter of each rule: its name, its description, and its reader.
 type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
 const RULE_COUNTERS: [RuleCounter; 8] = [
@@ -38,10 +38,10 @@ const RULE_COUNTERS: [RuleCounter; 8] = [
     }),
 ];
 
-/// What is known of a rule's tables: its name, what it tells, and how it is read of all of them.
+/// A gauge of a rule's tables: its name, its description, and its reader over all of them.
 type TableGauge = (&'static str, &'static str, fn(&[Stats]) -> u64);
 
-/// Of stacked limits each table holds the same clients, but for how long differs.
+/// Tables of stacked limits hold the same clients, but for different times.
 const TABLE_GAUGES: [TableGauge; 3] = [
     ("rule_clients", "Clients that a rule limits now, in its fullest table", |tables| {
         tables.iter().map(|table| table.live as u64).max().unwrap_or_default()
@@ -109,7 +109,7 @@ impl OfRules {
     }
 }
 
-/// Reads all tables whole, once.
+/// Reads every table in full, once.
 fn encode_tables(encoder: &mut DescriptorEncoder<'_>, rules: &[Rule]) -> Result<(), fmt::Error> {
     let stats: Vec<(&Rule, Vec<Stats>)> =
         rules.iter().map(|rule| (rule, rule.table_stats())).collect();

@@ -1,4 +1,4 @@
-//! Counts, second by second, and the rates between them.
+//! The counts of each second, and the rates between them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,13 +8,13 @@ use tollgate_rules::{RuleCache, RuleCounts, RuleSet};
 
 use crate::metrics::{Outcome, Requests};
 
-/// Seconds that are drawn.
+/// The number of seconds in the plot.
 pub(crate) const SECONDS: usize = 120;
 
-/// Seconds that the present is averaged over: long enough to be read, short enough to be now.
+/// The number of seconds over which current rates are averaged: long enough to be read, short enough to be current.
 const PRESENT: usize = 5;
 
-/// What was counted. The lock is the page's and its sampler's alone: no request takes it.
+/// The samples. Only the page and its sampler take the lock: no request does.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     taken: Mutex<Taken>,
@@ -23,11 +23,11 @@ pub(crate) struct History {
 #[derive(Debug, Default)]
 struct Taken {
     totals: VecDeque<Totals>,
-    /// As long as the rules stay the same.
+    /// Only for as long as the rules stay the same.
     rules: VecDeque<OfRules>,
 }
 
-/// Since the start.
+/// The counts since the start.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     at: Instant,
@@ -39,17 +39,17 @@ struct Totals {
 #[derive(Debug)]
 struct OfRules {
     at: Instant,
-    /// Weak: a page keeps no tables.
+    /// Weak, so that the page keeps no tables alive.
     rules: Weak<RuleSet>,
     counts: Vec<RuleCounts>,
 }
 
-/// In a second.
+/// The rates in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) allowed: f64,
     pub(crate) over: f64,
-    /// That got no decision.
+    /// Requests without a decision.
     pub(crate) refused: f64,
 }
 
@@ -58,7 +58,7 @@ impl Rates {
         self.allowed + self.over
     }
 
-    /// Of all decisions, those that refused.
+    /// The share of decisions that denied.
     pub(crate) fn share_over(&self) -> f64 {
         if self.over > 0.0 { self.over / self.decisions() } else { 0.0 }
     }
@@ -72,7 +72,7 @@ pub(crate) struct RuleRates {
 }
 
 impl History {
-    /// Takes what is counted now.
+    /// Takes a sample of the current counts.
     pub(crate) fn take(&self, at: Instant, requests: &Requests, cache: &RuleCache) {
         let [allowed, over, refused] =
             [Outcome::Allowed, Outcome::OverLimit, Outcome::Refused].map(|one| requests.count(one));
@@ -82,7 +82,7 @@ impl History {
         let Some(rules) = rules else { return };
         let counts = rules.rules().iter().map(|rule| rule.counts()).collect();
         let of = OfRules { at, rules: Arc::downgrade(&rules), counts };
-        // After a load the rules are others, and so are their numbers.
+        // After a load the rules, and so their numbers, are different.
         if taken.rules.back().is_some_and(|last| !last.rules.ptr_eq(&of.rules)) {
             taken.rules.clear();
         }
@@ -96,7 +96,7 @@ impl History {
         taken.totals.iter().zip(after).map(|(before, after)| between(before, after)).collect()
     }
 
-    /// The rates of the last seconds.
+    /// The average rates of the last seconds.
     pub(crate) fn now(&self) -> Rates {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let first = taken.totals.get(taken.totals.len().saturating_sub(PRESENT + 1));
@@ -106,7 +106,7 @@ impl History {
         between(first, last)
     }
 
-    /// Those of each rule, in the order of the rules; none if counts of these rules were not taken yet.
+    /// The rates of each rule, in the order of the rules; empty if no two samples of these rules exist.
     pub(crate) fn of_rules(&self, rules: &Arc<RuleSet>) -> Vec<RuleRates> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(first), Some(last)) = (taken.rules.front(), taken.rules.back()) else {
@@ -179,7 +179,7 @@ mod tests {
         let steady = Rates { allowed: 3.0, over: 1.0, refused: 0.0 };
         assert_eq!(history.seconds(), vec![steady; SECONDS]);
         assert_eq!((history.now(), history.now().share_over()), (steady, 0.25));
-        // Half a second later: twice as fast.
+        // Half a second later: the rate is twice as high.
         history.take(begin + Duration::from_millis(299_500), &requests, &cache);
         assert_eq!(history.seconds().last().map(|rates| rates.allowed), Some(6.0));
     }

@@ -1,7 +1,7 @@
-//! The status page: what is decided, how much of it is refused, and by which rules.
+//! The status page: how much is decided, how much of it is denied, and by which rules.
 //!
-//! It shows rules and counts, as `/metrics` does, and nothing of any request. One second's counts are taken
-//! each second, beside all requests; a page is made from what was taken, and reads no table.
+//! It shows rules and counts, as `/metrics` does, and no part of any request. Counts are sampled each second, apart
+//! from all requests; a page is made from the samples, and reads no table.
 
 mod history;
 mod render;
@@ -19,10 +19,10 @@ use crate::service::Service;
 
 pub(crate) use history::History;
 
-/// How often counts are taken.
+/// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Nothing from elsewhere, and no script but ours.
+/// Nothing from other sites, and no script but this service's.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -36,7 +36,7 @@ pub(crate) async fn page(State(service): State<Arc<Service>>) -> Response {
     (headers, Html(render::page(&service).into_string())).into_response()
 }
 
-/// What fetches the page anew.
+/// The script that refreshes the page.
 pub(crate) async fn script() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/javascript; charset=utf-8"),
@@ -45,7 +45,7 @@ pub(crate) async fn script() -> Response {
     (headers, include_str!("status.js")).into_response()
 }
 
-/// Takes counts until `stopped` says so.
+/// Samples the counts until `stopped` is set.
 pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! From counts to a page. Texts are escaped by the template; control characters in names are spelled out.
+//! Renders counts as a page. The template escapes texts; control characters in names are spelled out.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use tollgate_rules::{Rule, RuleSet};
 use super::history::{Rates, RuleRates, SECONDS};
 use crate::service::Service;
 
-/// Rules in the table: more are for `/rlconfig`.
+/// The maximum number of rules in the table: `/rlconfig` shows all.
 const MOST_ROWS: usize = 200;
 
-/// Rules among those that refuse most.
+/// The number of rules in the list of those that deny most.
 const MOST_TOP: usize = 5;
 
-/// What the plot is drawn in; the page stretches it.
+/// The height of the plot's coordinates; the page stretches it.
 const HEIGHT: f64 = 100.0;
 
 /// The whole page.
@@ -89,7 +89,7 @@ fn state(service: &Service, rules: Option<&RuleSet>, loads: u64) -> Markup {
     }
 }
 
-/// One rule, two rules.
+/// A number with its noun, in the singular or the plural.
 fn many(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
@@ -98,7 +98,7 @@ fn tile(figure: &str, what: &str) -> Markup {
     html! { div { b { (figure) } span { (what) } } }
 }
 
-/// Two areas, one on the other: what was let pass, and what was refused.
+/// Two stacked areas: what was admitted, and what was denied.
 fn plot(seconds: &[Rates]) -> Markup {
     let most = seconds.iter().map(Rates::decisions).fold(0.0, f64::max);
     let top = round_up(most);
@@ -124,7 +124,7 @@ fn plot(seconds: &[Rates]) -> Markup {
     }
 }
 
-/// The area between two lines, as steps of a second; it ends at the right.
+/// The area between two lines, in steps of a second; it ends at the right.
 fn area(
     seconds: &[Rates],
     top: f64,
@@ -138,14 +138,14 @@ fn area(
         let (above, below) = (height(upper(rates)), height(lower(rates)));
         if below - above > 0.0 {
             let left = begin + n;
-            // One second each: an area whose seconds are nothing draws nothing.
+            // One second each: seconds with a value of zero draw nothing.
             let _ = write!(path, "M{left} {below:.2}V{above:.2}h1V{below:.2}z");
         }
     }
     path
 }
 
-/// The next of 1, 2, 5, 10, 20 and so on.
+/// Rounds up to the next of 1, 2, 5, 10, 20 and so on.
 fn round_up(value: f64) -> f64 {
     let mut top = 1.0;
     for factor in [2.0, 2.5, 2.0].into_iter().cycle().take(60) {
@@ -226,13 +226,13 @@ fn name(rule: &Rule) -> String {
     format!("{}.{}", rule.domain().escape_debug(), rule.path().escape_debug())
 }
 
-/// What its line in `/rlconfig` says behind the name.
+/// The limits of a rule, as in its line in `/rlconfig`.
 fn limits(rule: &Rule) -> String {
     let line = rule.to_string();
     line.strip_prefix(&format!("{}: ", name(rule))).map(str::to_owned).unwrap_or(line)
 }
 
-/// Few digits, and large numbers in thousands.
+/// A rate with few digits, and with thousands grouped.
 fn rate(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.1} M", v / 1e6),
@@ -251,7 +251,7 @@ fn share(value: f64) -> String {
     }
 }
 
-/// Thousands apart.
+/// A number with its thousands grouped.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

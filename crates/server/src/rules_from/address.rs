@@ -1,4 +1,4 @@
-//! [`RedisRules`]: which hash of which Redis holds rules.
+//! [`RedisRules`]: the address of a hash with rules in a Redis.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, RedisResult};
 
-/// The key of the hash if the address names none.
+/// The key of the hash if the address has none.
 const DEFAULT_KEY: &str = "tollgate:rules";
 
-/// What addresses begin with.
+/// The schemes of such addresses.
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
 
-/// How long connecting, and each answer, may take. Nobody's request waits for it.
+/// The maximum time for connecting, and for each answer. No request waits for them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A hash of rule texts in Redis, as `redis://user:password@host:port/database#key`. The key is as it
-/// stands; without one it is `tollgate:rules`.
+/// A hash of rule texts in Redis, as `redis://user:password@host:port/database#key`. The key is taken literally;
+/// without one it is `tollgate:rules`.
 ///
-/// The fields of the hash are names of files, their values what those hold. One field is no file: `version`,
-/// any text, which must be another one whenever a file is. Rules are read again only if it is.
+/// The fields of the hash are file names, their values the contents. One field is not a file: `version`, any text,
+/// which must change whenever a file does. Rules are read again only if it has changed.
 ///
 /// ```
 /// use tollgate_service::RedisRules;
@@ -38,7 +38,7 @@ pub struct RedisRules {
     client: Client,
 }
 
-/// Why a text is no address of rules.
+/// Why a text is not an address of rules.
 ///
 /// ```
 /// use tollgate_service::{RedisRules, RulesAddressError};
@@ -49,18 +49,18 @@ pub struct RedisRules {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RulesAddressError {
-    /// What stands before the `#` is no address of a Redis.
+    /// The part before the `#` is not an address of a Redis.
     Address {
         /// What is wrong with it.
         reason: String,
     },
-    /// Nothing stands behind the `#`.
+    /// The part after the `#` is empty.
     EmptyKey,
 }
 
 impl fmt::Display for RulesAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the address: it may hold a password.
+        // Not the address, because it may contain a password.
         match self {
             Self::Address { reason } => write!(
                 f,
@@ -78,7 +78,7 @@ impl fmt::Display for RulesAddressError {
 impl std::error::Error for RulesAddressError {}
 
 impl RedisRules {
-    /// Whether a text is meant as an address, and not as a path.
+    /// Whether a text is an address, and not a path.
     pub(super) fn is_address(text: &str) -> bool {
         text.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
     }
@@ -89,7 +89,7 @@ impl RedisRules {
         &self.key
     }
 
-    /// A connection that waits for nothing longer than [`PATIENCE`].
+    /// A connection on which no operation takes longer than [`PATIENCE`].
     pub(super) fn connect(&self) -> RedisResult<Connection> {
         let connection = self.client.get_connection_with_timeout(PATIENCE)?;
         connection.set_read_timeout(Some(PATIENCE))?;
@@ -102,7 +102,7 @@ impl FromStr for RedisRules {
     type Err = RulesAddressError;
 
     fn from_str(text: &str) -> Result<Self, RulesAddressError> {
-        // A # in a password is written %23, so the first one begins the key.
+        // A # in a password is written %23, so the first # begins the key.
         let (address, key) = text.split_once('#').unwrap_or((text, DEFAULT_KEY));
         if key.is_empty() {
             return Err(RulesAddressError::EmptyKey);
@@ -135,7 +135,7 @@ impl fmt::Debug for RedisRules {
     }
 }
 
-/// Where the server is, without what it is told of who asks.
+/// The server's address without user and password.
 fn write_server(f: &mut fmt::Formatter<'_>, info: &ConnectionInfo) -> fmt::Result {
     let database = info.redis_settings().db();
     let (scheme, host, port) = match info.addr() {

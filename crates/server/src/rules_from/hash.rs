@@ -1,10 +1,10 @@
 //! [`RedisSource`]: rules from a hash in Redis, polled.
 //!
-//! One script asks for the version and, if that is not the one that is known, for the texts: so a poll costs
-//! one short answer, and what is read was in the hash at one moment. Who writes texts and version in one
-//! transaction is never read half.
+//! One script reads the version and, if that has changed, the texts: so a poll costs one short answer, and what it
+//! reads was in the hash at one moment. If a writer replaces texts and version in one transaction, a half-written
+//! state is never read.
 //!
-//! This blocks, as files do: it is for the thread of a retriever.
+//! This blocks, as reading files does: it is for the thread of a retriever.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ use super::address::RedisRules;
 
 const READ: &str = include_str!("read.lua");
 
-/// The most texts in a hash: each is a domain, or a part of one.
+/// The maximum number of texts in a hash: each is a domain, or a part of one.
 pub(super) const MOST_TEXTS: usize = 10_000;
 
-/// The field that is no text.
+/// The field that is not a text.
 pub(super) const VERSION: &str = "version";
 
-/// Rules from a hash in Redis: see [`RedisRules`]. In the order of the names of its fields.
+/// Rules from a hash in Redis: see [`RedisRules`]. The texts are in the order of the names of their fields.
 ///
-/// The hash is read when the [`Retriever`](tollgate_rules::Retriever) polls. What is not there, or is there
-/// without a version, is an error: an empty Redis takes no rules away.
+/// The hash is read when the [`Retriever`](tollgate_rules::Retriever) polls. A missing hash, or one without a
+/// version, is an error: an empty Redis removes no rules.
 ///
 /// ```
 /// use tollgate_rules::RuleSource;
@@ -40,7 +40,7 @@ pub struct RedisSource {
     last: Option<Last>,
 }
 
-/// What was read last.
+/// The result of the last reading.
 #[derive(Debug)]
 struct Last {
     version: Vec<u8>,
@@ -48,7 +48,7 @@ struct Last {
 }
 
 impl RedisSource {
-    /// Of this hash. Whether it is there is seen when it is read.
+    /// A source for this hash. The hash need not exist until it is read.
     ///
     /// ```
     /// let source = tollgate_service::RedisSource::new("redis://127.0.0.1".parse()?);
@@ -60,7 +60,7 @@ impl RedisSource {
         Self { rules, connection: None, last: None }
     }
 
-    /// Sends the script, over the connection that there is or, if the server has closed that, a new one.
+    /// Sends the script, over the existing connection or, if the server has closed it, a new one.
     fn ask(&mut self) -> RedisResult<Vec<Vec<u8>>> {
         let mut command = redis::cmd("EVAL");
         command.arg(READ).arg(1).arg(self.rules.key());
@@ -84,7 +84,7 @@ impl RedisSource {
         Ok(reply)
     }
 
-    /// The texts of a reply.
+    /// Parses the texts of a reply.
     fn understood(&mut self, reply: Vec<Vec<u8>>) -> Result<Vec<RuleText>, RuleError> {
         let mut parts = reply.into_iter();
         let word = parts.next().unwrap_or_default();
@@ -118,7 +118,7 @@ impl RedisSource {
         }
     }
 
-    /// What errors call a text: the hash, and the field.
+    /// The name of a text in errors: the hash, and the field.
     fn name(&self, field: &[u8]) -> String {
         format!("{}/{}", self.rules, String::from_utf8_lossy(field))
     }
@@ -137,7 +137,7 @@ impl RuleSource for RedisSource {
         match self.ask() {
             Ok(reply) => self.understood(reply),
             Err(error) => {
-                // Who comes back may be another, with other texts under the same version.
+                // After a reconnection it may be another server, with other texts under the same version.
                 self.last = None;
                 Err(self.unreadable(&error.to_string()))
             }

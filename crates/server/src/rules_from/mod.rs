@@ -32,10 +32,10 @@ pub enum RulesFrom {
 }
 
 impl RulesFrom {
-    /// What somebody names on a command line: an [address](RedisRules) if it begins as one, else a path.
+    /// The source that a command line names: an [address](RedisRules) if it has the form of one, else a path.
     ///
     /// # Errors
-    /// An address that is not understood. Whether anything is there is seen when it is read.
+    /// An invalid address. Whether its hash or file exists is found out when it is read.
     ///
     /// ```
     /// use tollgate_service::RulesFrom;
@@ -52,7 +52,7 @@ impl RulesFrom {
     /// All rule texts as they are now.
     ///
     /// # Errors
-    /// What could not be read.
+    /// The reason why the rules cannot be read.
     ///
     /// ```
     /// use tollgate_service::RulesFrom;
@@ -63,7 +63,7 @@ impl RulesFrom {
         self.clone().source().read()
     }
 
-    /// What a retriever reads.
+    /// The source for a retriever.
     pub(crate) fn source(self) -> Source {
         match self {
             Self::Files(path) => Source::Files(FileSource::new(path)),
@@ -101,7 +101,7 @@ impl From<&Path> for RulesFrom {
 }
 
 impl From<&str> for RulesFrom {
-    /// A path, whatever it looks like.
+    /// Always a path, even if it has the form of an address.
     fn from(path: &str) -> Self {
         Self::Files(path.into())
     }

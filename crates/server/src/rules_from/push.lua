@@ -1,6 +1,6 @@
--- Puts names and texts (ARGV, in turn) in the place of all that a hash of rules holds.
--- The version follows from them: two hashes of one version hold the same. Lengths keep parts apart.
--- A key that is no hash ends it here, before anything is written.
+-- Replaces the whole content of a hash of rules by names and texts (ARGV, alternating).
+-- The version follows from them: two hashes with one version have the same content. Lengths separate the parts.
+-- A key that is not a hash fails here, before anything is written.
 local before = redis.call('HGET', KEYS[1], 'version')
 local parts = {}
 for n, part in ipairs(ARGV) do

@@ -1,4 +1,4 @@
-//! [`RedisRules::push`]: rule texts into a hash, all at once.
+//! [`RedisRules::push`]: writes rule texts into a hash, all at once.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::hash::{MOST_TEXTS, VERSION};
 
 const PUSH: &str = include_str!("push.lua");
 
-/// What came of a push.
+/// The result of a push.
 ///
 /// ```no_run
 /// use tollgate_rules::RuleText;
@@ -25,11 +25,11 @@ const PUSH: &str = include_str!("push.lua");
 pub struct Pushed {
     /// The version of the hash now. It follows from the texts: the same texts have the same version.
     pub version: String,
-    /// Whether it is another one than before.
+    /// Whether it differs from the previous version.
     pub is_new: bool,
 }
 
-/// Why texts were not written. The hash is as it was, or, if the connection broke, as it was meant to be.
+/// Why texts were not written. The hash is unchanged, or, if the connection broke, possibly written.
 ///
 /// ```
 /// use tollgate_service::{PushError, RedisRules};
@@ -54,13 +54,12 @@ impl fmt::Display for PushError {
 impl std::error::Error for PushError {}
 
 impl RedisRules {
-    /// Puts these texts in the place of all that the hash holds, with a version that follows from them, in
-    /// one transaction. Their fields are the last parts of their names. Whether they are good rules is not
-    /// looked at: load them before, as `tollgate rules push` does.
+    /// Replaces the whole content of the hash by these texts, with a version that follows from them, in one
+    /// transaction. Their fields are the last parts of their names. The rules are not validated: load them before, as
+    /// `tollgate rules push` does.
     ///
-    /// # Errors
-    /// Two texts of one name, or one that is called `version`; too many; a key that holds something else
-    /// than a hash; a server that refuses, or does not answer within 2 s.
+    /// Two texts of one name, or one that is named `version`; too many; a key that is not a hash; a server that
+    /// refuses, or does not answer within 2 s.
     pub fn push(&self, texts: &[RuleText]) -> Result<Pushed, PushError> {
         let refused = |reason: String| PushError { place: self.to_string(), reason };
         let mut pairs: Vec<(&str, &[u8])> =
@@ -87,7 +86,7 @@ impl RedisRules {
     }
 }
 
-/// The last part of a path, and the whole of what is none.
+/// The last part of a path, or the whole text if it has none.
 fn field(name: &str) -> &str {
     Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or(name)
 }

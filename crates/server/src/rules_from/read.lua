@@ -1,5 +1,5 @@
--- The texts of a hash of rules, if its version is not the one that is known (ARGV[4], if there is one).
--- One script: nobody writes in between, and what is too large is refused before it is read.
+-- The texts of a hash of rules, if its version is not the known one (ARGV[4], if given).
+-- As one script: no write comes in between, and a content that is too large is refused before it is read.
 local most_bytes, most_together, most_texts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local version = redis.call('HGET', KEYS[1], 'version')
 if not version then

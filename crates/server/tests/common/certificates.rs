@@ -1,6 +1,6 @@
 //! Authorities, certificates and clients that check them, all made by the test.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tollgate_service::TlsFiles;
 
-/// One that signs certificates.
+/// An authority that signs certificates.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
@@ -42,7 +42,7 @@ impl Authority {
     pub(crate) fn issue(&self) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        // Another name than its issuer's: else OpenSSL takes it for one that signed itself.
+        // A different name than its issuer's: otherwise OpenSSL treats it as self-signed.
         params.distinguished_name.push(DnType::CommonName, "localhost");
         let certificate = params.signed_by(&key, &self.0).expect("it signs");
         Issued { certificate: certificate.pem(), key: key.serialize_pem() }
@@ -50,7 +50,7 @@ impl Authority {
 }
 
 impl Issued {
-    /// Puts both in place of what is there.
+    /// Replaces both files.
     pub(crate) fn write(&self, files: &TlsFiles) {
         fs::write(&files.certificate, &self.certificate).expect("a file below target");
         fs::write(&files.key, &self.key).expect("a file below target");
@@ -61,7 +61,7 @@ impl Issued {
     }
 }
 
-/// Where a test has its files. Nothing is there yet.
+/// The paths of a test's files, none of which exists yet.
 pub(crate) fn files(test: &str) -> (PathBuf, TlsFiles) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tls_{test}"));
     let _ = fs::remove_dir_all(&path);
@@ -75,8 +75,8 @@ pub(crate) fn write(path: &Path, text: &str) -> PathBuf {
     path.to_owned()
 }
 
-/// A handshake as `localhost`; the stream, or why not. A client's certificate is asked for and refused after
-/// the client has said that it is done, so that is seen when it reads.
+/// A handshake as `localhost`; returns the stream, or the error. A client's certificate is checked only after the
+/// client has finished its handshake, so its refusal appears when the client reads.
 pub(crate) async fn connect(
     address: SocketAddr,
     authority: &Authority,

@@ -1,6 +1,6 @@
 //! A service on free ports, and clients of its own.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tollgate_service::{Answers, Options, Running, start};
 use tonic::transport::{Channel, Endpoint};
 
-/// Windows of a year: no test meets their end.
+/// Windows of a year: no test reaches their end.
 pub(crate) const RULES: &str = "
 domain: basic
 descriptors:
@@ -36,7 +36,7 @@ descriptors:
 /// Long enough for a machine that is busy with other tests.
 pub(crate) const PATIENT: Duration = Duration::from_secs(30);
 
-/// A running service, the directory of its rules, and what it says about them.
+/// A running service, the directory of its rules, and the results of its loads.
 pub(crate) struct World {
     pub(crate) running: Running,
     pub(crate) rules: PathBuf,
@@ -58,7 +58,7 @@ pub(crate) async fn serve_at_noon(test: &str, rules: &str, settings: Settings) -
 /// 2026-09-21 12:00:17 UTC.
 pub(crate) const NOON: Timestamp = Timestamp::from_secs(1_789_992_017);
 
-/// Serves these rules with more than the usual options.
+/// Serves these rules with changed options.
 pub(crate) async fn serve_with(
     test: &str,
     rules: &str,
@@ -93,7 +93,7 @@ impl World {
         RateLimitServiceClient::new(self.channel().await)
     }
 
-    /// The answer to one question over gRPC.
+    /// The answer to one request over gRPC.
     pub(crate) async fn ask(&self, asked: RateLimitRequest) -> RateLimitResponse {
         self.client().await.should_rate_limit(asked).await.expect("an answer").into_inner()
     }
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Puts a file into the directory of rules as a whole, and says so.
+    /// Writes a file into the directory of rules atomically, and signals the change.
     pub(crate) fn put(&self, file: &str, rules: &str) {
         let draft = self.rules.join(format!("{file}.draft"));
         fs::write(&draft, rules).expect("a file below target");
@@ -114,14 +114,14 @@ impl World {
         self.running.changed().notify();
     }
 
-    /// What `/metrics` says of a series.
+    /// The value of a series in `/metrics`.
     pub(crate) async fn metric(&self, series: &str) -> Option<String> {
         let (_, page) = self.http("GET", "/metrics", "").await;
         let of_series = |line: &str| Some(line.strip_prefix(series)?.strip_prefix(' ')?.to_owned());
         page.lines().find_map(of_series)
     }
 
-    /// Until `/metrics` has a line.
+    /// Waits until `/metrics` has a line.
     pub(crate) async fn until(&self, line: &str) {
         let begun = Instant::now();
         loop {
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Allowed or not, and what is said of each descriptor.
+    /// Whether the request is admitted, and the status of each descriptor.
     pub(crate) async fn check(
         &self,
         domain: &str,
@@ -149,7 +149,7 @@ impl World {
         (is_allowed, answer["statuses"].take())
     }
 
-    /// One HTTP request: the status and everything behind the headers.
+    /// One HTTP request: the status and everything after the headers.
     pub(crate) async fn http(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let (status, _, body) = exchange(self.running.http, method, path, body).await;
         (status, body)
@@ -193,7 +193,7 @@ pub(crate) fn request(domain: &str, descriptors: &[RateLimitDescriptor]) -> Rate
     RateLimitRequest { domain: domain.into(), descriptors: descriptors.to_vec(), hits_addend: 0 }
 }
 
-/// Code and remaining of each status.
+/// The code and the remaining units of each status.
 pub(crate) fn codes(response: &RateLimitResponse) -> Vec<(Code, u32)> {
     response.statuses.iter().map(|status| (status.code(), status.limit_remaining)).collect()
 }

@@ -1,5 +1,5 @@
-//! What has broken rate limit services before, row by row: the number of each row of the catalogue of bad
-//! inputs is in the name of its test.
+//! Inputs that commonly break rate limit services, row by row: the number of each row of the catalogue of bad inputs
+//! is in the name of its test.
 //!
 //! | Rows | Where |
 //! |---|---|
@@ -24,7 +24,7 @@ use tollgate_service::protocol::rls::RateLimitRequest;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tonic::Code as Grpc;
 
-/// No test waits longer: then it has failed.
+/// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn world(test: &str) -> World {
@@ -63,7 +63,7 @@ async fn row_91_ten_thousand_descriptors_or_entries_are_refused() {
     assert_eq!(left(&world, "x").await, 10);
 }
 
-/// The status that raw bytes get where a request should be. 13 is INTERNAL, 11 is OUT_OF_RANGE.
+/// The status that answers raw bytes in place of a request. 13 is INTERNAL, 11 is OUT_OF_RANGE.
 async fn status_of_bytes(world: &World, message: Vec<u8>) -> String {
     use tower::ServiceExt;
     let length = u32::try_from(message.len()).expect("a length").to_be_bytes();
@@ -83,7 +83,7 @@ async fn status_of_bytes(world: &World, message: Vec<u8>) -> String {
 async fn row_92_messages_that_are_huge_cut_or_an_abyss_are_refused() {
     let world = world("92").await;
     let whole = request("basic", &[descriptor(&[("key3", "x")])]).encode_to_vec();
-    // Field 15 opens a group, in a group, in a group.
+    // Field 15 opens a group, inside a group, inside a group.
     let abyss = vec![15 << 3 | 3_u8; 100_000];
     assert_eq!(status_of_bytes(&world, vec![0; 64 << 20]).await, "11");
     for bad in [whole[..whole.len() - 1].to_vec(), [whole.clone(), abyss].concat(), vec![0xff; 30]]
@@ -151,7 +151,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What a client says first.
+/// The first bytes that a client sends.
 fn preface() -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
 }
@@ -159,10 +159,10 @@ fn preface() -> Vec<u8> {
 /// `:method POST`, `:scheme http`, `:path /`.
 const HEADERS: [u8; 3] = [0x83, 0x86, 0x84];
 
-/// Says this over HTTP/2 and reads until the connection is closed; kinds and payloads of what came.
+/// Sends this over HTTP/2 and reads until the connection is closed; returns kinds and payloads of the frames.
 async fn until_closed(world: &World, said: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut stream = TcpStream::connect(world.running.grpc).await.expect("it listens");
-    // It may be closed before all is said.
+    // The connection may be closed before everything is sent.
     let _ = stream.write_all(said).await;
     let mut heard = Vec::new();
     let _ = stream.read_to_end(&mut heard).await;
@@ -188,7 +188,7 @@ async fn row_96_streams_that_are_reset_at_once_and_headers_without_end_close_the
         resets.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
     }
     let frames = until_closed(&world, &resets).await;
-    // The stream cap is told: MAX_CONCURRENT_STREAMS is setting 3.
+    // The server announces the stream cap: MAX_CONCURRENT_STREAMS is setting 3.
     let settings = &frames.iter().find(|(kind, _)| *kind == SETTINGS).expect("settings").1;
     assert!(settings.chunks(6).any(|one| one == [0, 3, 0, 0, 4, 0]), "{settings:?}");
     // ENHANCE_YOUR_CALM is error 11.
@@ -201,12 +201,12 @@ async fn row_96_streams_that_are_reset_at_once_and_headers_without_end_close_the
         endless.extend(frame(9, 0, 1, &header.repeat(10)));
     }
     until_closed(&world, &endless).await;
-    // Others are answered as before.
+    // Other clients are answered as before.
     let asked = request("basic", &[descriptor(&[("key3", "x")])]);
     assert!(world.client().await.should_rate_limit(asked).await.is_ok());
 }
 
-/// Time stands still but for deadlines: whoever waits for one meets it at once.
+/// Time advances only to the next deadline: a task that waits for one meets it at once.
 #[tokio::test(start_paused = true)]
 async fn row_97_who_sends_no_headers_in_time_is_closed() {
     let world = world("97_closed").await;
@@ -250,7 +250,7 @@ async fn row_99_calls_before_and_after_the_response_are_independent() {
         hits_addend: hits,
         ..request("basic", &[descriptor(&[("key3", "x")])])
     };
-    // Envoy asks on one connection: 0 hits ahead, what it came to behind.
+    // Envoy's requests share one connection: 0 hits before, the sum afterwards.
     for expected in [7, 4, 1] {
         let peek = RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[("key3", "x")]) };
         let before = client.should_rate_limit(request("basic", &[peek])).await.expect("an answer");
@@ -264,7 +264,7 @@ async fn row_99_calls_before_and_after_the_response_are_independent() {
 async fn row_105_a_bad_file_raises_the_gauge_and_the_last_good_rules_answer() {
     let world = world("105").await;
     let gauge = async |expected: &str| {
-        // A reload has no answer of its own: the gauge is what tells.
+        // A reload has no answer of its own: the gauge shows it.
         let seen = async { while !world.http("GET", "/metrics", "").await.1.contains(expected) {} };
         let seen = tokio::time::timeout(PATIENCE, seen).await;
         assert!(seen.is_ok(), "no `{expected}` in {PATIENCE:?}");
@@ -290,7 +290,7 @@ async fn row_125_no_label_holds_what_requests_say() {
         let asked = [descriptor(&[("key3", &value)]), descriptor(&[(&value, "x")]), strange];
         let answer = world.client().await.should_rate_limit(request("basic", &asked)).await;
         assert!(answer.is_ok());
-        // Nor of domains that do not exist.
+        // Nor the names of domains that do not exist.
         assert!(world.client().await.should_rate_limit(request(&value, &asked)).await.is_ok());
     }
     let (_, after) = world.http("GET", "/metrics", "").await;

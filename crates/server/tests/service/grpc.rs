@@ -1,4 +1,4 @@
-//! Envoy's protocol over a real socket: what a service that speaks it has to answer.
+//! Envoy's protocol over a real socket: the answers that it requires.
 
 use crate::common::{RULES, World, codes, descriptor, request, serve};
 use tollgate_rules::Settings;
@@ -164,7 +164,7 @@ async fn requests_that_say_nothing_or_too_much_are_refused() {
     let asked = request("basic", &[descriptor(&[("key3", &huge)])]);
     let status = client.should_rate_limit(asked).await.expect_err("a huge message");
     assert_eq!(status.code(), Grpc::OutOfRange);
-    // And the connection lives on.
+    // The connection stays open.
     assert!(client.should_rate_limit(request("basic", &[one()])).await.is_ok());
 }
 
@@ -198,7 +198,7 @@ async fn without_rules_the_answer_is_unavailable_and_health_says_so() {
     let asked = || HealthCheckRequest { service: "ratelimit".into() };
     let answer = health.check(asked()).await.expect("known").into_inner();
     assert_eq!(answer.status(), ServingStatus::NotServing);
-    // Good rules come: health is watched until it tells.
+    // Good rules are loaded, and the health check reports it.
     let mut watched = health.watch(asked()).await.expect("known").into_inner();
     std::fs::write(world.rules.join("basic.yaml"), RULES).expect("a file below target");
     world.running.changed().notify();

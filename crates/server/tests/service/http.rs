@@ -42,7 +42,7 @@ async fn json_is_envoys_protocol_in_protobufs_json() {
     assert_eq!((status, &parsed(&answer)["statuses"][0]["limitRemaining"]), (200, &json!(3)));
 }
 
-/// Fuzzers and benchmarks ask without a socket: they are to see what clients do.
+/// Fuzzers and benchmarks send requests without a socket: they must see what clients see.
 #[tokio::test]
 async fn a_body_is_answered_without_a_socket_as_with_one() {
     let world = serve_at_noon("without_a_socket", RULES, Settings::default()).await;
@@ -96,7 +96,7 @@ async fn check_peek_and_reset_are_the_same_questions_in_plain() {
     let wait = answer["retry_after"].as_u64().expect("a wait");
     assert!(wait >= 1 && headers.contains(&format!("retry-after: {wait}")), "{headers}");
     assert_eq!(world.http("GET", peek, "").await.0, 429);
-    // What undoes is for the admin alone.
+    // Only the admin's address can undo.
     assert_eq!(world.http("POST", "/v1/reset", body).await.0, 404);
     assert_eq!(world.admin("POST", "/v1/reset", body).await, (200, r#"{"reset":1}"#.to_owned()));
     assert_eq!(world.http("POST", "/v1/check", body).await.0, 200);
@@ -170,7 +170,7 @@ async fn metrics_hold_rules_and_nothing_of_requests() {
     }
 }
 
-/// Whoever meets a metric finds what it means, and when to worry.
+/// Each metric has a text that says what it means, and when to worry.
 #[tokio::test]
 async fn every_metric_is_explained_to_who_runs_the_service() {
     let world = world("every_metric").await;
@@ -213,7 +213,7 @@ async fn a_service_without_its_store_is_well_and_says_so_and_decides() {
     let store = "degraded: redis://127.0.0.1:1/ has not answered since ";
     assert!(told.starts_with(store) && told.ends_with("; rules decide by on_error"), "{told}");
     assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
-    // The share of a node that is alone is the limit.
+    // The share of a single node is the whole limit.
     let key3 = json!([{"key3": "x"}]);
     for left in [6, 2] {
         let (is_allowed, statuses) = world.check("basic", &key3, 4).await;
@@ -232,7 +232,7 @@ async fn a_service_that_is_stopped_takes_nothing_more() {
     }
 }
 
-/// Rules whose every counter is of some number.
+/// Rules each of whose counters gets a different number.
 const COUNTED: &str = "
 domain: d
 descriptors:
@@ -243,7 +243,7 @@ descriptors:
       - {key: user, descriptors: [{key: path, rate_limit: {unit: hour, requests_per_unit: 9}}]}
 ";
 
-/// The page of metrics after a few requests. Times and bytes are not the test's to say.
+/// The page of metrics after a few requests, without times and bytes, which vary.
 async fn counted(test: &str, names: MetricsNames) -> String {
     let world = crate::common::serve_with(test, COUNTED, |options| Options {
         metrics_names: names,
@@ -320,7 +320,7 @@ descriptors:
         assert!(status == 200 && headers.contains("content-type: text/javascript"), "{headers}");
         assert!(script.contains("replaceWith"));
     }
-    // Without rules, and with refused ones, it says so.
+    // Without rules, and with refused ones, the page says so.
     let none = serve("status_page_none", "domain: [", Settings::default()).await;
     let (status, page) = none.http("GET", "/", "").await;
     assert!(
@@ -329,7 +329,7 @@ descriptors:
     );
 }
 
-/// Row 97 of the bad inputs: 5 s is how long headers may take, by the clock of the system.
+/// Row 97 of the bad inputs: headers may take 5 s, by the system clock.
 #[tokio::test]
 async fn who_sends_headers_too_slowly_is_closed_and_keeps_nobody_waiting() {
     let world = world("slow_headers").await;
@@ -338,7 +338,7 @@ async fn who_sends_headers_too_slowly_is_closed_and_keeps_nobody_waiting() {
     let _silent = tokio::net::TcpStream::connect(world.running.http).await.expect("it listens");
     assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
     let mut answer = Vec::new();
-    // Closed, perhaps with an answer that says why.
+    // Closed, perhaps with an answer that gives the reason.
     let closed = slow.read_to_end(&mut answer);
     let closed = tokio::time::timeout(std::time::Duration::from_secs(30), closed).await;
     assert!(closed.is_ok() && !answer.starts_with(b"HTTP/1.1 200"), "{}", answer.escape_ascii());

@@ -1,4 +1,4 @@
-//! The service over real sockets. One binary: each would compile the whole service anew.
+//! The service over real sockets. One binary, because each test binary compiles the whole service again.
 
 #[path = "../common/certificates.rs"]
 mod certificates;

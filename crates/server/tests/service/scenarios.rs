@@ -1,6 +1,6 @@
-//! What a server that speaks Envoy's rate limit protocol must answer, question by question over a socket:
-//! the black-box scenarios that the suites of envoyproxy/ratelimit amount to, named as in the list of them.
-//! Time is that of a clock which the tests move.
+//! What a server that speaks Envoy's rate limit protocol must answer, request by request over a socket: the black-box
+//! scenarios that the test suites of envoyproxy/ratelimit cover, with the names of the list of scenarios. Tests move
+//! the clock.
 //!
 //! | Scenario | Where |
 //! |---|---|
@@ -10,12 +10,11 @@
 //! | J HTTP; those of Limitador and Gubernator | `http.rs`, `drain.rs` |
 //! | L TLS: certificates that are renewed, and of clients | `tests/tls.rs`, which makes them |
 //!
-//! Not here, because they need a Redis: A6's variants (second Redis, local cache, prefix of keys,
-//! authentication, TLS, Cluster, Sentinel) and A3's figures of the local cache, A7 (what Redis holds), H's failing
-//! Redis. What there is of them is in `crates/redis/tests`, and `tests/global.rs`. A6 fed over xDS is not served at
-//! all.
+//! Not here, because they need a Redis: A6's variants (second Redis, local cache, prefix of keys, authentication,
+//! TLS, Cluster, Sentinel) and A3's counts of the local cache, A7 (the content of Redis), H's failing Redis. Those
+//! that are covered are in `crates/redis/tests`, and `tests/with_redis`. A6 with rules over xDS is not supported.
 //!
-//! Answered otherwise, on purpose: a denied request is charged nowhere (A4, unless `compat`); metrics hold
+//! Answered differently on purpose: a denied request is charged nowhere (A4, unless `compat`); metrics contain
 //! nothing of requests, so B1's `key7_abc` is `key7`, and B2's overrides have no series of their own.
 
 mod drain;
@@ -97,7 +96,7 @@ fn limit(status: &DescriptorStatus) -> Option<(u32, Unit, &str)> {
     Some((limit.requests_per_unit, limit.unit(), limit.name.as_str()))
 }
 
-/// What one descriptor finds: overall code, the limit and what is left.
+/// The outcome for one descriptor: the overall code, the limit and what is left.
 async fn finds(
     world: &World,
     domain: &str,
@@ -121,7 +120,7 @@ async fn a1_an_unknown_domain_has_no_limit_and_is_counted() {
     let world = config_a("a1", Settings::default()).await;
     assert_eq!(finds(&world, "foo", &[("hello", "world")]).await, NONE);
     assert_eq!(world.metric("tollgate_domain_not_found_total").await.as_deref(), Some("1"));
-    // A domain that is known and has no such rule is not.
+    // A known domain without a matching rule is not an unknown domain.
     assert_eq!(finds(&world, "basic", &[("hello", "world")]).await, NONE);
     assert_eq!(world.metric("tollgate_domain_not_found_total").await.as_deref(), Some("1"));
 }
@@ -146,14 +145,14 @@ async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
         let expected = if call <= 20 { (Code::Ok, 20 - call) } else { (Code::OverLimit, 0) };
         assert_eq!((response.overall_code(), codes(&response)), (expected.0, vec![expected]));
         assert_eq!(limit(&response.statuses[0]), Some((20, Unit::Minute, "")));
-        // Noon and 17 s.
+        // The clock stands at noon and 17 s.
         assert_eq!(reset_s(&response), [Some(43)]);
     }
     for (series, count) in [
         ("rule_hits", "25"),
         ("rule_within_limit", "20"),
         ("rule_over_limit", "5"),
-        // The last four of twenty: 0.8 of the limit were used.
+        // The last four of twenty: 0.8 of the limit were used before.
         ("rule_near_limit", "4"),
         ("rule_shadow", "0"),
     ] {
@@ -162,8 +161,8 @@ async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
     }
 }
 
-/// With `compat` as envoyproxy/ratelimit has it; without, as with its
-/// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, and exactly.
+/// With `compat` as in envoyproxy/ratelimit; without it, as with its STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, and
+/// exactly.
 #[tokio::test]
 async fn a4_of_two_descriptors_the_tighter_one_denies() {
     for compat in [false, true] {
@@ -232,7 +231,7 @@ async fn b2_a_limit_of_the_requests_own_counts_in_place_of_a_rules() {
     assert_eq!(codes(&response), [(Code::Ok, 41)]);
     let response = world.ask(request("unknown", &[own(10, 4)])).await;
     assert_eq!((codes(&response), limit(&response.statuses[0])), (vec![(Code::Ok, 0)], None));
-    // A thousand limits are no series.
+    // A thousand different limits add no series.
     let mut client = world.client().await;
     for requests in 1..1_000 {
         let asked = request("test-domain", &[own(requests, 2)]);

@@ -1,4 +1,4 @@
-//! What a service refuses to start with, and which requests the admin's address answers.
+//! Options with which a service refuses to start, and which requests the admin's address answers.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ async fn refused(options: Options) -> StartError {
     start(options, |_| ()).await.expect_err("refused")
 }
 
-/// A directory of this test without a file.
+/// An empty directory for this test.
 fn empty(test: &str) -> std::path::PathBuf {
     let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&path);
@@ -51,7 +51,7 @@ async fn no_nodes_are_refused_with_what_would_be_right() {
     assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
 }
 
-/// The status and the body of a request whose head is this.
+/// The status and the body that answer this request head.
 async fn ask(address: SocketAddr, head: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request = format!("{head}connection: close\r\n\r\n");
@@ -68,7 +68,7 @@ async fn world(test: &str) -> World {
     serve_with(test, RULES, |options| Options { admin_hosts: names, ..options }).await
 }
 
-/// What every route says of hosts and origins is in `src/http/guard.rs`; this is that all routes ask it.
+/// Tests in `src/http/guard.rs` cover hosts and origins; this test shows that all routes are guarded.
 #[tokio::test]
 async fn every_admin_route_refuses_foreign_hosts_and_origins() {
     let world = world("start_admin").await;
@@ -91,7 +91,7 @@ async fn every_admin_route_refuses_foreign_hosts_and_origins() {
                 "{route} {headers}: {body}"
             );
         }
-        // An old client without a host.
+        // A client of HTTP/1.0, without a host.
         assert_eq!(ask(admin, &format!("{route} HTTP/1.0\r\n")).await.0, 403, "{route}");
     }
 }
@@ -111,7 +111,7 @@ async fn probes_scrapers_and_the_own_page_are_served() {
         let (status, body) = ask(admin, &format!("GET /metrics HTTP/1.1\r\n{headers}")).await;
         assert!(status == 200 && body.contains("tollgate_table_bytes"), "{headers}");
     }
-    // The public address is for everybody, under any name.
+    // The public address answers under any name.
     let head = "GET /metrics HTTP/1.1\r\nhost: shop.example\r\n";
     assert_eq!(ask(world.running.http, head).await.0, 200);
 }

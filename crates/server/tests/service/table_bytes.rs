@@ -1,10 +1,10 @@
-//! How many clients fit into `--table-bytes` where limits are kept in Redis: each takes 80 bytes here beside
-//! its cell, for its share of the limit and its place among those who hold units. Nobody need answer there.
+//! How many clients fit into `--table-bytes` where limits are kept in Redis: each takes 80 local bytes besides its
+//! cell, for its share of the limit and its place among the holders of units. No Redis need answer there.
 
 use tollgate_rules::{Problem, RuleError, Settings};
 use tollgate_service::{Global, Options};
 
-/// Of each client that has a limit elsewhere, and each of its limits.
+/// Bytes for each client of each limit that is kept elsewhere.
 const ELSEWHERE: u64 = 80;
 
 const ONE: &str = "
@@ -13,7 +13,7 @@ descriptors:
   - {key: user, rate_limit: {unit: day, requests_per_unit: 5}}
 ";
 
-/// Three limits: two of one rule, in one mode, and one in another.
+/// Three limits: two of one rule with one accuracy, and one with another.
 const THREE: &str = "
 domain: shop
 descriptors:
@@ -21,7 +21,7 @@ descriptors:
   - {key: path, accuracy: async, rate_limit: {unit: day, requests_per_unit: 5, algorithm: gcra}}
 ";
 
-/// Loads rules for so many clients of each, with so many bytes for all tables; why they were refused.
+/// Loads rules for this many clients, with this many bytes for all tables; returns why they were refused.
 async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<RuleError> {
     let settings =
         Settings { default_capacity: clients, most_table_bytes: most, ..Settings::default() };
@@ -31,10 +31,10 @@ async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<Rul
     crate::common::serve_with(&test, rules, with).await.reloaded().await
 }
 
-/// What so many clients need, as the refusal of less says.
+/// The bytes that this many clients need, according to the refusal with fewer.
 async fn needed(rules: &str, clients: usize, in_redis: bool) -> u64 {
     let (mut most, mut needed) = (0, 0);
-    // Of several limits the first that does not fit is named: so each is let in, one after the other.
+    // The error names only the first limit that does not fit: so they are admitted one after the other.
     while let [error] = &load(rules, clients, most, in_redis).await[..] {
         let Problem::TooMuchMemory { bytes, most: found } = error.problem else {
             panic!("{error}");
@@ -63,7 +63,7 @@ async fn as_many_clients_fit_as_their_bytes_and_not_one_more() {
         assert_eq!(load(rules, 1_000, most, true).await, []);
         let refused = load(rules, 1_001, most, true).await;
         assert!(matches!(refused[0].problem, Problem::TooMuchMemory { .. }), "{refused:?}");
-        // What fits here alone does not fit with shares.
+        // It fits without shares, but not with them.
         assert_eq!(load(rules, 1_001, most, false).await, []);
         let refused = load(rules, 1_000, most - 1, true).await;
         assert_eq!(refused[0].problem, Problem::TooMuchMemory { bytes: most, most: most - 1 });

@@ -1,4 +1,4 @@
-//! TLS over real sockets: with the certificates of authorities that the tests make.
+//! TLS over real sockets, with certificates of authorities that the tests create.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::{Options, StartError, TlsFiles, start};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-/// No test waits longer: then it has failed.
+/// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves both protocols with these files.
@@ -39,13 +39,13 @@ async fn channel(
     endpoint.tls_config(tls)?.connect().await
 }
 
-/// Whether a question over this channel is answered.
+/// Whether a request over this channel is answered.
 async fn asks(channel: Channel) -> bool {
     let mut client = RateLimitServiceClient::new(channel);
     client.should_rate_limit(request("basic", &[descriptor(&[("key3", "x")])])).await.is_ok()
 }
 
-/// The answer to a question over HTTP; empty if the connection is closed instead.
+/// The answer to a request over HTTP; empty if the connection is closed instead.
 async fn health(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) -> String {
     let asked = b"GET /healthcheck HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let mut answer = Vec::new();
@@ -64,13 +64,13 @@ async fn grpc_and_http_speak_tls_and_nothing_else() {
     assert!(asks(channel(&world, &authority, None).await.expect("a handshake")).await);
     let mut stream = connect(world.running.http, &authority, None).await.expect("a handshake");
     assert!(health(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
-    // Who trusts another authority does not get through, and who speaks plainly is not heard.
+    // A client that trusts another authority fails, and one without TLS is not answered.
     let other = Authority::new();
     assert!(channel(&world, &other, None).await.is_err());
     assert!(connect(world.running.http, &other, None).await.is_err());
     let mut plain = TcpStream::connect(world.running.http).await.expect("it listens");
     assert!(!health(&mut plain).await.starts_with("HTTP/1.1"));
-    // The admin's address stays plain: it is for this machine.
+    // The admin's address stays unencrypted: it is for this machine.
     let (status, _) = world.admin("GET", "/rlconfig", "").await;
     assert_eq!(status, 200);
 }
@@ -84,7 +84,7 @@ async fn a_new_certificate_is_served_without_a_restart_and_without_being_told() 
     let kept = channel(&world, &before, None).await.expect("a handshake");
     let renewed = after.issue();
     renewed.write(&files);
-    // The files are watched, and read every 10 s: one of the next handshakes is with the new one.
+    // The files are watched, and read every 10 s: a later handshake uses the new one.
     let handshake = async {
         loop {
             if let Ok(stream) = connect(world.running.http, &after, None).await {
@@ -100,7 +100,7 @@ async fn a_new_certificate_is_served_without_a_restart_and_without_being_told() 
     let handshake = tokio::time::timeout(PATIENCE, handshake).await;
     assert!(handshake.is_ok(), "gRPC: the old one after {PATIENCE:?}");
     assert!(channel(&world, &before, None).await.is_err(), "the old authority is not enough");
-    // Who was connected stays.
+    // Existing connections stay open.
     assert!(asks(kept).await);
 }
 
@@ -114,7 +114,7 @@ async fn clients_need_a_certificate_where_an_authority_is_named() {
     let (known, stranger) = (clients.issue(), authority.issue());
     assert!(asks(channel(&world, &authority, Some(&known)).await.expect("a handshake")).await);
     for client in [None, Some(&stranger)] {
-        // TLS 1.3 tells a client that it was refused only after its own part is done.
+        // With TLS 1.3 a client learns that it was refused only after its own part is done.
         if let Ok(channel) = channel(&world, &authority, client).await {
             assert!(!asks(channel).await);
         }
@@ -168,7 +168,7 @@ async fn every_bad_file_is_an_error_that_names_it() {
     }
 }
 
-/// Row 97: a client that connects and says nothing.
+/// Row 97: a client that connects and sends nothing.
 #[tokio::test]
 async fn row_97_who_never_shakes_hands_keeps_nobody_waiting() {
     let (_, files) = files("silent");

@@ -1,5 +1,5 @@
-//! Which of several limits an answer tells of, over gRPC and over HTTP: the one that denies; of several the one
-//! that does longest; if none does, the one with the least left. Wherever it stands in the request.
+//! Which of several limits an answer reports, over gRPC and over HTTP: the one that denies; of several the one with
+//! the longest wait; if none denies, the one with the least left. In any order within the request.
 
 use crate::common::{World, descriptor, exchange, request, serve_at_noon};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tollgate_rules::Settings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 
-/// The clock stands at 12:00:17: minutes turn in 43 s, hours in 3,583 s.
+/// The clock stands at 12:00:17: the minute ends in 43 s, the hour in 3,583 s.
 const RULES: &str = "
 domain: d
 descriptors:
@@ -46,8 +46,8 @@ fn asked(of: &[Of]) -> Vec<RateLimitDescriptor> {
     of.iter().map(asked).collect()
 }
 
-/// Limit, remaining and reset of the headers that Envoy is to add, and whether the request may go; once over
-/// gRPC and once as JSON. What is asked for must be denied, or cost nothing.
+/// Limit, remaining and reset of the headers that Envoy is to add, and whether the request is admitted; once over
+/// gRPC and once as JSON. The request must be denied, or cost nothing.
 async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
     const NAMES: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
     let response = world.ask(request("d", &asked(of))).await;
@@ -69,7 +69,7 @@ async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
     (response.overall_code() == Code::Ok, values.try_into().expect("three"))
 }
 
-/// In this order and the other.
+/// In this order and in reverse.
 async fn assert_told<const N: usize>(
     world: &World,
     mut of: [Of; N],
@@ -89,7 +89,7 @@ async fn a_denial_tells_of_the_limit_that_denies_and_not_of_one_with_less_left()
     assert_eq!(first.overall_code(), Code::Ok);
     // Three are left of eight, and one of two: five do not fit, and one does.
     assert_told(&world, [("roomy", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
-    // Nor of one that only looks on, and is over with nothing left.
+    // Nor a rule in shadow mode, which is over its limit with nothing left.
     let tried = world.ask(request("d", &asked(&[("tried", 1)]))).await;
     assert_eq!(tried.overall_code(), Code::Ok);
     assert_told(&world, [("tried", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
@@ -102,7 +102,7 @@ async fn of_several_limits_that_deny_the_one_that_does_longest_is_told() {
     assert_told(&world, [("soon", 1), ("late", 1), ("few", 1)], false, ["1", "0", "3583"]).await;
     // Also if that one has more left.
     assert_told(&world, [("soon", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
-    // What never fits denies longest of all; its window has not begun.
+    // A cost that never fits has the longest wait; its window has not begun.
     assert_told(&world, [("late", 1), ("few", 3)], false, ["2", "2", "0"]).await;
 }
 
@@ -112,7 +112,7 @@ async fn an_admission_tells_of_the_limit_with_the_least_left() {
     world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
     assert_told(&world, [("roomy", 0), ("few", 0), ("over", 0)], true, ["2", "1", "43"]).await;
     assert_told(&world, [("roomy", 0), ("over", 0)], true, ["8", "3", "3583"]).await;
-    // Also beside one that only looks on and would deny, and has more left.
+    // Also beside a rule in shadow mode that would deny, and has more left.
     world.ask(request("d", &asked(&[("late", 1)]))).await;
     assert_told(&world, [("tried", 3), ("late", 0)], true, ["1", "0", "3583"]).await;
 }
@@ -125,19 +125,19 @@ async fn of_stacked_limits_the_one_that_denies_longest_is_told() {
     let response = world.ask(request("d", &asked(&[("stacked", 1)]))).await;
     let name = response.statuses[0].current_limit.as_ref().map(|limit| limit.name.as_str());
     assert_eq!(name, Some("hours"));
-    // Of those of which one denies, that one, wherever it stands.
+    // Of stacked limits the one that denies, in any position.
     world.ask(request("d", &asked(&[("outer", 1), ("inner", 1)]))).await;
     for key in ["outer", "inner"] {
         assert_told(&world, [(key, 1)], false, ["1", "0", "3583"]).await;
         assert_told(&world, [(key, 1), ("roomy", 1)], false, ["1", "0", "3583"]).await;
     }
-    // Beside another descriptor, and asked without a charge, it is decided another way.
+    // Beside another descriptor, and in a peek, it is decided by other code.
     assert_told(&world, [("stacked", 1), ("roomy", 1)], false, ["3", "0", "3583"]).await;
     let (status, answer) = world.http("GET", "/v1/peek?domain=d&stacked=x", "").await;
     assert!(status == 429 && answer.contains("\"name\":\"hours\""), "{answer}");
 }
 
-/// The plain questions: `Retry-After` is the longest wait, and each descriptor has its own figures.
+/// `/v1/check` and `/v1/peek`: `Retry-After` is the longest wait, and each descriptor has its own numbers.
 #[tokio::test]
 async fn a_plain_denial_says_the_longest_wait_and_each_descriptor_its_own_limit() {
     let world = world("told_plain").await;

@@ -1,4 +1,4 @@
-//! Unix sockets, beside the addresses.
+//! Unix sockets, in addition to the addresses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::{Options, StartError, start};
 use tonic::transport::{Channel, Endpoint};
 
-/// A short path, since those of sockets have 107 bytes at most.
+/// A short path, because a socket's path has 107 bytes at most.
 fn directory(test: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tollgate-{}-{test}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
@@ -62,7 +62,7 @@ async fn both_protocols_are_spoken_there_and_the_files_go_with_the_service() {
 #[tokio::test]
 async fn what_another_left_is_replaced_and_what_is_in_use_is_not() {
     let path = directory("left");
-    // Dropped, a listener of the standard library leaves its file.
+    // A dropped listener of the standard library leaves its file.
     drop(std::os::unix::net::UnixListener::bind(path.join("grpc")).expect("a socket"));
     assert!(path.join("grpc").exists());
     let world = serve("left", &path).await;

@@ -1,5 +1,5 @@
-//! Limits in Redis, on a redis-server that the test starts: two services that share them, rules of every
-//! kind in one call, and what becomes of requests when the server is killed.
+//! Limits in Redis, on a redis-server that the test starts: two services that share them, rules of every kind in one
+//! call, and the decisions after the server is killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ descriptors:
   - {key: deny, on_error: deny, rate_limit: {unit: year, requests_per_unit: 30}}
 ";
 
-/// Of requests, where the server is killed: so long that a busy machine does not miss it without.
+/// The deadline of requests where the server is killed: long enough that a busy machine does not miss it otherwise.
 const DEADLINE: Duration = Duration::from_millis(200);
 
 fn global(server: &Server, deadline: Duration) -> Global {
@@ -44,7 +44,7 @@ async fn serve(test: &str, server: &Server) -> World {
     world
 }
 
-/// Allowed or not, and what is said of each descriptor.
+/// Whether the request is admitted, and the status of each descriptor.
 async fn check(world: &World, descriptors: Value, cost: u64) -> (bool, Value) {
     world.check("shop", &descriptors, cost).await
 }
@@ -58,18 +58,18 @@ async fn two_services_share_the_limits_of_one_redis() {
         for n in 0..limit * 2 {
             admitted += u64::from(check(&worlds[n % 2], json!([{key: "x"}]), 1).await.0);
         }
-        // Of leases some units may lie with the service that has nobody to spend them on.
+        // With leases, some units may be held by the service that gets no more requests.
         let least = if key == "exact" { 20 } else { 100 };
         assert!((least..=limit as u64).contains(&admitted), "{key}: {admitted}");
     }
-    // Clients, rules and domains apart.
+    // Clients, rules and domains have separate limits.
     assert!(check(&worlds[0], json!([{"exact": "y"}]), 20).await.0);
     assert!(!check(&worlds[1], json!([{"exact": "y"}]), 1).await.0);
     let (status, _) = worlds[0].admin("POST", "/v1/reset", "{}").await;
     assert_eq!(status, 501);
 }
 
-/// What the store has left of a client's `leased`, by a service that holds nothing of it.
+/// What the store has left of a client's `leased`, according to a service that holds none of it.
 async fn left(world: &World, client: &str) -> u64 {
     let path = format!("/v1/peek?domain=shop&leased={client}");
     let (_, answer) = world.http("GET", &path, "").await;
@@ -82,13 +82,13 @@ async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
     let server = Server::start();
     let [first, second] = [serve("row_100_a", &server).await, serve("row_100_b", &server).await];
     let mut spent = 0;
-    // Until the first holds more than it has spent: the second then finds less.
+    // Until the first service holds more than it has spent: the second then finds less.
     while left(&second, "x").await == 200 - spent {
         assert!(check(&first, json!([{"leased": "x"}]), 1).await.0, "{spent}");
         spent += 1;
     }
     assert!(left(&second, "x").await < 200 - spent);
-    // A lease that is under way arrives before this answer.
+    // A lease that is in flight arrives before this answer.
     check(&first, json!([{"exact": "x"}]), 1).await;
     first.running.stop().await;
     assert_eq!(left(&second, "x").await, 200 - spent);
@@ -106,7 +106,7 @@ async fn all_descriptors_are_charged_in_one_call_or_none() {
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         answer["statuses"][0]["remaining"].as_u64().expect("a number")
     };
-    // The month has 4: nothing is charged to the year, nor to the other rule.
+    // The month has 4 left: nothing is charged to the year, nor to the other rule.
     let both = json!([{"exact": "x"}, {"stacked": "x"}]);
     let before = calls(&world).await;
     let (allowed, statuses) = check(&world, both.clone(), 5).await;
@@ -121,11 +121,11 @@ async fn all_descriptors_are_charged_in_one_call_or_none() {
     assert!(check(&world, json!([{"exact": "x"}, {"exact": "x"}]), 8).await.0);
     assert_eq!(left(json!({"exact": "x"})).await, 1);
     assert!(!check(&world, json!([{"exact": "x"}, {"exact": "x"}]), 1).await.0);
-    // A rule that is only tried denies nobody; one that lets nothing pass denies all.
+    // A rule in shadow mode denies no request; a rule with a limit of 0 denies all.
     assert!(check(&world, json!([{"shadow": "x"}, {"exact": "y"}]), 2).await.0);
     assert!(!check(&world, json!([{"never": "x"}, {"exact": "y"}]), 1).await.0);
     assert_eq!(left(json!({"exact": "y"})).await, 18);
-    // Rules that deny only together.
+    // Rules in quota mode.
     let quotas = json!([{"one": "x"}, {"two": "x"}]);
     let allowed = [
         check(&world, quotas.clone(), 1).await.0,
@@ -167,7 +167,7 @@ async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before
     assert!(matches!(error, StartError::Global(GlobalError::Compat)), "{error}");
 }
 
-/// What a client of one rule has seen.
+/// The results of a client of one rule.
 #[derive(Debug, Default)]
 struct Seen {
     admitted: AtomicU64,
@@ -175,7 +175,7 @@ struct Seen {
     slowest_ms: AtomicU64,
 }
 
-/// Bad input 108, at the service: Redis is killed under load, and comes back empty.
+/// Bad input 108, at the service: Redis is killed under load, and restarts empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart() {
     const KEYS: [&str; 3] = ["local", "allow", "deny"];
@@ -212,7 +212,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
         };
         seen.each_ref().map(of)
     };
-    // Until each rule has used up its limit, but for units whose lease ended before somebody came.
+    // Until each rule has used up its limit, except for units whose lease ended before a request came.
     let is_spent = |before: [[u64; 2]; 3], n: usize| {
         let [admitted, denied] = counts()[n];
         admitted - before[n][0] >= 24 && denied - before[n][1] > 40
@@ -222,7 +222,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert!(spent.iter().all(|[admitted, _]| *admitted <= 30), "{spent:?}");
     server.kill();
     world.until("tollgate_store_degraded 1").await;
-    // Of the local share 10 are admitted; nobody keeps the second rule from admitting all.
+    // Of the local share 10 are admitted; the second rule admits every request.
     wait_until(|| {
         let since = |n: usize, of: usize| counts()[n][of] - spent[n][of];
         since(0, 0) >= 9 && since(0, 1) > 20 && since(1, 0) > 50 && since(2, 1) > 50
@@ -233,7 +233,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert_eq!(killed[2][0], spent[2][0]);
     tokio::task::block_in_place(|| server.restart());
     world.until("tollgate_store_degraded 0").await;
-    // Redis has forgotten everything: a whole limit is there again, and no more.
+    // Redis has lost everything: a whole limit is available again, and no more.
     wait_until(|| is_spent(killed, 0) && is_spent(killed, 2)).await;
     for n in [0, 2] {
         assert!(counts()[n][0] - killed[n][0] <= 30, "{:?} after {killed:?}", counts());
@@ -251,7 +251,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert!(count("tollgate_store_faults_total{kind=\"unreachable\"}") > 0);
     assert!(count("tollgate_store_connections_total") >= 2);
     for seen in &seen {
-        // The deadline, and what a thread may come late on a busy machine.
+        // The deadline, and the time by which a thread may be late on a busy machine.
         let slowest = Duration::from_millis(seen.slowest_ms.load(Ordering::Relaxed));
         assert!(slowest < DEADLINE + Duration::from_secs(1), "{seen:?}");
     }
@@ -265,7 +265,7 @@ async fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Of 100 are 92 spent when the rule says 110: 18 are left, in every accuracy, and that is what is logged.
+/// Of 100 units 92 are spent when the rule changes to 110: 18 are left, with every accuracy, and that is logged.
 #[tokio::test]
 async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
     let rules = |unit: &str, requests: u64, more: &str| {
@@ -297,7 +297,7 @@ async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
             assert_eq!(ask(&world, accuracy).await, Some(99 - n), "{accuracy}");
         }
     }
-    // The same window, another one, and another algorithm.
+    // The same window, another window, and another algorithm.
     let changes =
         [("year", 110, "", 17), ("month", 120, "", 26), ("month", 120, ", algorithm: gcra", 25)];
     for (unit, requests, more, left) in changes {

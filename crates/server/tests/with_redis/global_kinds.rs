@@ -1,7 +1,7 @@
-//! Limits in Redis of every kind: over TLS, behind a sentinel, in a cluster. Two services share them, and
-//! what both let pass is counted.
+//! Limits in every kind of Redis: over TLS, behind a sentinel, in a cluster. Two services share them, and the test
+//! counts what both admit.
 //!
-//! What all kinds have in common with one server is in global.rs; faults under load are in the tests of
+//! What all kinds have in common with a single server is in global.rs; faults under load are in the tests of
 //! tollgate-redis.
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 use tollgate_service::{Global, Options, TlsFiles};
 
-/// Over a year: no unit comes back while a test runs.
+/// Windows of a year: no unit comes back while a test runs.
 fn rules(domain: &str) -> String {
     format!(
         "
@@ -28,7 +28,7 @@ descriptors:
     )
 }
 
-/// So long that nothing is decided without the store because the machine is busy.
+/// A long deadline, so that a busy machine does not decide without the store.
 fn global(address: String) -> Global {
     Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(address) }
 }
@@ -60,7 +60,7 @@ impl Pair {
         }
     }
 
-    /// Both services are asked as often, at the same time: how many are let pass.
+    /// Sends as many requests to both services at the same time; returns how many are admitted.
     async fn admitted(&self, rule: &str, client: &str, times: u64) -> u64 {
         let [one, other] = &self.worlds;
         let ask = async |world: &World| {
@@ -83,7 +83,7 @@ impl Pair {
         answer["statuses"][0]["remaining"].as_u64().expect("a number")
     }
 
-    /// Of both services.
+    /// The sum of both services.
     async fn sum(&self, series: &str) -> u64 {
         let mut sum = 0;
         for world in &self.worlds {
@@ -93,12 +93,12 @@ impl Pair {
         sum
     }
 
-    /// In each mode all that is let pass is what the store has charged, and no more than the limit.
+    /// With each accuracy, all that is admitted is charged in the store, and no more than the limit.
     async fn share_their_limits(&self) {
         assert_eq!(self.admitted("exact", "x", 30).await, 20);
         assert_eq!(self.admitted("exact", "y", 7).await, 14);
         assert_eq!(self.left("exact", "y").await, 6);
-        // Until the store has nothing left, and nobody holds any of it.
+        // Until the store has nothing left, and neither service holds units.
         let (begun, mut admitted) = (Instant::now(), 0);
         loop {
             let more = self.admitted("leased", "x", 20).await;
@@ -109,10 +109,10 @@ impl Pair {
             assert!(begun.elapsed() < PATIENT, "{admitted} admitted");
         }
         assert_eq!(self.sum("tollgate_store_leased_units_total").await, 200);
-        // On a slow machine units may have waited for a second: nobody gets these.
+        // On a slow machine units may have been held for a second: these are spent by no request.
         let expired = self.sum("tollgate_store_expired_units_total").await;
         assert_eq!(admitted, 200 - expired);
-        // By counts: each is let pass at once, and the store hears of it.
+        // `accuracy: async`: each request is admitted at once, and the store is informed.
         assert_eq!(self.admitted("counted", "x", 20).await, 40);
         let begun = Instant::now();
         while self.left("counted", "x").await > 20 {
@@ -123,10 +123,10 @@ impl Pair {
     }
 }
 
-/// What was let pass without the store.
+/// The decisions that were made without the store.
 const BY_SHARE: &str = "tollgate_store_decisions_total{by=\"share\",outcome=\"allowed\"}";
 
-/// A server that is reached over TLS only, and wants a certificate of those who come.
+/// A server that accepts only TLS, and requires client certificates.
 struct Secure {
     _server: Server,
     authority: Authority,
@@ -161,7 +161,7 @@ impl Secure {
         Self { _server: server, authority, global }
     }
 
-    /// With a certificate of this authority to show.
+    /// With a client certificate of this authority.
     fn shown(&self, test: &str, authority: &Authority) -> Global {
         let (_, TlsFiles { certificate, key, .. }) = {
             let (path, files) = files(&format!("{test}_client"));
@@ -189,7 +189,7 @@ async fn over_tls_a_service_whose_certificate_is_not_trusted_has_its_share_and_n
         let descriptors = json!([{"exact": "x"}]);
         admitted += u64::from(world.check("shop", &descriptors, 1).await.0);
     }
-    // 20 of two nodes.
+    // Each of two nodes has half of 20.
     assert_eq!(admitted, 10);
     assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
     assert_eq!(world.metric("tollgate_store_connections_total").await.as_deref(), Some("0"));
@@ -204,7 +204,7 @@ async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover
     block_in_place(|| sentinel.has_been_told());
     let before = sentinel.master_port();
     block_in_place(|| sentinel.kill(0));
-    // It takes a request to see it.
+    // The outage is noticed only by a request.
     let begun = Instant::now();
     for world in &pair.worlds {
         while world.metric("tollgate_store_degraded").await.as_deref() == Some("0") {
@@ -244,13 +244,13 @@ async fn in_a_cluster_a_limit_that_moves_to_another_node_stays_the_same() {
     assert_eq!(pair.admitted("exact", "x", 6).await, 12);
     let slot = cluster.slot(&domain);
     block_in_place(|| cluster.begin_move(slot, [0, 1]));
-    // Some keys are here and some there.
+    // Keys are spread over the nodes.
     assert_eq!(pair.admitted("exact", "y", 2).await, 4);
     block_in_place(|| cluster.end_move(slot, [0, 1]));
     assert_eq!(pair.admitted("exact", "x", 20).await, 20 - 12);
     assert_eq!(pair.admitted("exact", "y", 20).await, 20 - 4);
     assert_eq!(pair.sum(BY_SHARE).await, 0);
-    // Without the node that has it now each of both has its share of it.
+    // Without the node that now holds the key, each service has its own share.
     cluster.servers[1].kill();
     assert_eq!(pair.admitted("exact", "z", 30).await, 2 * 10);
     assert_eq!(pair.sum(BY_SHARE).await, 2 * 10);

@@ -1,5 +1,5 @@
-//! Rules in a hash in Redis, on a redis-server that the test starts: pushed, polled, never read half, and
-//! what becomes of them when the server is gone or what it holds is no good.
+//! Rules in a hash in Redis, on a redis-server that the test starts: pushed, polled, never read half-written, and
+//! kept when the server is gone or its content is bad.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,14 +9,14 @@ use tollgate_rules::{Refresh, RuleSource, RuleText};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Options, RedisRules, RedisSource};
 
-/// The hash of all tests, each on a server of its own.
+/// The hash of all tests, each of which has its own server.
 const KEY: &str = "shop:rules";
 
 fn rules_of(server: &Server) -> RedisRules {
     format!("{}0#{KEY}", server.address()).parse().expect("an address")
 }
 
-/// What errors call the hash.
+/// The name of the hash in errors.
 fn shown(server: &Server) -> String {
     format!("redis://127.0.0.1:{}/0#{KEY}", server.port)
 }
@@ -27,14 +27,14 @@ fn text(domain: &str, requests: u32) -> RuleText {
     RuleText::new(format!("rules/{domain}.yaml"), text)
 }
 
-/// A service whose rules are in the hash. What it says of the first reading is still to be heard.
+/// A service whose rules are in the hash. The result of the first reading has not been received yet.
 async fn serve(test: &str, server: &Server) -> World {
     let rules = rules_of(server);
     crate::common::serve_with(test, "", |options| Options { rules: rules.into(), ..options }).await
 }
 
 impl World {
-    /// Has it read, and waits for what comes of it: `None` if the rules are in force, else the error.
+    /// Makes it read again, and waits for the result: `None` if the rules are in force, else the error.
     async fn read_again(&mut self) -> Option<String> {
         self.running.changed().notify();
         self.outcome().await
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// What is left of a user's limit, one taken.
+    /// What is left of a user's limit, after taking one unit.
     async fn left(&self, domain: &str) -> (Code, u32) {
         codes(&self.ask(request(domain, &[descriptor(&[("user", "x")])])).await)[0]
     }
@@ -70,7 +70,7 @@ async fn what_is_pushed_is_served_and_the_next_push_takes_its_place_and_keeps_wh
     let second = rules.push(&[text("one", 50)]).expect("it is written");
     assert_eq!(world.read_again().await, None);
     assert_eq!(world.left("one").await, (Code::Ok, 48));
-    // The field of `two` is gone: its last good rules stay, until there are others that say so.
+    // The field of `two` is gone: the domain's last good rules stay, until new ones replace them.
     assert_eq!(server.run::<u32>(&["HLEN", KEY]), 2);
     assert_eq!(world.left("two").await, (Code::Ok, 7));
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
@@ -81,7 +81,7 @@ async fn what_is_pushed_is_served_and_the_next_push_takes_its_place_and_keeps_wh
     rules.push(&[text("one", 50)]).expect("it is written");
     assert_eq!(world.read_again().await, None);
     assert_eq!(world.left("two").await, (Code::Ok, 0));
-    // The same texts are the same version.
+    // The same texts have the same version.
     assert_ne!(first.version, second.version);
     let again = rules.push(&[text("one", 50)]).expect("it is written");
     assert_eq!((again.version, again.is_new), (second.version, false));
@@ -108,7 +108,7 @@ async fn a_server_that_is_gone_or_comes_back_empty_leaves_the_last_good_rules() 
         format!("{place}: cannot be read: there is no such hash; write it with tollgate");
     assert!(error.starts_with(&expected), "{error}");
     assert_eq!(world.left("one").await, (Code::Ok, 2));
-    // The same version again, but not the same texts: it is not taken for what was read before.
+    // The same version again, but other texts: they are read all the same.
     let hash = |requests| String::from_utf8(text("one", requests).bytes().to_vec()).expect("text");
     server.run::<u32>(&["HSET", KEY, "version", "7", "one.yaml", &hash(100)]);
     assert_eq!(world.read_again().await, None);
@@ -145,13 +145,13 @@ async fn a_bad_text_is_named_by_hash_field_line_and_column_and_changes_nothing()
     let error = world.read_again().await.expect("it is refused");
     let expected = format!("{}/two.yaml:3:5: config error, unknown key 'kye'", shown(&server));
     assert!(error.starts_with(&expected), "{error}");
-    // Nothing of that load: not the good text either.
+    // Nothing of that load is in force, not even the good text.
     assert_eq!(world.left("one").await, (Code::Ok, 4));
     let (_, page) = world.admin("GET", "/rlconfig", "").await;
     assert!(page.contains(&expected), "{page}");
 }
 
-/// How often the server has carried out a command.
+/// How often the server has executed a command.
 fn calls(server: &Server, command: &str) -> u64 {
     let stats: String = server.run(&["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| {
@@ -176,17 +176,17 @@ fn a_poll_of_a_version_that_is_known_reads_no_text() {
     }
     assert_eq!(calls(&server, "hkeys"), texts_read);
     assert_eq!(calls(&server, "eval"), connections + 10);
-    // A connection that the server has closed is made anew, and nobody is told.
+    // A connection that the server has closed is replaced without an error.
     server.run::<u32>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     assert_eq!(source.read().as_ref(), Ok(&texts));
 }
 
-/// Both texts of a load say which it is.
+/// Both texts of a load contain its number.
 fn generation(number: u32) -> [RuleText; 2] {
     ["one", "two"].map(|domain| text(domain, number))
 }
 
-/// How many of many readings are no generation, while somebody writes one after the other.
+/// How many of many readings mix two generations, while a writer replaces one by the next.
 fn mixed(server: &Server, write: impl Fn(u32) + Sync) -> usize {
     let stop = AtomicBool::new(false);
     write(1);
@@ -236,7 +236,7 @@ fn who_writes_field_by_field_is_caught() {
         for written in generation(number) {
             let field = written.file().replace("rules/", "");
             let text = String::from_utf8(written.bytes().to_vec()).expect("text");
-            // The version last would be read late, first too early: neither is a transaction.
+            // Without a transaction, writing the version last is too late, and first is too early.
             server.run::<u32>(&["HSET", KEY, "version", &format!("{version} {field}")]);
             server.run::<u32>(&["HSET", KEY, &field, &text]);
         }
@@ -282,7 +282,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     for n in 0..63 {
         server.run::<u32>(&["HSET", KEY, "version", "2", &format!("large{n}"), &large[1..]]);
     }
-    // 64 MiB, and the small one and the version.
+    // 64 MiB, and in addition the small text and the version.
     let expected = format!("{place}: is larger than 67108864 bytes; ");
     assert!(refused(&mut source).starts_with(&expected), "{}", refused(&mut source));
     server.run::<u32>(&["DEL", KEY]);

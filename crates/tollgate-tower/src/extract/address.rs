@@ -1,4 +1,4 @@
-//! [`ClientAddress`]: who a request comes from, as far as that can be believed.
+//! [`ClientAddress`]: the address that a request comes from, as far as it can be trusted.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::warning::{Given, Warning, Warnings};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// So many first requests are looked at for forwarding headers that nobody declared; after them one in so
-/// many on each thread. The look costs as much as the rest of the extraction.
+/// How many first requests are inspected for forwarding headers that no setting declares; after them, one request in
+/// so many on each thread. An inspection costs as much as the rest of the extraction.
 const LOOKS: u32 = 1_024;
 const LOOK_EVERY: u32 = 64;
 
@@ -30,45 +30,44 @@ thread_local! {
 
 type PeerOf = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 
-/// Who may name another than himself.
+/// Which writers of a forwarding header are trusted to name the address before their own.
 #[derive(Clone, Debug)]
 enum Trust {
     Nobody,
-    /// So many proxies stand before us, whatever their addresses.
+    /// As many proxies as this stand before the server, whatever their addresses.
     Hops(u8),
     Nets(Arc<[IpNet]>),
 }
 
-/// Where proxies write whom they speak for.
+/// The header in which proxies write the address that they forward for.
 #[derive(Clone, Debug)]
 enum Source {
     XForwardedFor,
     Forwarded,
-    /// One address, as some vendors have it.
+    /// A header with one address, as some vendors send it.
     Single(HeaderName),
 }
 
-/// The client's address: of the peer, or of whom trusted proxies speak for.
+/// The client's address: that of the peer, or the one that trusted proxies forward for.
 ///
-/// By default it is the address at the other end of the connection, and no header is believed. Behind
-/// proxies say which: as many [hops](ClientAddress::trusting_hops) as there are, or their
-/// [addresses](ClientAddress::trusting). Then `X-Forwarded-For` is read from the right, as far as the writers
-/// are trusted and no further: what a client writes himself is never believed. What cannot be read ends the
-/// walk at the last hop that could.
+/// By default it is the address at the other end of the connection, and no header is believed. Behind proxies, say
+/// which: as many [hops](ClientAddress::trusting_hops) as there are, or their [addresses](ClientAddress::trusting).
+/// Then `X-Forwarded-For` is read from the right, up to the first address whose writer is not trusted: what a client
+/// writes itself is never believed. An element that cannot be parsed ends the walk at the last hop that could.
 ///
-/// IPv6 clients own whole networks, so by default all addresses of one /64 are one client. An IPv4 address in
-/// IPv6 clothes (`::ffff:192.0.2.60`) is the IPv4 address. Other ranges that
-/// carry IPv4 addresses (6to4, Teredo, NAT64) are IPv6 like any, by their /64: so all who come through one NAT64, or
-/// through one Teredo server, are one client.
+/// An IPv6 client owns a whole network, so by default all addresses of one /64 are one client. An IPv4-mapped IPv6
+/// address (`::ffff:192.0.2.60`) is the IPv4 address. Other ranges that carry IPv4 addresses (6to4, Teredo, NAT64)
+/// are keyed by their /64 like any IPv6 address: all clients behind one NAT64, or behind one Teredo server, are one
+/// client.
 ///
-/// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::PeerAddress),
-/// `SocketAddr`, with the feature `axum` also `ConnectInfo<SocketAddr>`; or by a function of yours.
+/// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::PeerAddress), `SocketAddr`, with
+/// the feature `axum` also `ConnectInfo<SocketAddr>`; or by a function of your own.
 ///
 /// ```
 /// use http::Request;
 /// use tollgate_tower::{ClientAddress, Head, PeerAddress};
 /// let mut request = Request::builder()
-///     .header("x-forwarded-for", "1.2.3.4, 198.51.100.9") // the first one is what the client says
+///     .header("x-forwarded-for", "1.2.3.4, 198.51.100.9") // the client wrote the first address itself
 ///     .body(())?;
 /// request.extensions_mut().insert(PeerAddress([10, 0, 0, 1].into()));
 /// let head = Head::of(&request);
@@ -116,11 +115,11 @@ impl ClientAddress {
         Self::new(Trust::Nobody)
     }
 
-    /// Behind so many proxies of yours: the client is what the outermost of them has written, the `hops`-th
-    /// address from the right. A request with fewer addresses did not come through all of them: then it is
-    /// the peer. 0 is [`peer`](ClientAddress::peer).
+    /// Behind this many proxies of yours: the client is the address that the outermost of them has written, the
+    /// `hops`-th from the right. A request with fewer addresses did not come through all of them: its client is the
+    /// peer. 0 is [`peer`](ClientAddress::peer).
     ///
-    /// Right only if nobody can reach the server but through that many proxies.
+    /// Correct only if clients cannot reach the server without passing that many proxies.
     ///
     /// ```
     /// use tollgate_tower::ClientAddress;
@@ -133,8 +132,8 @@ impl ClientAddress {
         Self::new(if hops == 0 { Trust::Nobody } else { Trust::Hops(hops) })
     }
 
-    /// Behind proxies with addresses in these networks: the client is the first address from the right that
-    /// is in none of them. If all are, it is the leftmost.
+    /// Behind proxies with addresses in these networks: the client is the first address from the right that is in
+    /// none of them. If all are in them, it is the leftmost.
     ///
     /// ```
     /// use tollgate_tower::ClientAddress;
@@ -165,8 +164,8 @@ impl ClientAddress {
         Self { source: Source::Forwarded, ..self }
     }
 
-    /// Reads a header that holds one address, in place of `X-Forwarded-For`: `CF-Connecting-IP` and its like.
-    /// Believed only from a trusted peer, and only if there is exactly one.
+    /// Reads a header that holds one address, such as `CF-Connecting-IP`, in place of `X-Forwarded-For`. Believed
+    /// only from a trusted peer, and only if there is exactly one such header line.
     ///
     /// ```
     /// use http::HeaderName;
@@ -196,8 +195,8 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// Groups IPv6 addresses by their first bits: 64 by default, which is one customer's network at least.
-    /// Many get a /56 or /48.
+    /// Groups IPv6 addresses by their first bits: 64 by default, the smallest network that a customer gets. Many get
+    /// a /56 or /48.
     ///
     /// # Errors
     /// More than 128 bits, or none.
@@ -213,7 +212,7 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// Is not concerned with IPv4 clients: for a second policy on wider IPv6 networks.
+    /// Does not apply to IPv4 clients: for a second policy on wider IPv6 networks.
     ///
     /// ```
     /// use tollgate_tower::{ClientAddress, PrefixError};
@@ -245,7 +244,7 @@ impl ClientAddress {
         Self { peer_of: Some(Arc::new(find)), ..self }
     }
 
-    /// The client's address, whole; `None` if not even the peer's is known.
+    /// The client's full address; `None` if not even the peer's is known.
     ///
     /// ```
     /// use http::Request;
@@ -272,13 +271,13 @@ impl ClientAddress {
             Trust::Hops(hops) => self.named(head, peer, *hops, |_| false),
             Trust::Nets(networks) => {
                 let trusted = |address| networks.iter().any(|network| network.contains(&address));
-                // Without a peer nobody is known to be trusted.
+                // Without a peer's address no proxy is known to be trusted.
                 self.named(head, Some(peer?), 0, trusted)
             }
         }
     }
 
-    /// The peer's address, whom nobody can forge.
+    /// The peer's address, which cannot be forged.
     #[inline]
     fn peer_in(&self, extensions: &Extensions) -> Option<IpAddr> {
         let found = match &self.peer_of {
@@ -288,8 +287,8 @@ impl ClientAddress {
         found.map(|address| address.to_canonical())
     }
 
-    /// One step to the left while whoever wrote the next address is trusted: because he is one of so many
-    /// hops, or because of his address.
+    /// Steps to the left for as long as the writer of the next address is trusted: because it is within the number of
+    /// hops, or by its own address.
     fn named(
         &self,
         head: &Head<'_>,
@@ -310,7 +309,7 @@ impl ClientAddress {
         let (mut client, mut hops_left) = (peer, hops);
         while hops_left > 0 || (hops == 0 && client.is_some_and(&trusted)) {
             let Some(element) = elements.next() else {
-                // Fewer hops than there must be: this did not come through all the proxies.
+                // Fewer addresses than hops: the request did not come through all the proxies.
                 return if hops > 0 { peer } else { client };
             };
             let Some(address) = read(element) else { return client };
@@ -319,10 +318,10 @@ impl ClientAddress {
         client
     }
 
-    /// A forwarding header that nobody declared is ignored, but not in silence.
+    /// A forwarding header that no setting declares is ignored, with a warning.
     #[inline]
     fn look_for_undeclared(&self, head: &Head<'_>) {
-        // Relaxed: a count of looks; a few more or less do not matter.
+        // Relaxed: a count of inspections; a few more or fewer do not matter.
         if self.health.looks.load(Ordering::Relaxed) < LOOKS {
             self.health.looks.fetch_add(1, Ordering::Relaxed);
         } else if !REQUESTS.with(|requests| {
@@ -342,13 +341,13 @@ impl ClientAddress {
     }
 }
 
-/// Apart, so that both lengths are known where they are copied.
+/// A function of its own, so that IPv6 and IPv4 are each copied with a constant length.
 #[inline(never)]
 fn push_v6(network: Ipv6Addr, key: &mut Key) {
     key.push(&network.octets());
 }
 
-/// A header with exactly one line, which is an address.
+/// The address in a header that has exactly one line.
 fn single(head: &Head<'_>, name: &HeaderName) -> Option<IpAddr> {
     let mut lines = head.headers.get_all(name).iter();
     let only = lines.next().filter(|_| lines.next().is_none())?;

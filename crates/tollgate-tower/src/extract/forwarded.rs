@@ -1,9 +1,9 @@
 //! Lists of hops, read from the right: `X-Forwarded-For` and `Forwarded` (RFC 7239).
 //!
-//! Each proxy writes the address that it was spoken to from at the right end. What stands further left has
-//! been written by somebody else, and at the left end by the client himself. So nothing is read that is not
-//! needed, and nothing that stands left of what is read can change what it means: an open quote of a client
-//! does not swallow what his proxy has added.
+//! Each proxy appends, at the right end, the address from which it was contacted. Elements further left were written
+//! by other parties, and the leftmost by the client itself. So no more is read than needed, and an element cannot
+//! change the meaning of the elements to its right: a quote that a client leaves open does not hide what its proxy
+//! has appended.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use http::header::{HeaderName, HeaderValue, ValueIter};
 
 use super::node;
 
-/// The most elements that are looked at, and the most bytes: more hops than any chain of proxies has.
+/// The maximum number of elements, and of bytes, that are read: more hops than any chain of proxies has.
 const ELEMENTS_MAX: usize = 64;
 const BYTES_MAX: usize = 8 * 1_024;
 
@@ -51,7 +51,7 @@ impl<'h> FromRight<'h> {
     }
 }
 
-/// Whether an odd number of backslashes stands before it. Only so many are looked at, that a header of
+/// Whether an odd number of backslashes stands before it. At most `RUN_MAX` of them are counted, so that a header of
 /// nothing but backslashes and quotes takes no longer than others.
 fn is_escaped(line: &[u8], at: usize) -> bool {
     const RUN_MAX: usize = 16;
@@ -84,7 +84,8 @@ impl<'h> Iterator for FromRight<'h> {
     }
 }
 
-/// The address of `for=` in one element of `Forwarded`, if there is exactly one and it is an address.
+/// The address of `for=` in one element of `Forwarded`. `None` unless there is exactly one `for=`, with a valid
+/// address.
 pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     let (mut rest, mut found) = (element, None);
     while !rest.is_empty() {
@@ -109,7 +110,7 @@ pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     found
 }
 
-/// The first of pairs that semicolons part, and the rest. `None` if a quote stays open.
+/// The first of the pairs that semicolons separate, and the rest. `None` if a quote stays open.
 fn first_pair(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, &byte) in text.iter().enumerate() {
@@ -190,7 +191,7 @@ mod tests {
             (r#"by="a;for=192.0.2.1";for=192.0.2.43"#, Some("192.0.2.43")),
             (r#"by="a\";for=192.0.2.1;";for=192.0.2.43"#, Some("192.0.2.43")),
             (r#"by="a\\";for=192.0.2.43"#, Some("192.0.2.43")),
-            // Only in quotes does a backslash mean anything.
+            // A backslash escapes only within quotes.
             (r"by=a\;for=192.0.2.43", Some("192.0.2.43")),
             ("for=192.0.2.43;", Some("192.0.2.43")),
             (r#"for="_gazonk""#, None),

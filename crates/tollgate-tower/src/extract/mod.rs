@@ -1,4 +1,4 @@
-//! Whose limit a request is charged to: [`Extract`], and what it is made of.
+//! Extractors find the key that a request is charged to: [`Extract`], and its implementations.
 
 mod address;
 mod forwarded;
@@ -25,7 +25,7 @@ pub use path::NormalPath;
 pub use peer::PeerAddress;
 pub(crate) use peer::peer_of;
 
-/// What is known of a request before its body: what extractors, costs and exemptions look at.
+/// What is known of a request before its body: the input of extractors, costs and exemptions.
 ///
 /// ```
 /// use http::Request;
@@ -42,7 +42,7 @@ pub struct Head<'r> {
     pub uri: &'r Uri,
     /// The headers.
     pub headers: &'r HeaderMap,
-    /// What the server and other layers have noted: the peer's address, the matched route.
+    /// What the server and other layers have added: the peer's address, the matched route.
     pub extensions: &'r Extensions,
 }
 
@@ -70,15 +70,15 @@ impl<'r> Head<'r> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoKey {
-    /// What should be there is not: see [`MissingKey`](crate::MissingKey).
+    /// A part that the request should have is missing: see [`MissingKey`](crate::MissingKey).
     Missing,
-    /// The policy is not about such requests: it is passed over.
+    /// The policy does not apply to such requests: the gate is skipped.
     NotConcerned,
 }
 
-/// Finds out whose limit a request is charged to, and adds it to the key.
+/// Finds the key that a request is charged to.
 ///
-/// Tuples of extractors are an extractor: all their parts, in order.
+/// A tuple of extractors is an extractor that adds all their parts, in order.
 ///
 /// ```
 /// use http::Request;
@@ -93,19 +93,20 @@ pub enum NoKey {
 /// # Ok::<(), NoKey>(())
 /// ```
 pub trait Extract: Send + Sync {
-    /// Adds the parts of this request.
+    /// Adds the parts of this request to `key`.
     ///
     /// # Errors
-    /// Why there are none. Then nobody looks at what has been added.
+    /// Why the request has no parts. `key` is then discarded, so parts that were added before the error have no
+    /// effect.
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey>;
 
-    /// What it has found to be set up wrongly, so far.
+    /// The configuration mistakes that it has detected so far.
     fn warnings(&self) -> Warnings {
         Warnings::NONE
     }
 
-    /// This, or if it is missing the other. Both have their own keys: nobody gets into another's by leaving
-    /// something out.
+    /// This, or the other if this is missing. Their keys differ, so a client that leaves something out does not get
+    /// another client's key.
     ///
     /// ```
     /// use tollgate_tower::{Bearer, ClientAddress, Extract};
@@ -119,7 +120,7 @@ pub trait Extract: Send + Sync {
         Or::new(self, other)
     }
 
-    /// This if it is there; otherwise a mark that it is not.
+    /// This if it is there; otherwise a mark that it is missing.
     ///
     /// ```
     /// use http::HeaderName;

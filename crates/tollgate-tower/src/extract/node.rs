@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// More bytes than this are no address: `[` 45 of IPv6 `%` a zone `]:` a port.
+/// A text with more bytes than this is not an address: `[` 45 of IPv6 `%` a zone `]:` a port.
 const NODE_MAX: usize = 128;
 
-/// The address of a node: IPv4 or IPv6, in brackets or not, with a port or not. `unknown`, names that hide
-/// the client (`_hidden`) and everything else is none.
+/// The address of a node: IPv4 or IPv6, with or without brackets, with or without a port. `None` for `unknown`, for
+/// names that hide the client (`_hidden`) and for everything else.
 pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
     if text.len() > NODE_MAX {
         return None;
@@ -28,14 +28,14 @@ pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// RFC 7239 allows names in the place of ports, too.
+/// A port: RFC 7239 also allows a name in its place.
 fn is_port(text: &str) -> bool {
     let byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     !text.is_empty() && text.bytes().all(byte)
 }
 
-/// IPv6 without its zone, which means something on the proxy's own links only. An IPv4 address in IPv6
-/// clothes is the IPv4 address.
+/// IPv6 without its zone, which is meaningful only on the proxy's own links. An IPv4-mapped IPv6 address becomes the
+/// IPv4 address.
 fn v6(text: &str) -> Option<IpAddr> {
     let (address, _zone) = text.split_once('%').unwrap_or((text, ""));
     let address: Ipv6Addr = address.parse().ok()?;

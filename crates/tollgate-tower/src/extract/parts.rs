@@ -1,4 +1,4 @@
-//! The parts that keys are made of, beside addresses and paths.
+//! The parts of keys other than addresses and paths.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{Extract, Head, NoKey};
 use crate::key::Key;
 use crate::warning::Warnings;
 
-/// One key for all: a limit of the service, not of its clients.
+/// One key for all requests: a limit of the service, not of its clients.
 ///
 /// ```
 /// use http::Request;
@@ -27,10 +27,10 @@ impl Extract for Everyone {
     }
 }
 
-/// The value of a header; all of them, if it has several lines.
+/// The value of a header; all values, if it has several lines.
 ///
-/// Clients write headers: alone this limits only those who want it. Put it beside something they cannot
-/// choose, or behind an authentication.
+/// Clients choose their headers, and so their keys: alone, this extractor does not limit a client that changes its
+/// header. Combine it with a part that clients cannot choose, or use it behind an authentication.
 ///
 /// ```
 /// use http::{HeaderName, Request};
@@ -113,7 +113,7 @@ impl Extract for ApiKey {
     }
 }
 
-/// The token of `Authorization: Bearer`, as its SHA-256. Whether it is valid is not asked here.
+/// The token of `Authorization: Bearer`, as its SHA-256. The token is not validated.
 ///
 /// ```
 /// use http::Request;
@@ -143,8 +143,7 @@ impl Extract for Bearer {
     }
 }
 
-/// The method. HEAD counts as GET: it does the same work. Headers that ask for another method are not looked
-/// at.
+/// The method. HEAD counts as GET, because it does the same work. Headers that override the method are ignored.
 ///
 /// ```
 /// use http::Request;
@@ -158,7 +157,7 @@ impl Extract for Bearer {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Methods;
 
-/// The method whose work is done.
+/// The method, with GET in place of HEAD.
 pub(crate) fn method_of<'r>(head: &Head<'r>) -> &'r Method {
     if *head.method == Method::HEAD { &Method::GET } else { head.method }
 }
@@ -170,8 +169,8 @@ impl Extract for Methods {
     }
 }
 
-/// The route that axum has matched, as it was written: `/users/{id}`, whatever the id. Requests that match
-/// none share one key. Needs the feature `axum`, and a layer that is added with `Router::layer` or
+/// The route that axum has matched, in the form in which it was registered: `/users/{id}`, whatever the id. Requests
+/// that match no route share one key. Needs the feature `axum`, and a layer that is added with `Router::layer` or
 /// `route_layer`: around the router no route is known yet.
 ///
 /// ```
@@ -204,7 +203,7 @@ pub(crate) fn route_of<'r>(head: &Head<'r>) -> Option<&'r str> {
     head.extensions.get::<axum::extract::MatchedPath>().map(axum::extract::MatchedPath::as_str)
 }
 
-/// What a function adds to the key.
+/// The part that a function adds to the key.
 ///
 /// ```
 /// use http::Request;
@@ -227,7 +226,7 @@ pub struct FromFn<F> {
 }
 
 impl<F: Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync> FromFn<F> {
-    /// What this function adds.
+    /// An extractor that calls this function.
     ///
     /// ```
     /// use tollgate_tower::FromFn;
@@ -254,7 +253,7 @@ impl<F> fmt::Debug for FromFn<F> {
     }
 }
 
-/// One extractor, or another where the first finds nothing: [`Extract::or`].
+/// One extractor, or another if the first finds nothing: [`Extract::or`].
 ///
 /// ```
 /// use http::Request;
@@ -373,7 +372,7 @@ mod tests {
         }
     }
 
-    /// What is found in one place does not share a key with the same text in the other.
+    /// A text found by the first extractor does not share a key with the same text found by the second.
     #[test]
     fn an_alternative_is_tried_where_nothing_is_found_and_leaves_no_trace() {
         let [left, right] =

@@ -1,4 +1,4 @@
-//! [`NormalPath`]: a path in the one form that all its spellings have in common.
+//! [`NormalPath`]: a path in one normal form for all of its spellings.
 
 use arrayvec::ArrayVec;
 use percent_encoding::percent_decode;
@@ -6,17 +6,17 @@ use percent_encoding::percent_decode;
 use super::{Extract, Head, NoKey};
 use crate::key::Key;
 
-/// Longer paths share one key: what is that long is no page of anyone's.
+/// Longer paths share one key: real pages have shorter paths.
 const PATH_MAX: usize = 512;
 
-/// The path, normalised: for servers without a router that names its routes (with axum take `Route`).
+/// The path, normalised: for servers without a router that names its routes (with axum use `Route`).
 ///
-/// Servers differ in which spellings they take for one page, and a client who finds two has two limits. So
-/// whatever any of them may take for the same is the same here: `/login`, `/Login`, `/login/`, `//login`,
-/// `/./login`, `/x/../login`, `/%6Cogin`, `/login;v=1`. It counts too many as one rather than too few. Paths
-/// of more than 512 bytes share one key.
+/// Servers differ in which spellings of a path they treat as one page, and a client that finds two spellings has two
+/// limits. So all spellings that some server treats as equal have one key here: `/login`, `/Login`, `/login/`,
+/// `//login`, `/./login`, `/x/../login`, `/%6Cogin`, `/login;v=1`. When in doubt two paths share a key. Paths of more
+/// than 512 bytes share one key.
 ///
-/// Where a path has parts that clients choose (`/users/7`), each choice is a key of its own: use routes there.
+/// Where a path has parts that clients choose (`/users/7`), each value is a key of its own: use routes there.
 ///
 /// ```
 /// use http::Request;
@@ -48,7 +48,7 @@ type Path = ArrayVec<u8, PATH_MAX>;
 fn normal(path: &str) -> Option<Path> {
     let mut decoded = Path::new();
     for byte in percent_decode(path.as_bytes()) {
-        // Some servers take a backslash for a slash.
+        // Some servers treat a backslash as a slash.
         let byte = if byte == b'\\' { b'/' } else { byte.to_ascii_lowercase() };
         decoded.try_push(byte).ok()?;
     }

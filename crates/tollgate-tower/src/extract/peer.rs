@@ -1,11 +1,11 @@
-//! Who holds the other end of a connection, where servers note it.
+//! The peer's address: the other end of a connection, where servers record it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::Extensions;
 
-/// The address of whoever holds the other end of the connection, for servers that do not note it in a form
-/// known here: put it into the request's extensions.
+/// The address of the peer, for servers that do not record it in a form known here: put it into the request's
+/// extensions.
 ///
 /// ```
 /// use http::Request;
@@ -16,7 +16,7 @@ use http::Extensions;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub IpAddr);
 
-/// The address at the other end of the connection, as it was noted.
+/// The address at the other end of the connection, as the server recorded it.
 #[inline]
 pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     #[cfg(feature = "axum")]
@@ -28,7 +28,7 @@ pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     noted_elsewhere(extensions)
 }
 
-/// Apart, so that the most common place is looked into without the others.
+/// A function of its own, so that the most common place is looked up without the others.
 #[cfg_attr(feature = "axum", inline(never))]
 fn noted_elsewhere(extensions: &Extensions) -> Option<IpAddr> {
     if let Some(PeerAddress(address)) = extensions.get() {

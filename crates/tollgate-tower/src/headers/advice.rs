@@ -1,4 +1,4 @@
-//! [`Advice`]: what a server tells its clients about their limits, whatever its generation of headers.
+//! [`Advice`]: what a server's headers say of its limits, in any generation of headers.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +8,7 @@ use super::read;
 
 /// What the headers of a response say about limits: for clients. All generations are read.
 ///
-/// A field that cannot be read is passed over, as the drafts demand: what a server says is advice, and no
-/// promise.
+/// A field that cannot be parsed is ignored, as the drafts demand: the headers of a server are advice and no promise.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -27,9 +26,9 @@ use super::read;
 pub struct Advice {
     /// The quotas that the server enforces.
     pub policies: Vec<PolicyAdvice>,
-    /// Where the client stands.
+    /// What is left of them.
     pub limits: Vec<LimitAdvice>,
-    /// `Retry-After`: how long to stay away.
+    /// `Retry-After`: how long to wait.
     pub retry_after: Option<Duration>,
 }
 
@@ -40,11 +39,11 @@ pub struct PolicyAdvice {
     pub name: Option<String>,
     /// The units of each window.
     pub quota: u64,
-    /// What is counted, if it is not requests: `content-bytes`, `concurrent-requests`.
+    /// The unit that is counted, if it is not requests: `content-bytes`, `concurrent-requests`.
     pub unit: Option<String>,
     /// The length of the window.
     pub window: Option<Duration>,
-    /// Whom the quota is for, in a form that only the server understands.
+    /// The partition that the quota is for, in a form that only the server understands.
     pub partition_key: Option<Vec<u8>>,
 }
 
@@ -57,9 +56,9 @@ pub struct LimitAdvice {
     pub limit: Option<u64>,
     /// Units left.
     pub remaining: u64,
-    /// How long until there are more.
+    /// How long until more units are available.
     pub reset: Option<Duration>,
-    /// Whom the quota is for, in a form that only the server understands.
+    /// The partition that the quota is for, in a form that only the server understands.
     pub partition_key: Option<Vec<u8>>,
 }
 
@@ -83,8 +82,8 @@ impl Advice {
         Self { policies, limits, retry_after: read::retry_after(headers, now) }
     }
 
-    /// How long to stay away, if at all: `Retry-After` if there is one; otherwise until every quota that is
-    /// spent has more.
+    /// How long to wait, if at all: `Retry-After` if there is one; otherwise until every exhausted quota has more
+    /// units.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! What clients are told: which headers there are, how they are written, and how they are read.
+//! Rate limit headers: which there are, how they are written, and how they are read.
 //!
 //! | Generation | Fields |
 //! |---|---|
@@ -20,7 +20,7 @@ pub use advice::{Advice, LimitAdvice, PolicyAdvice};
 pub(crate) use window::secs_up;
 pub(crate) use write::{Fixed, Opening, Stamp, Standing};
 
-/// `RateLimit-Policy`: which quotas there are.
+/// `RateLimit-Policy`: the quotas.
 pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// `RateLimit`: what is left.
 pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -37,7 +37,7 @@ pub static X_RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratel
 /// `X-RateLimit-Reset`.
 pub static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Which headers answers carry. `Retry-After` is on every denial that has an end, whatever is chosen here.
+/// Which headers answers carry. `Retry-After` is on every denial whose wait has an end, whatever is chosen here.
 ///
 /// ```
 /// use tollgate_tower::Headers;
@@ -67,8 +67,8 @@ impl Headers {
     pub const NONE: Self = Self { draft_10: false, draft_07: false, draft_06: false, x: None };
     /// `RateLimit-Policy` and `RateLimit`, as the tenth IETF draft has them.
     pub const DRAFT_10: Self = Self { draft_10: true, ..Self::NONE };
-    /// `RateLimit` with limit, remaining and reset in one field, as the seventh and the eighth draft have it:
-    /// the shortest way to say all three. (`RateLimit-Policy`, which they leave to the server, is not sent.)
+    /// `RateLimit` with limit, remaining and reset in one field, as the seventh and the eighth draft define it: the
+    /// shortest form with all three figures. (`RateLimit-Policy`, which these drafts make optional, is not sent.)
     pub const DRAFT_07: Self = Self { draft_07: true, ..Self::NONE };
     /// `RateLimit-Policy`, `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, as the sixth
     /// draft has them.
@@ -78,8 +78,8 @@ impl Headers {
     /// The three `X-RateLimit-` fields; the reset in seconds of Unix time, as some large services have it.
     pub const X_RATE_LIMIT_EPOCH: Self = Self { x: Some(XReset::Epoch), ..Self::NONE };
 
-    /// These and others. `RateLimit` and `RateLimit-Policy` have one form only: of draft 10, if it is among
-    /// them.
+    /// These headers and others. `RateLimit` and `RateLimit-Policy` have one form only: that of draft 10, if it is
+    /// among them.
     ///
     /// ```
     /// use tollgate_tower::Headers;
@@ -128,7 +128,7 @@ mod tests {
         }
         assert_eq!(Headers::X_RATE_LIMIT.x, Some(XReset::Delta));
         assert_eq!(Headers::X_RATE_LIMIT_EPOCH.x, Some(XReset::Epoch));
-        // Of two that cannot be told in one answer, the one that is joined.
+        // One answer cannot have both, so the second one is taken.
         let last = Headers::X_RATE_LIMIT.and(Headers::X_RATE_LIMIT_EPOCH);
         assert_eq!(last, Headers::X_RATE_LIMIT_EPOCH);
     }

@@ -11,11 +11,11 @@ use super::{
     X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
 };
 
-/// More bytes than this of one field are not read: no server means so much by it.
+/// A field with more bytes than this is ignored: no server needs as many.
 const FIELD_MAX: usize = 16 * 1_024;
 
-/// `X-RateLimit-Reset` is a Unix time from this on (2001-09-09), and in milliseconds from the other. A wait
-/// of 30 years is told by nobody.
+/// From this value on (2001-09-09) `X-RateLimit-Reset` is a Unix time, and from the second one a Unix time in
+/// milliseconds. No server announces a wait of 30 years.
 const EPOCH_SECS_MIN: u64 = 1_000_000_000;
 const EPOCH_MILLIS_MIN: u64 = 1_000_000_000_000;
 
@@ -69,7 +69,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Digits and nothing else.
+/// Parses digits and nothing else.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok())?
@@ -83,7 +83,7 @@ fn count(value: &BareItem) -> Option<u64> {
     u64::try_from(i64::from(value.as_integer()?)).ok()
 }
 
-/// A parameter that must not be there, or must be a count.
+/// A parameter that must be absent or a count.
 fn optional_count(parameters: &Parameters, name: &str) -> Option<Option<u64>> {
     match parameter(parameters, name) {
         None => Some(None),
@@ -91,7 +91,7 @@ fn optional_count(parameters: &Parameters, name: &str) -> Option<Option<u64>> {
     }
 }
 
-/// How long a policy's window is. A server that tells 0 has none.
+/// The length of a policy's window. A length of 0 means that the policy has no window.
 fn window(parameters: &Parameters) -> Option<Option<Duration>> {
     let seconds = optional_count(parameters, "w")?.filter(|&seconds| seconds > 0);
     Some(seconds.map(Duration::from_secs))
@@ -105,7 +105,7 @@ fn name(item: &Item) -> Option<String> {
     Some(item.bare_item.as_string()?.as_str().to_owned())
 }
 
-/// The items of a list that has nothing else.
+/// The items of a list that contains only items.
 fn items(text: &[u8]) -> Option<Vec<Item>> {
     let list: List = Parser::new(text).parse().ok()?;
     list.into_iter()
@@ -116,8 +116,8 @@ fn items(text: &[u8]) -> Option<Vec<Item>> {
         .collect()
 }
 
-/// `"burst";q=100;w=60, "daily";q=1000;w=86400`, or of older drafts `100;w=60, 1000;w=86400`. All of it
-/// or nothing.
+/// `"burst";q=100;w=60, "daily";q=1000;w=86400`, or in older drafts `100;w=60, 1000;w=86400`. Empty unless all of it
+/// is valid.
 fn policies(text: &[u8]) -> Vec<PolicyAdvice> {
     let read = |item: &Item| named_policy(item).or_else(|| numbered_policy(item));
     let items = items(text).unwrap_or_default();
@@ -181,7 +181,7 @@ fn draft_07(text: &[u8]) -> Option<LimitAdvice> {
     })
 }
 
-/// Three fields. The first may go on with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
+/// Three fields. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
 fn triple(
     headers: &HeaderMap,
     [limit, remaining, reset]: [&HeaderName; 3],
@@ -200,7 +200,7 @@ fn triple(
     Some((policies.unwrap_or_default(), advice))
 }
 
-/// Seconds from now, or a Unix time in seconds or milliseconds: which it is can only be told by its size.
+/// Seconds from now, or a Unix time in seconds or milliseconds: only its size tells which.
 fn until(figure: u64, now: SystemTime) -> Duration {
     let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     match figure {

@@ -1,7 +1,7 @@
-//! The texts of headers: an opening that is known beforehand, and two figures.
+//! The texts of headers: a fixed prefix and two figures.
 //!
-//! A text is written from its end to its beginning, so that the length of a figure need not be known before
-//! its digits are, and each byte is put where it stays. A response takes it over in one piece of memory.
+//! A text is written from its end to its beginning: then the length of a figure need not be known before its digits
+//! are, and each byte is written to its final place. A response takes the text in one allocation.
 
 use http::HeaderValue;
 
@@ -10,17 +10,17 @@ use crate::name::NAME_MAX;
 /// The largest Integer of structured fields: 15 digits (RFC 9651, 3.3.1).
 pub(super) const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// The longest member of `RateLimit`: a name of which every character is escaped, its quotes, and two
-/// parameters of 3 + 15 characters.
+/// The longest member of `RateLimit`: a name in which every character is escaped, its quotes, and two parameters of 3
+/// + 15 characters.
 pub(super) const MEMBER_MAX: usize = 2 * NAME_MAX + 2 + 2 * 18;
 
-/// What most texts fit into: as little as that is faster to set up.
+/// Most texts fit into this; a shorter buffer is faster to initialise.
 const SHORT: usize = 64;
-/// Two figures, and what stands between them.
+/// Two figures, and the text between them.
 const REST_MAX: usize = 15 + 8 + 15;
 
-/// An opening, the first figure, what stands between, the second figure. No figure is told with more than 15
-/// digits. `None` only if the opening is no text for a header, or longer than that of any member.
+/// A prefix, the first figure, the text between, the second figure. Figures are capped at 15 digits. `None` only if
+/// the prefix is not valid in a header, or longer than that of any member.
 #[inline]
 pub(super) fn two_figures(
     opening: &str,
@@ -50,7 +50,7 @@ fn written<const ROOM: usize>(
     HeaderValue::from_bytes(&bytes[start..]).ok()
 }
 
-/// Puts a text at the end of the room: what is left before it.
+/// Copies a text to the end of `room`, and returns the room that is left before it.
 #[inline]
 fn before<'r>(room: &'r mut [u8], text: &str) -> Option<&'r mut [u8]> {
     let (left, place) = room.split_at_mut_checked(room.len().checked_sub(text.len())?)?;
@@ -58,7 +58,7 @@ fn before<'r>(room: &'r mut [u8], text: &str) -> Option<&'r mut [u8]> {
     Some(left)
 }
 
-/// Puts the digits of a figure at the end of the room: what is left before them.
+/// Writes the digits of a figure to the end of `room`, and returns the room that is left before them.
 #[inline]
 fn digits(room: &mut [u8], figure: u64) -> Option<&mut [u8]> {
     let mut rest = figure.min(INTEGER_MAX);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn openings_of_every_length_that_there_is_fit() {
-        // The longest of a member, and what belongs to it.
+        // All lengths of a prefix up to that of the longest member.
         for length in 0..=MEMBER_MAX - 15 - 3 - 15 {
             let opening = "x".repeat(length);
             let full = format!("{opening}{INTEGER_MAX};t={INTEGER_MAX}");

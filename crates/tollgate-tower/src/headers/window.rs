@@ -1,4 +1,4 @@
-//! How quotas are told: in whole seconds.
+//! Quotas in whole seconds, as headers state them.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window of a policy is told as it is, its length rounded up to seconds.
+    /// The window of a window policy is stated as it is, its length rounded up to seconds.
     ///
-    /// GCRA has no window. It is told as the time in which its whole burst comes back, rounded up to seconds,
-    /// and what comes back in that: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000 s, `100/s burst
-    /// 20` as 100 in 1 s. Who spreads his requests over that time is never refused.
+    /// GCRA has no window. It is stated as the time in which its whole burst comes back, rounded up to seconds, and
+    /// the units that come back in that time: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000 s, `100/s
+    /// burst 20` as 100 in 1 s. A client that spreads its requests evenly over that time is never denied.
     pub(super) fn of(policy: &Policy) -> Self {
         let quota = policy.quota();
         let (count, period_ns) = (u128::from(quota.count()), quota.period().as_nanos());

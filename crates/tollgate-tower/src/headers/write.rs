@@ -1,8 +1,8 @@
 //! How headers are written.
 //!
-//! What never changes ([`Fixed`], [`Opening`]) is written once, when the layer is built. What is left to do for
-//! an answer ([`Stamp`]) is prepared with the decision and put in when the answer is there: one short text in
-//! memory of its own, which the response takes over.
+//! What never changes ([`Fixed`], [`Opening`]) is formatted once, when the layer is built. What each answer adds
+//! ([`Stamp`]) is prepared with the decision and inserted when the answer is there: one short text in an allocation
+//! of its own, which the response takes over.
 
 use std::mem;
 use std::num::NonZeroU64;
@@ -44,18 +44,18 @@ impl Fixed {
             })
             .collect();
         let wanted = (headers.draft_10 || headers.draft_06) && !members.is_empty();
-        // Names and digits are printable ASCII: there is no text that a header could not hold.
+        // Names and digits are printable ASCII, so every such text is a valid header value.
         let value = HeaderValue::try_from(members.join(", ")).ok();
         Self { headers, policy: value.filter(|_| wanted) }
     }
 
-    /// Whether an answer to an admitted request is left as it is.
+    /// Whether the answer to an admitted request gets no headers.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
         self.headers == Headers::NONE
     }
 
-    /// What an answer will say about where a client stands.
+    /// The headers that report this state.
     #[inline]
     pub(crate) fn stamp(&self, name: &PolicyName, opening: &Opening, standing: Standing) -> Stamp {
         let Headers { draft_10, draft_07, draft_06, x } = self.headers;
@@ -94,7 +94,7 @@ impl Opening {
         &self,
         Standing { limit, remaining, reset_secs, .. }: Standing,
     ) -> Option<HeaderValue> {
-        // Whoever implements `Limit` may have limits that change.
+        // The limit of another implementation of `Limit` may change.
         if limit != self.limit {
             return two_figures(&Self::text(limit), remaining, ", reset=", reset_secs);
         }
@@ -102,32 +102,32 @@ impl Opening {
     }
 }
 
-/// Where a client stands after a decision.
+/// The state of a key after a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// Until the whole quota is there again; for a denied request until it may come again.
+    /// Until the whole quota is available again; for a denied request, until a retry may be admitted.
     pub(crate) reset_secs: u64,
-    /// For a denied request that may come again.
+    /// For a denied request that a retry may get admitted.
     pub(crate) retry_after_secs: Option<NonZeroU64>,
 }
 
-/// What is to be put into one answer. It is put once: afterwards nothing is left of it.
+/// The headers of one answer. They are inserted once: afterwards nothing is left here.
 #[derive(Debug)]
 pub(crate) struct Stamp {
     policy: Option<HeaderValue>,
     state: Option<HeaderValue>,
-    /// Both are lists, of draft 10.
+    /// Both fields are the lists of draft 10.
     is_list: bool,
-    /// Which fields of one figure each.
+    /// Whether there are the draft 6 fields, which hold one figure each.
     draft_06: bool,
     x: Option<XReset>,
     standing: Standing,
 }
 
 impl Stamp {
-    /// Leaves an answer as it is.
+    /// Adds no headers.
     pub(crate) const NOTHING: Self = Self {
         policy: None,
         state: None,
@@ -137,8 +137,8 @@ impl Stamp {
         standing: Standing { limit: 0, remaining: 0, reset_secs: 0, retry_after_secs: None },
     };
 
-    /// Lists of draft 10 are added to: of layers around layers each tells its own. The other fields hold one
-    /// figure or one set of them, so there the innermost has its say: it is the one who denied, if one did.
+    /// Appends to the lists of draft 10, so that each of several nested layers is reported. The other fields hold one
+    /// figure or one set of them, so the innermost layer keeps its value: if a layer denied, it is that one.
     #[inline]
     pub(crate) fn put(&mut self, headers: &mut HeaderMap) {
         if self.is_list {
@@ -189,7 +189,7 @@ fn put_triple(headers: &mut HeaderMap, names: [&HeaderName; 3], standing: Standi
     }
 }
 
-/// Looks for the field once, whether it is there or not; and mostly it is not.
+/// Looks the field up once; mostly it is absent.
 #[inline]
 fn keep_or_append(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
     if headers.append(name, value) {
@@ -207,14 +207,14 @@ fn take_back_last(headers: &mut HeaderMap, name: &HeaderName) {
     }
 }
 
-/// A figure in one piece of memory of its own length.
+/// A figure in an allocation of its own length.
 fn digits(figure: u64) -> HeaderValue {
     let mut digits = itoa::Buffer::new();
-    // Digits are a header's value, so the other way is not taken.
+    // Digits are always a valid header value, so the fallback is never taken.
     HeaderValue::from_str(digits.format(figure)).unwrap_or_else(|_| figure.into())
 }
 
-/// Unix time after so many seconds, rounded up.
+/// The Unix time this many seconds from now, rounded up.
 fn epoch_after(now: SystemTime, seconds: u64) -> u64 {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     secs_up(now).saturating_add(seconds)
@@ -259,7 +259,7 @@ mod tests {
             lines(Headers::DRAFT_07, "60/m", SPENT_2),
             ["ratelimit: limit=60, remaining=58, reset=2"]
         );
-        // Of a limit that has changed since.
+        // The limit has changed since the layer was built.
         let more = Standing { limit: 1_000, remaining: u64::MAX, ..SPENT_2 };
         assert_eq!(
             lines(Headers::DRAFT_07, "60/m", more),

@@ -4,7 +4,7 @@
 //! address ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512 "referer" "agent"
 //! ```
 //!
-//! Only what was asked for is looked at: with the address as the key, nothing behind the time.
+//! Only what is needed is parsed: with the address as the key, nothing after the time.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use memchr::memchr;
 use super::time::Clock;
 use super::{Key, Reason, Wanted, wanted};
 
-/// The time of a line, and what is wanted of it.
+/// The time of a line, and its key.
 pub(super) fn read<'l>(
     line: &'l [u8],
     wanted: &Wanted,
@@ -36,7 +36,7 @@ pub(super) fn read<'l>(
     Ok((clock.read(time)?, found))
 }
 
-/// What a key names, of what stands before and after the time.
+/// The part that a key names, from before and after the time.
 fn part<'l>(before: &'l [u8], after: &'l [u8], key: &Key) -> Result<&'l [u8], Reason> {
     Ok(match key {
         Key::Ip(_) => before.split(|&b| b == b' ').next().unwrap_or_default(),
@@ -49,12 +49,12 @@ fn part<'l>(before: &'l [u8], after: &'l [u8], key: &Key) -> Result<&'l [u8], Re
     })
 }
 
-/// The third field. It runs up to the time, since names may hold spaces.
+/// The third field. It extends to the time, because names may contain spaces.
 fn user(before: &[u8]) -> &[u8] {
     before.splitn(3, |&b| b == b' ').nth(2).unwrap_or_default().trim_ascii()
 }
 
-/// The first word of the request, if it has several.
+/// The first word of the request, if it has several words.
 fn method(after: &[u8]) -> &[u8] {
     let (request, _) = quoted(after).unwrap_or_default();
     request
@@ -70,7 +70,7 @@ fn path(after: &[u8]) -> &[u8] {
     request.split(|&b| b == b' ').nth(1).unwrap_or_default()
 }
 
-/// One of the quoted fields behind status and size.
+/// One of the quoted fields after status and size.
 fn header<'l>(after: &'l [u8], index: usize, key: &Key) -> Result<&'l [u8], Reason> {
     let missing = || Reason::only_in_combined(key.name());
     let (_, mut rest) = quoted(after).ok_or_else(missing)?;
@@ -80,8 +80,8 @@ fn header<'l>(after: &'l [u8], index: usize, key: &Key) -> Result<&'l [u8], Reas
     quoted(rest).map(|(field, _)| field).ok_or_else(missing)
 }
 
-/// The next field in quotes, and what follows it. A backslash escapes a quote. A field that was cut
-/// off before its closing quote reaches to the end of the line.
+/// The next quoted field, and the rest. A backslash escapes a quote. A field without a closing quote extends to the
+/// end of the line.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = memchr(b'"', text)? + 1;
     let field = &text[start..];

@@ -1,14 +1,14 @@
-//! JSON lines: one object per line, whatever else it holds.
+//! JSON lines: one object per line, with any fields.
 
 use serde_json::{Map, Value};
 
 use super::{Key, Reason, Wanted, time, wanted};
 
-/// Where lines usually keep their time; the first one present counts.
+/// The usual names of the time; the first one present counts.
 const TIME_FIELDS: [&str; 7] =
     ["time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"];
 
-/// The time of a line, and what is wanted of it.
+/// The time of a line, and its key.
 pub(super) fn read(
     line: &[u8],
     wanted: &Wanted,
@@ -33,7 +33,7 @@ pub(super) fn read(
     Ok((time::from_text(time.as_bytes())?, found))
 }
 
-/// What a key names.
+/// The part that a key names.
 fn part(object: &Map<String, Value>, key: &Key) -> Result<String, Reason> {
     match key {
         Key::Ip(_) => plain(object, &["ip", "remote_addr", "remote_ip", "client_ip"]),
@@ -46,7 +46,7 @@ fn part(object: &Map<String, Value>, key: &Key) -> Result<String, Reason> {
     }
 }
 
-/// The value of the first of these fields that is there, as text; null is an empty one.
+/// The value of the first of these fields that exists, as text; null becomes an empty text.
 fn plain(object: &Map<String, Value>, names: &[&str]) -> Result<String, Reason> {
     let (name, value) = names
         .iter()
@@ -61,7 +61,7 @@ fn plain(object: &Map<String, Value>, names: &[&str]) -> Result<String, Reason> 
     }
 }
 
-/// A field by its name, or by the way to it: `request.remote_ip`.
+/// A field by its name, or by its path: `request.remote_ip`.
 fn field<'o>(object: &'o Map<String, Value>, name: &str) -> Option<&'o Value> {
     object.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;

@@ -1,8 +1,8 @@
-//! From the bytes of a block to its requests: one time and one key per good line.
+//! Parses the bytes of a block into requests: one time and one key per good line.
 //!
-//! A block is parsed on its own, so that blocks can be parsed in parallel. Its keys are numbered
-//! in the order they first appear in it, and borrow their text from it: most lines repeat a key,
-//! and then cost one look-up and no allocation.
+//! A block is parsed by itself, so that blocks can be parsed in parallel. Its keys are numbered in the order of their
+//! first appearance, and borrow their text from the block: most lines repeat a key, and then cost one look-up and no
+//! allocation.
 
 mod clf;
 mod json;
@@ -21,23 +21,23 @@ use super::reason::Reason;
 use super::wanted::{self, Wanted};
 use time::Clock;
 
-/// Says which part of a line matters.
+/// Which parts of a line matter.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    /// What the requesters are told apart by.
+    /// The key.
     pub(crate) key: Wanted,
-    /// Where JSON lines keep their time, if not in one of the usual places.
+    /// The field of the time in JSON lines, if it has none of the usual names.
     pub(crate) time_field: Option<String>,
 }
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed<'b> {
     /// Good lines in their order. Their keys are indices into `keys`.
     pub(crate) events: Vec<Event>,
     /// The distinct keys.
     pub(crate) keys: Vec<Cow<'b, [u8]>>,
-    /// How its lines turned out.
+    /// The counts of its lines.
     pub(crate) tally: Tally,
 }
 
@@ -49,8 +49,8 @@ struct Keys<'b> {
 }
 
 impl<'b> Keys<'b> {
-    /// The number of a key as a line spells it. Two spellings of one key may get two numbers here;
-    /// they carry the same text and become one key where blocks are put together.
+    /// The number of a key as spelled in a line. Two spellings of one key may get two numbers here; both have the
+    /// same canonical text, and become one key when blocks are merged.
     fn number(&mut self, found: Cow<'b, [u8]>, key: &Wanted) -> Result<u32, Reason> {
         if let Some(&number) = self.numbers.get(&found) {
             return Ok(number);
@@ -95,14 +95,14 @@ impl Parser {
         parsed
     }
 
-    /// Files are not asked what format they are in: each line shows it with its first byte.
+    /// Each line's format is detected by its first byte.
     fn line<'b>(
         &self,
         line: &'b [u8],
         keys: &mut Keys<'b>,
         clock: &mut Clock,
     ) -> Result<Event, Reason> {
-        // Some editors put a byte order mark in front of the first line.
+        // Some editors write a byte order mark at the start of a file.
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start();
         let (nanos, key) = if line.first() == Some(&b'{') {
             let (nanos, key) = json::read(line, &self.key, self.time_field.as_deref())?;

@@ -1,20 +1,20 @@
-//! How lines turned out: of a block, and added up, of a file.
+//! Counts of good and bad lines: of a block, and summed up of a file.
 
 use super::Reason;
 
-/// Bad lines that are named in a report; the others are only counted.
+/// How many bad lines a report lists; the others are only counted.
 pub(crate) const BAD_LINES_NAMED: usize = 5;
 
-/// How the lines of a block or a file turned out.
+/// The counts of the lines of a block or a file.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Lines with a time and a key.
     pub(crate) good: u64,
     /// Lines that are neither good nor blank.
     pub(crate) bad: u64,
-    /// The first of those, with their line numbers.
+    /// The first bad lines, with their line numbers.
     pub(crate) named: Vec<(u64, Reason)>,
-    /// All lines. Blank ones count for the numbering only.
+    /// All lines. Blank ones count only for line numbers.
     lines: u64,
 }
 
@@ -34,7 +34,7 @@ impl Tally {
         self.name(self.lines, reason);
     }
 
-    /// Adds the lines of the block that follows.
+    /// Adds the counts of the next block.
     pub(crate) fn append(&mut self, next: Self) {
         for (line, reason) in next.named {
             self.name(self.lines + line, reason);

@@ -1,7 +1,7 @@
-//! Times as logs write them, as nanoseconds of Unix time, and back.
+//! Converts the times in logs to nanoseconds of Unix time, and back.
 //!
-//! The calendar is jiff's. The fixed shape of Common Log Format is read faster: a log stays on one
-//! day and in one zone for long, so their midnight is remembered and only the clock time is read.
+//! jiff knows the calendar. The fixed form of Common Log Format has a faster path: a log stays on one day and in one
+//! zone for long, so their midnight is cached and only the clock time is parsed.
 
 use jiff::fmt::strtime;
 use jiff::{RoundMode, SignedDuration, SignedDurationRound, Timestamp, Unit};
@@ -10,13 +10,12 @@ use super::Reason;
 
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// 2100-01-01T00:00:00Z. The policies keep finer times exact up to here, and a log that is dated
-/// later is wrong anyway.
+/// 2100-01-01T00:00:00Z. The policies keep finer times exact up to here, and a later date in a log is wrong anyway.
 const END_NS: i128 = 4_102_444_800 * SECOND_NS;
 
 const CLF: &str = "%d/%b/%Y:%H:%M:%S %z";
 
-/// Reads `17/May/2015:10:05:03 +0200`, and remembers the day.
+/// Reads `17/May/2015:10:05:03 +0200`, and caches the day.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     day: Option<Day>,
@@ -26,14 +25,14 @@ pub(super) struct Clock {
 struct Day {
     /// `17/May/2015:`, the part of the text before the clock time.
     date: [u8; 12],
-    /// ` +0200`, the part behind it.
+    /// ` +0200`, the part after it.
     zone: [u8; 6],
     /// Unix time at which that day began in that zone.
     midnight_s: i64,
 }
 
 impl Clock {
-    /// Nanoseconds of Unix time, or why there are none.
+    /// Nanoseconds of Unix time, or the error.
     pub(super) fn read(&mut self, text: &[u8]) -> Result<u64, Reason> {
         let Some((date, clock_time, zone)) = split(text) else { return from_text(text) };
         let Some(second_of_day) = second_of_day(clock_time) else { return from_text(text) };
@@ -57,7 +56,7 @@ fn split(text: &[u8]) -> Option<(&[u8; 12], &[u8; 8], &[u8; 6])> {
     Some((date, clock_time, rest.try_into().ok()?))
 }
 
-/// `10:05:03` as seconds. A leap second is left to the library.
+/// `10:05:03` as seconds. A leap second is left to jiff.
 fn second_of_day(text: &[u8; 8]) -> Option<i64> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = text else { return None };
     let two = |tens: &u8, ones: &u8| {
@@ -68,7 +67,7 @@ fn second_of_day(text: &[u8; 8]) -> Option<i64> {
     (h < 24 && m < 60 && s < 60).then_some((h * 60 + m) * 60 + s)
 }
 
-/// Reads a time in any of the forms that logs use.
+/// Reads a time in any of the usual forms.
 pub(super) fn from_text(bytes: &[u8]) -> Result<u64, Reason> {
     let text = std::str::from_utf8(bytes).map_err(|_| Reason::not_a_time(bytes))?.trim();
     let nanos = unix_time(text)
@@ -78,12 +77,12 @@ pub(super) fn from_text(bytes: &[u8]) -> Result<u64, Reason> {
     in_range(nanos, bytes)
 }
 
-/// The same for whoever only wants to be told why not.
+/// The same with the error as text.
 pub(crate) fn nanos_of_text(bytes: &[u8]) -> Result<u64, String> {
     from_text(bytes).map_err(|reason| reason.to_string())
 }
 
-/// Unix time in the unit that its size shows. Decimals are taken as written, not as floating point:
+/// Unix time in the unit that its size implies. Decimals are parsed exactly, not as floating point:
 /// `1431857103.123456789` is that nanosecond.
 fn unix_time(text: &str) -> Option<i128> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
@@ -112,12 +111,12 @@ fn in_range(nanos: i128, text: &[u8]) -> Result<u64, Reason> {
 
 /// Unix time as RFC 3339 text in UTC.
 pub(crate) fn instant(nanos: u64) -> String {
-    // Every time that was read is far inside the range of the library.
+    // Every time that was read is far inside the range of jiff.
     Timestamp::from_nanosecond(i128::from(nanos))
         .map_or_else(|_| nanos.to_string(), |t| t.to_string())
 }
 
-/// A span for people: `1h 2m 3s`, with milliseconds where there are no minutes.
+/// A span for human readers: `1h 2m 3s`, with milliseconds where there are no minutes.
 pub(crate) fn wait(span: std::time::Duration) -> String {
     let unit = if span.as_secs() < 60 { Unit::Millisecond } else { Unit::Second };
     let rounded = SignedDuration::try_from(span).ok().and_then(|span| {
@@ -145,14 +144,14 @@ mod tests {
     fn the_fast_reading_equals_the_librarys() {
         let mut clock = Clock::default();
         let zones = ["+0000", "-0000", "+0200", "-0830", "+1400", "-1200", "+0545"];
-        // A stride of 13 h 47 min 12 s meets every clock hour, both ends of months and leap days.
+        // A stride of 13 h 47 min 12 s covers every hour, both ends of months, and leap days.
         for (step, zone) in (1..40_000).zip(zones.iter().cycle()) {
             let seconds: i64 = step * 49_632 + 86_400;
             let civil = Timestamp::from_second(seconds).expect("within the calendar");
             let text = format!("{} {zone}", civil.strftime("%d/%b/%Y:%H:%M:%S"));
             let library = strtime::parse(CLF, &text).and_then(|time| time.to_timestamp());
             let expected = library.expect("made by the library").as_nanosecond();
-            // Twice: the first reading may find the day, the second one knows it.
+            // Twice: the first reading may compute the day, the second one uses the cache.
             for _ in 0..2 {
                 let got = clock.read(text.as_bytes()).expect("a good time");
                 assert_eq!(i128::from(got), expected, "{text}");

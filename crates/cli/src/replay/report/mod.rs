@@ -1,4 +1,4 @@
-//! What a replay found, in the shape in which it is reported.
+//! The results of a replay, in the structure in which they are reported.
 
 mod page;
 mod pictures;
@@ -22,26 +22,26 @@ use crate::tables::grouped;
 pub(crate) struct Report {
     /// Lines that are not blank.
     lines: u64,
-    /// Those that could not be used.
+    /// Bad lines.
     bad_lines: u64,
-    /// Only in a stream: lines that came too late to be put in order.
+    /// Only for a stream: lines that came too late to be reordered.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_lines: Option<u64>,
     /// The time of the oldest request.
     first: String,
     /// The time of the newest request.
     last: String,
-    /// Only of rules.
+    /// Only for rules.
     #[serde(flatten)]
     about: Option<RulesAbout>,
     #[serde(flatten)]
     rows: Rows,
-    /// Only if it was asked for.
+    /// Only with `--suggest`.
     #[serde(skip_serializing_if = "Option::is_none")]
     suggestion: Option<Suggestion>,
 }
 
-/// What is reported about.
+/// What the rows of the report are about.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Rows {
@@ -49,20 +49,20 @@ enum Rows {
     Rules(Vec<PolicyReport>),
 }
 
-/// What is said of rules as a whole.
+/// The results of the rules as a whole.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RulesAbout {
-    /// Whose rules were asked.
+    /// The domain whose rules were applied.
     pub(crate) domain: String,
-    /// Lines that make no descriptor.
+    /// Lines that give no descriptor.
     pub(crate) unasked: u64,
-    /// Requests of whose descriptors no rule says anything.
+    /// Requests whose descriptors no rule matches.
     pub(crate) unmatched: u64,
-    /// Requests of clients that found a table full.
+    /// Requests of clients without a cell in a full table.
     pub(crate) crowded_out: u64,
 }
 
-/// What a row is called.
+/// The name of a row.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Name {
@@ -70,7 +70,7 @@ enum Name {
     Rule(String),
 }
 
-/// What one policy did, or one rule.
+/// The results of one policy, or of one rule.
 #[derive(Debug, Serialize)]
 struct PolicyReport {
     #[serde(flatten)]
@@ -83,7 +83,7 @@ struct PolicyReport {
     longest_wait_ms: u64,
     peak_admitted_per_second: u64,
     worst: Vec<WorstKey>,
-    /// The wait in full, for the table.
+    /// The exact wait, for the table.
     #[serde(skip)]
     longest_wait: Duration,
     /// For the pictures.
@@ -105,7 +105,7 @@ struct WorstKey {
 }
 
 impl Report {
-    /// Puts together what reading and deciding by policies found.
+    /// The report of a replay by policies.
     pub(crate) fn new(
         tallies: &[Tally],
         span: (u64, u64),
@@ -120,7 +120,7 @@ impl Report {
         Self { late_lines, ..Self::of_rows(tallies, span, rows) }
     }
 
-    /// The same of rules.
+    /// The report of a replay by rules.
     pub(crate) fn of_rules(
         tallies: &[Tally],
         span: (u64, u64),
@@ -154,7 +154,7 @@ impl Report {
         }
     }
 
-    /// What the rows are.
+    /// What a row is.
     fn noun(&self) -> &'static str {
         match self.rows {
             Rows::Policies(_) => "policy",
@@ -162,12 +162,12 @@ impl Report {
         }
     }
 
-    /// The same of a stream.
+    /// Adds the number of late lines of a stream.
     pub(crate) fn with_late(self, late_lines: Option<u64>) -> Self {
         Self { late_lines, ..self }
     }
 
-    /// The same with limits that would have refused fewer keys than was allowed.
+    /// Adds the limits that would have refused fewer keys than allowed.
     pub(crate) fn suggesting(self, suggestion: Option<Suggestion>) -> Self {
         Self { suggestion, ..self }
     }
@@ -177,7 +177,7 @@ impl Report {
         serde_json::to_string(self)
     }
 
-    /// The report as a page that needs nothing else.
+    /// The report as a self-contained page.
     pub(crate) fn to_html(&self) -> io::Result<String> {
         page::page(self)
     }
@@ -219,7 +219,7 @@ impl PolicyReport {
 }
 
 impl RulesAbout {
-    /// What the log had to do with the rules, in words.
+    /// How the log matched the rules, in words.
     fn in_words(&self) -> String {
         let mut words = format!(
             "domain {}: {} requests that no rule speaks of, {} lines without a descriptor",
@@ -237,7 +237,7 @@ impl RulesAbout {
     }
 }
 
-/// As `Retry-After` is: waiting what is shown is enough.
+/// Rounded up like `Retry-After`, so that waiting for the stated time is enough.
 fn millis_rounded_up(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

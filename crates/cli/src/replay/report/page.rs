@@ -1,4 +1,4 @@
-//! The report as one HTML page: nothing is loaded, nothing runs, and what came from the log is text.
+//! The report as one HTML page: it loads nothing, runs nothing, and escapes all text from the log.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use crate::replay::suggest::{Limit, Suggestion};
 use crate::replay::text;
 use crate::tables::{grouped, share};
 
-/// Longer keys are cut; a user agent would fill the page.
+/// Longer keys are cut, because a user agent would fill the page.
 const KEY_CHARS: usize = 80;
 
-/// Light and dark by the reader's own setting; on paper always light.
+/// Light or dark by the reader's own setting; on paper always light.
 const STYLE: &str = "\
 :root { color-scheme: light dark; --paper: #FFFFFF; --ink: #1F2328; --faint: #59636E; --line: #DDE1E6;
   --refused: #D55E00; }

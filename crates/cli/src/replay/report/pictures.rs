@@ -1,8 +1,7 @@
-//! The report as pictures: what was refused, added up over time, and for each policy its timeline, its
-//! most refused keys and how long the refused were told to wait.
+//! The report as pictures: the cumulative refusals over time, and for each policy its timeline, its most refused keys
+//! and the waits of refused requests.
 //!
-//! The refused are added up, not the admitted: those of all policies lie on one line as long as little is
-//! refused.
+//! Refusals are accumulated, not admissions: with few refusals the curves of all policies' admissions would coincide.
 
 use std::io;
 
@@ -29,7 +28,7 @@ const KEY_CHARS: usize = 30;
 /// Right of the bars: room for the numbers.
 const NUMBERS_WIDTH: i32 = 130;
 
-/// Everything in one picture that is a file of its own.
+/// All pictures in one separate file.
 pub(super) fn whole(report: &Report) -> io::Result<String> {
     let height = |policy: &PolicyReport| HEADING_HEIGHT + TIMELINE_HEIGHT + bars_height(policy);
     let all = cumulative_height(report) + report.rows().iter().map(height).sum::<u32>();
@@ -51,13 +50,13 @@ pub(super) fn whole(report: &Report) -> io::Result<String> {
     Ok(plot::standalone(&drawn))
 }
 
-/// What each policy refused, added up over time.
+/// The cumulative refusals of each policy.
 pub(super) fn cumulative(report: &Report) -> io::Result<String> {
     let size = (WIDTH, cumulative_height(report));
     plot::svg(&title(report), size, |canvas| draw_cumulative(report, canvas))
 }
 
-/// What one policy admitted and refused over time.
+/// The admitted and refused requests of one policy over time.
 pub(super) fn timeline(policy: &PolicyReport) -> io::Result<String> {
     let title = format!(
         "{}: {} requests admitted and {} refused over time",
@@ -109,7 +108,7 @@ fn draw_cumulative(report: &Report, canvas: &Canvas<'_>) -> Drawn {
     Ok(())
 }
 
-/// The refused so far, at the ends of the bins.
+/// The refusals so far, at the ends of the bins.
 fn added_up(policy: &PolicyReport) -> Vec<(u64, u64)> {
     let (start_ns, end_ns) = policy.timeline.span_ns();
     let mut sum = 0;
@@ -191,7 +190,7 @@ fn draw_bars(policy: &PolicyReport, canvas: &Canvas<'_>) -> Drawn {
     Ok(())
 }
 
-/// A line of a bar chart: the refused, and what was not.
+/// A row of a bar chart: the refused requests, and the others.
 struct Bar {
     name: String,
     parts: [u64; 2],
@@ -208,7 +207,7 @@ impl Bar {
         let pixels = |part: u64| {
             let pixels =
                 u128::from(part) * u128::from(room.unsigned_abs()) / u128::from(self.whole.max(1));
-            // What is there is seen.
+            // A part above zero is at least one pixel wide.
             i32::try_from(pixels).unwrap_or(room).max(i32::from(part > 0))
         };
         let (from, middle) = (left + 8, left + 8 + pixels(self.parts[0]));

@@ -7,7 +7,7 @@ use crate::replay::parse::wait;
 use crate::replay::text;
 use crate::tables::{aligned, grouped, share, write_table};
 
-/// Keys are cut here: a user agent would push the numbers off the screen.
+/// Longer keys are cut, because a user agent would push the numbers off the screen.
 const KEY_CHARS: usize = 60;
 
 pub(super) fn write(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use tollgate_rules::Settings;
 
 use super::mapping::Mapping;
 
-/// Said once more for each option below: that `--rules` is required counts for nothing beside what excludes it.
+/// Repeated for each option below: clap ignores that `--rules` is required if another option excludes it.
 const NOT_RULES: [&str; 2] = ["policies", "suggest"];
 
 /// Rules in place of policies.
@@ -54,7 +54,7 @@ pub(crate) struct RuleArgs {
 }
 
 impl RuleArgs {
-    /// What holds for all rules. A line may be as long as it is; its descriptors, too.
+    /// The settings of all rules. Descriptors are not limited in size here, because lines are not either.
     pub(super) fn settings(&self) -> Settings {
         Settings {
             compat: self.compat,

@@ -1,4 +1,4 @@
-//! What one rule, or all rules together, said to the requests of a log.
+//! Counts the answers of one rule, or of all rules together.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::replay::seconds::Peak;
 use crate::replay::timeline::Timeline;
 use crate::replay::waits::Waits;
 
-/// Counts by name of what asked.
+/// Counts by the name of the descriptor or request.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     accounts: HashMap<usize, Account, ahash::RandomState>,
@@ -25,7 +25,7 @@ struct Account {
     refused: u64,
 }
 
-/// What was said: go, or not, and when it would fit. What never fits has no wait.
+/// An answer: admitted or not, and when it would fit. A cost that never fits has no wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Admitted,

@@ -1,4 +1,4 @@
-//! [`Counting`]: what the rules of one directory said to all requests.
+//! [`Counting`]: the answers of the rules of one directory to all requests.
 
 use tollgate_rules::Answer;
 
@@ -10,7 +10,7 @@ use crate::replay::decide::Outcome;
 use crate::replay::gather::Keys;
 use crate::replay::report::RulesAbout;
 
-/// What the report calls the answer to the whole request.
+/// The name in the report for the answer to the whole request.
 const ALL: &str = "all rules";
 
 /// Decides requests, and counts the answers.
@@ -49,7 +49,7 @@ impl<'e> Counting<'e> {
         Ok(())
     }
 
-    /// Sums up, given the texts of the names: all rules first, then each.
+    /// Sums up, given the texts of the names: first all rules together, then each.
     pub(super) fn finish(self, names: &Keys) -> (RulesAbout, Vec<(String, Outcome)>) {
         let rules = self.engine.rules.rules().iter().zip(self.of_rules);
         let rules = rules.filter(|(rule, _)| rule.domain() == self.domain);
@@ -67,7 +67,7 @@ impl<'e> Counting<'e> {
     }
 }
 
-/// What became of the whole request.
+/// The answer to the whole request.
 fn said(answer: &Answer) -> Said {
     if answer.is_allowed() { Said::Admitted } else { Said::Refused(answer.retry_after()) }
 }

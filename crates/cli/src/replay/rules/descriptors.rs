@@ -1,4 +1,4 @@
-//! The descriptors that the lines of a log make, each of them once.
+//! The descriptors that the lines of a log give, each stored once.
 
 use indexmap::IndexSet;
 use tollgate_rules::{Descriptor, Entry};
@@ -9,11 +9,11 @@ use crate::replay::gather::Keys;
 use crate::replay::key::Key;
 use crate::replay::wanted::{Wanted, parts};
 
-/// What `--descriptor` says, all of it.
+/// All `--descriptor` options together.
 #[derive(Debug)]
 pub(super) struct Mappings<'m> {
     mappings: &'m [Mapping],
-    /// The fields that they read, each once.
+    /// The fields that they read, without repetition.
     fields: Vec<Key>,
 }
 
@@ -28,14 +28,14 @@ impl<'m> Mappings<'m> {
         Self { mappings, fields }
     }
 
-    /// What is to be read of a line.
+    /// The fields to read from a line.
     pub(super) fn wanted(&self) -> Wanted {
         Wanted::Row(self.fields.clone())
     }
 
     /// The descriptors of a line with these values.
     pub(super) fn of_row(&self, row: &[u8]) -> impl Iterator<Item = Vec<Pair>> {
-        // Rules are text: what is none is replaced, as it would be on its way to a service.
+        // Rules are text: invalid UTF-8 is replaced, as it would be on its way to a service.
         let values: Vec<_> = parts(row).map(String::from_utf8_lossy).collect();
         self.mappings.iter().filter_map(move |mapping| {
             mapping.descriptor(|key| {
@@ -46,16 +46,16 @@ impl<'m> Mappings<'m> {
     }
 }
 
-/// Every descriptor of a log, and which of them each of its rows makes.
+/// Every descriptor of a log, and which of them each row gives.
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    /// What descriptors are called, by their numbers, and behind them what requests of several are.
+    /// The names of descriptors, by number, followed by those of requests with several descriptors.
     pub(super) names: Keys,
     pairs: IndexSet<Vec<Pair>, ahash::RandomState>,
     rows: Vec<RowText>,
 }
 
-/// What a row makes.
+/// The descriptors of a row.
 #[derive(Debug)]
 struct RowText {
     name: usize,
@@ -68,7 +68,7 @@ impl Descriptors {
         let mut number = |made: Vec<Pair>| pairs.insert_full(made).0;
         let rows: Vec<Vec<usize>> =
             rows.iter().map(|row| mappings.of_row(row).map(&mut number).collect()).collect();
-        // Different descriptors have different names, so both have the same numbers.
+        // Different descriptors have different names, so their numbers agree.
         let mut names: Keys = pairs.iter().map(|pairs| name(pairs).into_bytes().into()).collect();
         let text = |descriptors: Vec<usize>| {
             let of = |n: &usize| String::from_utf8_lossy(&names[*n]).into_owned();
@@ -80,12 +80,12 @@ impl Descriptors {
         Self { names, pairs, rows }
     }
 
-    /// The entries as rules read them, by the numbers of descriptors.
+    /// The entries in the form of the rules, by the numbers of descriptors.
     pub(super) fn entries(&self) -> Vec<Vec<Entry<'_>>> {
         self.pairs.iter().map(|pairs| pairs.iter().map(entry).collect()).collect()
     }
 
-    /// What each row asks, given those entries.
+    /// The request of each row, given those entries.
     pub(super) fn requests<'e>(&self, entries: &'e [Vec<Entry<'e>>]) -> Vec<Row<'e>> {
         let row = |row: &RowText| Row {
             name: row.name,
@@ -96,12 +96,12 @@ impl Descriptors {
     }
 }
 
-/// A key and a value as rules read them.
+/// A key and a value in the form of the rules.
 pub(super) fn entry((key, value): &Pair) -> Entry<'_> {
     (key, value)
 }
 
-/// What the lines of a row ask.
+/// The request of all lines with one row.
 #[derive(Debug)]
 pub(super) struct Row<'e> {
     /// The number of its name.

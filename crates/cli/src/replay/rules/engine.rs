@@ -1,4 +1,4 @@
-//! The rules at work: read and compiled as `serve` does it, and asked at the times of a log.
+//! The rules in use: read and compiled as by `serve`, and asked at the times of a log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Engine {
     /// The rules of a directory, of one file, or of a hash in Redis.
     pub(super) fn load(path: &Path, settings: &Settings) -> Result<Self, Failure> {
         let texts = crate::texts::texts(path)?;
-        // Every request brings its time along. It counts from 1970, as windows of a service do.
+        // Every request has its own time. It counts from 1970, as the windows of a service do.
         let cache = RuleCache::with_clock(settings.clone(), ManualClock::new());
         let rules = cache.load(&texts).map_err(Failure::Rules)?;
         let maker = DecisionMaker::new(Arc::new(cache));
@@ -40,7 +40,7 @@ impl Engine {
         answer.map_err(|error| Failure::Asking(error.to_string()))
     }
 
-    /// Requests of clients that found a rule's table full: denied, or decided in its spill.
+    /// Requests of clients without a cell in a full table: denied, or decided in the spill.
     pub(super) fn crowded_out(&self) -> u64 {
         let of = |stats: tollgate::Stats| stats.full.saturating_add(stats.spilled);
         let rules = self.rules.rules().iter();
@@ -48,7 +48,7 @@ impl Engine {
     }
 }
 
-/// The domain that is asked about: the one that was named, or the only one.
+/// The domain of the requests: the one that was named, or the only one.
 pub(super) fn domain(named: Option<&str>, engines: &[&Engine]) -> Result<String, Failure> {
     let mut known: Vec<&str> = engines.iter().flat_map(|engine| engine.rules.domains()).collect();
     known.sort_unstable();

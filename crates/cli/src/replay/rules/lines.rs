@@ -1,8 +1,8 @@
 //! Reads whole logs and keeps the order of their lines.
 //!
-//! Rules share limits between requesters, so requests cannot be decided apart by key as those of a policy
-//! are: who comes first counts. Within one instant (logs often tell no more than the second) it is the
-//! order of the lines. Blocks are parsed in parallel all the same, and put together in their order.
+//! Clients share the limits of rules, so requests cannot be decided separately by key as those of a policy are: their
+//! order matters. Within one instant (the times of logs are often whole seconds) it is the order of the lines. Blocks
+//! are parsed in parallel all the same, and merged in their order.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -18,9 +18,9 @@ use crate::replay::source::{Block, Sources};
 /// The requests of all files.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// The rows of values that lines have, numbered in no order.
+    /// The rows of values in lines, numbered in no order.
     pub(super) rows: Keys,
-    /// In the order of time, and of the lines where times are the same.
+    /// In the order of time, and for equal times in that of the lines.
     pub(super) events: Vec<Event>,
 }
 
@@ -41,7 +41,7 @@ impl Lines {
         let tallies: Result<Vec<_>, _> = files.iter().map(&mut read).collect();
         sources.finish();
         let tallies = tallies?;
-        // Stable: what has one time keeps its order.
+        // Stable: lines with equal times keep their order.
         events.par_sort_by_key(|event| event.nanos());
         let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((Self { rows, events }, tallies))

@@ -1,8 +1,8 @@
-//! From the fields of a line to a descriptor: `remote_address={ip}, path={path}`.
+//! Maps the fields of a line to a descriptor: `remote_address={ip}, path={path}`.
 //!
-//! Entries are parted by commas. A value is text in which `{field}` stands for what a line has there; a
-//! comma or a brace that is meant as such is written twice. A line that has nothing in a field (`-`, null)
-//! makes no such descriptor, as Envoy makes none of a header that is missing.
+//! Entries are separated by commas. A value is text in which `{field}` stands for the line's value of that field; a
+//! literal comma or brace is written twice. A line with a missing field (`-`, null) gives no such descriptor, as
+//! Envoy gives none for a missing header.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +10,10 @@ use std::str::FromStr;
 use super::Pair;
 use crate::replay::key::Key;
 
-/// The most entries in a descriptor, as the rules have it.
+/// The maximum number of entries in a descriptor, as in the rules.
 const ENTRIES_MOST: usize = 32;
 
-/// How one descriptor is made of a line.
+/// How one descriptor is made from a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping(Vec<Entry>);
 
@@ -32,7 +32,7 @@ enum Piece {
 }
 
 impl Mapping {
-    /// The fields that it reads.
+    /// The fields that the mapping reads.
     pub(super) fn fields(&self) -> impl Iterator<Item = &Key> {
         self.0.iter().flat_map(|entry| &entry.value).filter_map(|piece| match piece {
             Piece::Field(key) => Some(key),
@@ -40,7 +40,7 @@ impl Mapping {
         })
     }
 
-    /// The descriptor of a line, whose fields `value` tells; none if one that is needed is empty.
+    /// The descriptor of a line whose fields `value` returns; none if a field that it needs is empty.
     pub(super) fn descriptor<'v>(&self, value: impl Fn(&Key) -> &'v str) -> Option<Vec<Pair>> {
         let pair = |entry: &Entry| {
             let mut text = String::new();
@@ -56,13 +56,13 @@ impl Mapping {
     }
 }
 
-/// A descriptor as text, in the form of its mapping: so that no two look alike.
+/// A descriptor as text, in the form of its mapping, so that different descriptors have different texts.
 pub(super) fn name(pairs: &[Pair]) -> String {
     let name = |(key, value): &Pair| format!("{key}={}", value.replace(',', ",,"));
     pairs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a text makes no descriptor. Places are counted in characters, from 1.
+/// Why a text is not a mapping. Positions are counted in characters, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MappingError {
     /// A key without a value.
@@ -77,7 +77,7 @@ pub(crate) enum MappingError {
         /// Which entry, from 1.
         entry: usize,
     },
-    /// A brace where none can be.
+    /// A brace in the wrong place.
     Brace {
         at: usize,
         brace: char,
@@ -125,12 +125,12 @@ impl fmt::Display for MappingError {
 
 impl std::error::Error for MappingError {}
 
-/// What a text consists of. A doubled comma or brace is a character.
+/// The parts of a text. A doubled comma or brace is a character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     Char(char),
     Comma,
-    /// A field, and where its brace is.
+    /// A field, and the position of its brace.
     Field(usize, Key),
 }
 
@@ -148,7 +148,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
             '{' => {
                 let inner = chars.by_ref().map(|(c, _)| c).take_while(|c| *c != '}');
                 let name: String = inner.collect();
-                // Whether there was a closing one, the place of the next character tells.
+                // The position of the next character shows whether there was a closing brace.
                 let length = name.chars().count();
                 if text.chars().nth(at + length) != Some('}') {
                     return Err(MappingError::Brace { at, brace: c });
@@ -216,7 +216,7 @@ impl FromStr for Mapping {
 mod tests {
     use super::*;
 
-    /// What a mapping makes of a line of these fields.
+    /// The descriptor that a mapping makes from a line with these fields.
     fn made(mapping: &str, ip: &str, path: &str) -> Option<String> {
         let mapping: Mapping = mapping.parse().unwrap_or_else(|error| panic!("{error}"));
         let pairs = mapping.descriptor(|key| if matches!(key, Key::Ip(_)) { ip } else { path });

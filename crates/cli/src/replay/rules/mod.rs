@@ -1,11 +1,11 @@
-//! `replay --rules`: what the rules of a service would have done to the traffic of a log.
+//! `replay --rules`: applies the rules of a service to the traffic of a log.
 //!
 //! ```text
 //! lines -> descriptors (each once) -> engine (the rules, at the log's times) -> counting -> report
 //! stream                           -> two engines                            -> diff
 //! ```
 //!
-//! Rules are compiled to the very tables that `serve` asks, and asked one request after the other.
+//! Rules are compiled to the same tables that `serve` uses, and asked one request after the other.
 
 mod args;
 mod count;
@@ -37,17 +37,17 @@ use lines::Lines;
 /// A key and a value of a descriptor.
 type Pair = (String, String);
 
-/// What was read, and decided.
+/// The result of reading and deciding.
 struct Read {
     tallies: Vec<Tally>,
-    /// What descriptors and requests are called, by number.
+    /// The names of descriptors and requests, by number.
     names: Keys,
     span: (u64, u64),
-    /// Of a stream: lines that came too late to be put in order.
+    /// For a stream: lines that came too late to be reordered.
     late_lines: Option<u64>,
 }
 
-/// Reads the lines and decides them: as they come in a stream, else when all are there.
+/// Reads the lines and decides them: while reading for a stream, otherwise after reading all.
 fn read(
     args: &super::Args,
     sources: &Arc<Sources>,
@@ -75,7 +75,7 @@ pub(super) fn replay(
     path: &Path,
     sources: &Arc<Sources>,
 ) -> Result<(Vec<Tally>, Report), Failure> {
-    // Bad rules are found before a long log is read.
+    // Bad rules are reported before a long log is read.
     let engine = Engine::load(path, &args.rules.settings())?;
     let domain = engine::domain(args.rules.domain.as_deref(), &[&engine])?;
     let mut counting = Counting::new(&engine, &domain);
@@ -85,7 +85,7 @@ pub(super) fn replay(
     Ok((read.tallies, report.with_late(read.late_lines)))
 }
 
-/// Decides a log by two sets of rules, and tells the differences.
+/// Decides a log by two sets of rules, and reports the differences.
 pub(super) fn diff(
     args: &super::Args,
     paths: [&Path; 2],
@@ -107,7 +107,7 @@ pub(super) fn diff(
     Ok((read.tallies, diff))
 }
 
-/// 1 if any request is answered otherwise, as diff(1) has it.
+/// 1 if any request has a different answer, as in diff(1).
 pub(super) fn exit_code(diff: &Diff) -> ExitCode {
     ExitCode::from(u8::from(diff.is_different()))
 }

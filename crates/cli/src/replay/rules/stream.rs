@@ -1,8 +1,7 @@
-//! Endless input by rules: decides while it reads.
+//! Decides endless input by rules while it reads.
 //!
-//! What remains in memory is the lines that may still have to be put in order, and each different row of
-//! values once, with the descriptors that it makes. Lines of one time are decided in their order, as those
-//! of a whole log are.
+//! Memory holds the lines that may still have to be reordered, and each different row of values once, with its
+//! descriptors. Lines with equal times are decided in their order, as those of a whole log are.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::replay::parse::{Parser, Tally};
 use crate::replay::reorder::Reorder;
 use crate::replay::source::Sources;
 
-/// Reads the files one after the other, to their ends, and decides each line when its turn has come.
+/// Reads the files one after the other, to their ends, and decides each line once its position is certain.
 pub(super) fn read(
     args: &Args,
     mappings: Mappings<'_>,
@@ -39,7 +38,7 @@ pub(super) fn read(
             let numbers = number_all(&mut rows.keys, &parsed)?;
             rows.grow();
             for event in &parsed.events {
-                // The number of a line keeps the order of those of one time.
+                // The number of a line orders lines with equal times.
                 number += 1;
                 let line = (number, numbers[event.key() as usize]);
                 lines.push(event.nanos(), line, |at, line| rows.decide(at, line, &mut decide))?;
@@ -62,23 +61,23 @@ pub(super) fn read(
 struct Rows<'m> {
     mappings: Mappings<'m>,
     keys: Keys,
-    /// What each makes.
+    /// The descriptors of each.
     made: Vec<Made>,
-    /// What descriptors and requests are called.
+    /// The names of descriptors and requests.
     names: Keys,
 }
 
-/// What a row makes.
+/// The descriptors of a row.
 struct Made {
     /// The number of its name.
     name: usize,
-    /// Those of its descriptors.
+    /// The numbers of its descriptors.
     numbers: Vec<usize>,
     descriptors: Vec<Vec<Pair>>,
 }
 
 impl Rows<'_> {
-    /// Makes the descriptors of rows that have come.
+    /// Makes the descriptors of new rows.
     fn grow(&mut self) {
         for key in self.keys.iter().skip(self.made.len()) {
             let descriptors: Vec<Vec<Pair>> = self.mappings.of_row(key).collect();

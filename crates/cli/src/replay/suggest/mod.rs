@@ -1,7 +1,7 @@
-//! `--suggest`: the smallest limits under which a share of the keys is never refused anything.
+//! `--suggest`: the smallest limits under which a share of the keys is never refused.
 //!
-//! They are found by trying, with the same arithmetic that decides: whether a key is refused anything
-//! depends on the limit in one direction only, so the smallest limit is where a search by halves ends.
+//! They are found by binary search with the arithmetic of the limiters: a key that is never refused under a limit is
+//! never refused under a larger one.
 
 mod search;
 mod share;
@@ -19,7 +19,7 @@ use super::parse::wait;
 use crate::tables::{aligned, grouped, share as share_of, write_table};
 use search::Search;
 
-/// What is tried beside GCRA. Five segments divide every one of the periods below.
+/// The algorithms that are tried in addition to GCRA. Five segments divide each of the periods below.
 const WINDOWS: [Algorithm; 4] = [
     Algorithm::FixedWindow,
     Algorithm::SlidingWindow,
@@ -27,7 +27,7 @@ const WINDOWS: [Algorithm; 4] = [
     Algorithm::SegmentedWindow { segments: 5 },
 ];
 
-/// The periods that people write.
+/// The usual periods.
 const PERIODS: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(60),
@@ -35,22 +35,22 @@ const PERIODS: [Duration; 4] = [
     Duration::from_secs(86_400),
 ];
 
-/// What was found. Its fields are those of `--json`, in their order.
+/// The result. Its fields are those of `--json`, in their order.
 #[derive(Debug, Serialize)]
 pub(crate) struct Suggestion {
     pub(in crate::replay) share: String,
     pub(in crate::replay) keys: u64,
-    /// Keys that need not be in the share.
+    /// How many keys need not be in the share.
     pub(in crate::replay) keys_that_may_be_refused: u64,
     /// The smallest limit of each algorithm and period.
     pub(in crate::replay) limits: Vec<Limit>,
-    /// Rates of GCRA and the smallest burst of each.
+    /// Rates of GCRA with the smallest burst for each.
     pub(in crate::replay) gcra_trade_off: Vec<Limit>,
     /// Algorithms and periods whose smallest limit is too large for a word.
     pub(in crate::replay) too_large: Vec<String>,
 }
 
-/// A limit, and what it would have done.
+/// A limit, and its results.
 #[derive(Debug, Serialize)]
 pub(in crate::replay) struct Limit {
     pub(in crate::replay) policy: String,
@@ -58,7 +58,7 @@ pub(in crate::replay) struct Limit {
     pub(in crate::replay) keys_refused: u64,
     pub(in crate::replay) requests: u64,
     pub(in crate::replay) refused: u64,
-    /// The longest that a refused request was told to wait.
+    /// The longest wait of a refused request.
     #[serde(skip)]
     pub(in crate::replay) longest_wait: Duration,
 }
@@ -78,7 +78,7 @@ pub(crate) fn suggest(share: Share, log: &Log) -> Suggestion {
     };
     let span_ns = log.span().map_or(0, |(first, last)| last - first);
     let is_spanned = |period: &Duration| period.as_nanos() <= u128::from(span_ns);
-    // A log of an instant still has a rate to suggest.
+    // Even a log of one instant gets a suggested rate.
     for period in PERIODS.into_iter().enumerate().filter(|(n, p)| *n == 0 || is_spanned(p)) {
         suggestion.add_period(period.1, &search, log);
     }
@@ -115,7 +115,7 @@ impl Limit {
     }
 }
 
-/// The most that any half-open interval of the policy's period can hold: see [`Algorithm`].
+/// The maximum that a half-open interval of the policy's period can hold: see [`Algorithm`].
 fn most_in_period(policy: &Policy) -> u64 {
     let count = policy.quota().count();
     match policy.algorithm() {

@@ -1,4 +1,4 @@
-//! The smallest limits that pass, by trying.
+//! Finds the smallest limits that pass, by trying.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tollgate::{Algorithm, Meter, Policy, PolicyError, Quota, Timestamp, Word};
 use crate::replay::event::Event;
 use crate::replay::gather::Log;
 
-/// Rates of GCRA are tried at these, and at ten, a hundred, ... times as much.
+/// Rates of GCRA that are tried, with their multiples by ten, a hundred, and so on.
 const RATES: [u64; 3] = [1, 2, 5];
 
-/// A log, and how many of its keys may be refused something.
+/// A log, and how many of its keys may be refused.
 pub(super) struct Search<'l> {
     log: &'l Log,
     others: u64,
-    /// The requests of the busiest key: a limit of as many refuses nothing.
+    /// The number of requests of the busiest key: with that limit no request is refused.
     busiest: u64,
 }
 
-/// A window whose smallest limit cannot be counted in a word.
+/// A window whose smallest limit does not fit in a word.
 #[derive(Debug)]
 pub(super) struct TooLarge {
     policy: String,
@@ -78,8 +78,8 @@ impl<'l> Search<'l> {
         found
     }
 
-    /// The smallest number whose policy passes. One that is too large for its policy counts as
-    /// passing: every smaller one that was tried did not.
+    /// The smallest number whose policy passes. A number too large for its policy counts as passing, because every
+    /// smaller one that was tried did not pass.
     fn smallest(&self, policy: impl Fn(u64) -> Result<Policy, PolicyError>) -> u64 {
         smallest(self.busiest, |number| match policy(number) {
             Ok(policy) => keys_refused(policy, self.log) <= self.others,
@@ -88,8 +88,8 @@ impl<'l> Search<'l> {
     }
 }
 
-/// The smallest number from 1 to `most` that passes, if what is larger than a passing one passes, too.
-/// That `most` passes is known.
+/// The smallest number from 1 to `most` that passes, if every number above a passing one passes, too. `most` itself
+/// must pass.
 fn smallest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
     let (mut fails, mut enough) = (0, 1);
     while enough < most && !passes(enough) {
@@ -103,7 +103,7 @@ fn smallest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
     enough
 }
 
-/// How many keys are refused anything. Nothing of a key matters after that.
+/// How many keys have a refused request. The rest of such a key is skipped.
 fn keys_refused(policy: Policy, log: &Log) -> u64 {
     let meter = Meter::new(policy);
     let refused_in = |(partition, events): (usize, &Vec<Event>)| {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Parts of a whole that a share is counted in: four digits behind the point of a percentage.
+/// The units of a share: four decimals of a percentage.
 const PARTS: u64 = 1_000_000;
 
 /// Above 0 % and at most 100 %.
@@ -12,7 +12,7 @@ pub(crate) struct Share {
     parts: u64,
 }
 
-/// What stands where a share should.
+/// An invalid share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoShare;
 
@@ -59,7 +59,7 @@ impl fmt::Display for Share {
 }
 
 impl Share {
-    /// How many of so many keys need not be in the share: rounded down, so the share is never less.
+    /// How many of this many keys need not be in the share: rounded down, so the share is never smaller.
     pub(crate) fn others(self, keys: u64) -> u64 {
         let others = u128::from(keys) * u128::from(PARTS - self.parts) / u128::from(PARTS);
         u64::try_from(others).unwrap_or(keys)

@@ -1,4 +1,4 @@
-//! The end of a service under load: what was decided is answered, and what is not answered was not decided.
+//! The end of a service under load: each request that was decided is answered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ descriptors:
   - {key: all, rate_limit: {unit: year, requests_per_unit: 1000000000}}
 ";
 
-/// Answers that are there before the service is told to stop.
+/// The number of answers before the service is told to stop.
 const WARM: u32 = 2_000;
 const CONNECTIONS: usize = 4;
-/// Requests at a time on each connection of gRPC.
+/// Concurrent requests on each gRPC connection.
 const STREAMS: usize = 16;
 
-/// Asks until it is refused; how many answers there were.
+/// Sends requests until one is refused; returns the number of answers.
 async fn grpc(mut client: RateLimitServiceClient<Channel>, warm: Arc<Semaphore>) -> u64 {
     let mut answers = 0;
     while let Ok(answer) =
@@ -39,7 +39,7 @@ async fn grpc(mut client: RateLimitServiceClient<Channel>, warm: Arc<Semaphore>)
     answers
 }
 
-/// The same over HTTP. An answer is there as a whole or not at all.
+/// The same over HTTP. An answer arrives in full or not at all.
 async fn http(address: SocketAddr, warm: Arc<Semaphore>) -> u64 {
     const BODY: &str = r#"{"domain": "d", "descriptors": [{"all": "x"}]}"#;
     let asked = format!(
@@ -50,7 +50,7 @@ async fn http(address: SocketAddr, warm: Arc<Semaphore>) -> u64 {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let mut answers = 0;
     loop {
-        // What cannot be sent is not answered; what was sent may be answered before the end.
+        // A request that cannot be sent is not answered; one that was sent may be answered before the end.
         let _ = stream.write_all(asked.as_bytes()).await;
         let mut answer = Vec::new();
         while !is_whole(&answer) {
@@ -98,7 +98,7 @@ fn decided(rules: &RuleSet) -> u64 {
     rules.rules().iter().map(|rule| rule.counts().total()).sum()
 }
 
-/// Scenario J: the health check is 500 once it is told to stop, and gRPC says the same.
+/// Scenario J: the health check is 500 once the service is told to stop, and gRPC agrees.
 #[tokio::test]
 async fn it_is_unhealthy_before_it_takes_nothing_more() {
     use tonic_health::pb::HealthCheckRequest;
@@ -119,7 +119,7 @@ async fn it_is_unhealthy_before_it_takes_nothing_more() {
     assert_eq!(next.status(), ServingStatus::NotServing);
     let (status, _, body) = crate::common::exchange(address, "GET", "/healthcheck", "").await;
     assert_eq!((status, body.as_str()), (500, "no rules, or shutting down"));
-    // Whoever has not noticed is answered.
+    // A client that has not noticed the end is still answered.
     let asked = request("d", &[descriptor(&[("all", "x")])]);
     assert!(client.should_rate_limit(asked).await.is_ok());
     drop((client, health, watched));

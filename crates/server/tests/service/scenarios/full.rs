@@ -1,4 +1,4 @@
-//! Clients for whom a rule's table has no cell: what they are answered over HTTP and gRPC, and what is logged and counted.
+//! Clients without a cell in a full table: their answers over HTTP and gRPC, the log and the counters.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn over_grpc(world: &World, user: &str) -> RateLimitResponse {
     world.ask(request("full", &[descriptor(&[("user", user)])])).await
 }
 
-/// What gRPC says of the reason: by a header, and in the dynamic metadata.
+/// The reason in gRPC's answer: in a header, and in the dynamic metadata.
 fn reasons(response: &RateLimitResponse) -> [Option<String>; 2] {
     let mut headers = response.response_headers_to_add.iter();
     let header = headers.find(|header| header.key == "X-Tollgate-Reason");
@@ -81,7 +81,7 @@ async fn a_client_that_has_just_come_is_never_told_that_it_is_over_its_limit() {
         let response = over_grpc(&world, "another").await;
         assert_eq!(response.overall_code() == Code::Ok, allowed);
         assert_eq!(reasons(&response), [(); 2].map(|()| Some(reason.to_owned())));
-        // A client with a cell is told of its limit alone.
+        // The answer to a client with a cell does not mention the full table.
         let (_, statuses) = world.check("full", &json!([{ "user": "stranger 0" }]), 1).await;
         assert_eq!(statuses[0].get("reason"), None);
         assert_eq!(reasons(&over_grpc(&world, "stranger 0").await), [None, None]);
@@ -91,7 +91,7 @@ async fn a_client_that_has_just_come_is_never_told_that_it_is_over_its_limit() {
     }
 }
 
-/// The warnings of this binary's tests that speak of full tables.
+/// The warnings about full tables that the tests of this binary log.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -134,7 +134,7 @@ impl Subscriber for Warnings {
 #[tokio::test]
 async fn a_full_table_is_a_warning_at_most_once_a_minute() {
     let warnings = Warnings::default();
-    // The only test of this binary that listens to the log.
+    // The only test of this binary that captures the log.
     tracing::subscriber::set_global_default(warnings.clone()).expect("nobody else listens");
     let clock = ManualClock::new();
     clock.set(NOON);

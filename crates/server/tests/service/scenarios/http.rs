@@ -1,4 +1,4 @@
-//! Scenario J, HTTP, and those that Limitador's and Gubernator's suites add; the list is in `main.rs`.
+//! Scenario J, HTTP, and those that Limitador's and Gubernator's suites add; the list is in `scenarios.rs`.
 
 use crate::common::{World, codes, descriptor, request, serve_at_noon};
 use serde_json::{Value, json};
@@ -54,13 +54,13 @@ async fn j_json_is_200_when_it_may_go_and_429_when_not() {
         assert_eq!((status, &answer["overallCode"]), (expected, &json!(overall)));
         assert_eq!(answer["statuses"], json!([of_two(overall, left)]));
     }
-    // UNKNOWN, which would be a 500, is never answered: what cannot be decided is a 400 with its reason.
+    // UNKNOWN, which would be a 500, is never answered: a request without a decision gets a 400 with its reason.
     let none = serve_at_noon("j_none", "domain: [", Settings::default()).await;
     let answer = none.http("POST", "/json", body).await;
     assert_eq!(answer, (400, "no rate limit configuration loaded".to_owned()));
 }
 
-/// That it fails while the service stops, and that gRPC says the same, is in `drain.rs`.
+/// `drain.rs` shows that it fails while the service stops, and that gRPC agrees.
 #[tokio::test]
 async fn j_the_health_check_is_200_with_rules_and_500_without() {
     let world = world("j_health").await;
@@ -127,7 +127,7 @@ async fn gb_a_leaky_bucket_has_a_burst() {
     }
 }
 
-/// Theirs restores credit; here whoever may ask may not undo what others have spent.
+/// In envoyproxy/ratelimit this restores credit; here permission to ask does not include undoing.
 #[tokio::test]
 async fn row_11_gb_negative_hits_are_refused() {
     let world = world("gb_negative").await;

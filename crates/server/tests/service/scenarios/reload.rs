@@ -1,5 +1,5 @@
-//! Scenario I, rules that change while they are served; the list is in `main.rs`. Many changes under load are
-//! in `storm.rs`.
+//! Scenario I, rules that change while they are served; the list is in `scenarios.rs`. Many changes under load are in
+//! `storm.rs`.
 
 use crate::common::{World, codes, descriptor, request, serve_with};
 use tollgate::ManualClock;
@@ -21,7 +21,7 @@ descriptors:
   - {key: one_per_minute, rate_limit: {unit: minute, requests_per_unit: 1}}
 ";
 
-/// Reads again only when it is told to or sees a change, and at once.
+/// Reads again only when it is signalled or sees a change, and then at once.
 const AT_ONCE: Timing =
     Timing { poll: std::time::Duration::from_secs(3_600), settle: std::time::Duration::ZERO };
 
@@ -52,7 +52,7 @@ async fn loads(world: &World) -> [String; 2] {
 
 #[tokio::test]
 async fn i_a_domain_comes_with_its_file_and_goes_with_it() {
-    // Unless a domain may become empty it stays: see below.
+    // Without `allow_empty` an emptied domain stays: see below.
     let settings = Settings { allow_empty: true, ..Settings::default() };
     let mut world = serve("i_comes_and_goes", OTHER, settings).await;
     assert_eq!(asks(&world, "reload", "block").await, (Code::Ok, 0, false));
@@ -80,7 +80,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(asks(&world, "reload", "one_per_minute").await, (Code::Ok, 0, true));
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 49, true));
-    // Good rules, but not all.
+    // A valid file, but not the whole of it.
     world.put("basic.yaml", half);
     assert!(world.reloaded().await.is_empty());
     assert_eq!(asks(&world, "reload", "one_per_minute").await, passed);
@@ -91,7 +91,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 47, true));
     assert_eq!(world.metric("tollgate_lingering_tables").await.as_deref(), Some("0"));
-    // Removed: the directory is empty.
+    // The file is removed: the directory is empty.
     std::fs::remove_file(world.rules.join("basic.yaml")).expect("the file");
     world.running.changed().notify();
     assert!(world.reloaded().await.is_empty());
@@ -99,7 +99,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
     let (_, config) = world.admin("GET", "/rlconfig", "").await;
     assert!(config.ends_with("kept: reload: there are no rules any more\n"), "{config}");
-    // The first thing that is written is the domain.
+    // The domain is written first.
     world.put("basic.yaml", "domain: reload\n");
     assert!(world.reloaded().await.is_empty());
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
@@ -128,7 +128,7 @@ async fn i_a_bad_file_changes_nothing_and_is_told() {
     assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 4, true));
 }
 
-/// Their error texts, each put beside good rules that are served.
+/// The errors of envoyproxy/ratelimit, each file beside good rules that are served.
 #[tokio::test]
 async fn i_every_bad_file_is_refused_with_its_text() {
     let mut world = serve("i_every_bad_file", OTHER, Settings::default()).await;
@@ -173,7 +173,7 @@ async fn i_two_files_of_one_domain_are_merged_if_asked() {
     assert!(world.reloaded().await.is_empty());
     assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 6, true));
     assert_eq!(asks(&world, "other", "key2").await, (Code::Ok, 7, true));
-    // The same key twice is an error all the same.
+    // A duplicate key is an error all the same.
     world.put("more.yaml", OTHER);
     let errors = world.reloaded().await;
     let text = errors[0].to_string();

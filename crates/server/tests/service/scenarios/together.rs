@@ -1,4 +1,4 @@
-//! Scenarios E (what several statuses make of a request) and H (errors); the list is in `main.rs`.
+//! Scenarios E (the effect of several statuses on a request) and H (errors); the list is in `scenarios.rs`.
 
 use crate::common::{World, codes, descriptor, request, serve_at_noon};
 use tollgate_rules::Settings;
@@ -15,7 +15,7 @@ descriptors:
   - {key: large, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 9}}
 ";
 
-/// Rules whose small limits are spent.
+/// A service whose small limits are spent.
 async fn spent(test: &str, settings: Settings) -> World {
     let world = serve_at_noon(test, RULES, settings).await;
     for key in ["normal", "shadow", "quota"] {
@@ -59,7 +59,7 @@ async fn e_global_shadow_mode_denies_nothing_and_tells_what_would_be() {
     assert_eq!(world.metric(series).await.as_deref(), Some("0"));
     assert_eq!(overall(&world, &["normal"]).await, (Ok, vec![Over]));
     assert_eq!(world.metric(series).await.as_deref(), Some("1"));
-    // What would have been admitted is not counted.
+    // The admitted part of a denied request is not counted.
     assert_eq!(overall(&world, &["wide"]).await, (Ok, vec![Ok]));
     assert_eq!(world.metric(series).await.as_deref(), Some("1"));
 }
@@ -99,7 +99,7 @@ async fn h_a_request_that_says_nothing_is_an_error_with_its_text_and_is_counted(
         (request("d", &[]), "rate limit descriptor list must not be empty"),
     ] {
         let status = client.should_rate_limit(asked).await.expect_err("no request");
-        // Theirs is UNKNOWN, which nobody can tell from a failure.
+        // envoyproxy/ratelimit answers UNKNOWN, which clients cannot tell from a failure.
         assert_eq!((status.code(), status.message()), (Grpc::InvalidArgument, text));
     }
     let series = "tollgate_requests_total{protocol=\"grpc\",outcome=\"refused\"}";

@@ -1,4 +1,4 @@
-//! `--diff`: the same requests under two sets of rules, and what is answered otherwise.
+//! `--diff`: applies two sets of rules to the same requests, and reports the differences.
 
 mod table;
 
@@ -13,15 +13,15 @@ use super::engine::Engine;
 use crate::replay::gather::Keys;
 use crate::replay::parse::{Tally, instant};
 
-/// How many of the most changed keys, and of the first changed requests, are named.
+/// How many of the most changed keys, and of the first changed requests, are listed.
 const NAMED: usize = 10;
 
-/// What two sets of rules said. Its fields are those of `--json`, in their order. Old comes before new.
+/// The results of two sets of rules. The fields are those of `--json`, in their order. Old comes before new.
 #[derive(Debug, Serialize)]
 pub(crate) struct Diff {
     lines: u64,
     bad_lines: u64,
-    /// Only in a stream: lines that came too late to be put in order.
+    /// Only for a stream: lines that came too late to be reordered.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_lines: Option<u64>,
     first: String,
@@ -31,17 +31,17 @@ pub(crate) struct Diff {
     new: Side,
     newly_refused: Moved,
     newly_admitted: Moved,
-    /// Those whose limits or whose answers differ.
+    /// Rules whose limits or answers differ.
     rules: Vec<RuleChange>,
-    /// The most changed ones: descriptors that are denied under one set and not under the other.
+    /// The most changed descriptors: denied under one set and not under the other.
     keys: Vec<KeyChange>,
-    /// The first ones.
+    /// The first changed requests.
     requests: Vec<RequestChange>,
     #[serde(skip)]
     counting: Counting,
 }
 
-/// What one set of rules did to all requests.
+/// The results of one set of rules for all requests.
 #[derive(Debug, Default, Serialize)]
 struct Side {
     requests: u64,
@@ -49,18 +49,18 @@ struct Side {
     refused: u64,
 }
 
-/// Requests that are answered otherwise, and how many descriptors they were denied for.
+/// Requests with different answers, and for how many descriptors they were denied.
 #[derive(Debug, Default, Serialize)]
 struct Moved {
     requests: u64,
     keys: u64,
 }
 
-/// A rule, by its place in the files.
+/// A rule, by its path in the files.
 #[derive(Debug, Serialize)]
 struct RuleChange {
     rule: String,
-    /// What it is enforced by; none if it is not there.
+    /// Its limit; none if the rule does not exist.
     old: Option<String>,
     new: Option<String>,
     refused_by_old: u64,
@@ -95,18 +95,18 @@ enum Change {
     NewlyAdmitted,
 }
 
-/// What is known while requests are decided.
+/// The state while requests are decided.
 #[derive(Debug, Default)]
 struct Counting {
-    /// Of each set, the place among the changes of each of its rules.
+    /// For each set, the index among the changes of each of its rules.
     places: [Vec<Option<usize>>; 2],
-    /// Newly refused and newly admitted, by the number of a name.
+    /// Newly refused and newly admitted requests, by the number of a name.
     keys: HashMap<usize, [u64; 2], ahash::RandomState>,
     first: Vec<(u64, usize, Change)>,
 }
 
 impl Diff {
-    /// Nothing decided yet.
+    /// The state before the first request.
     pub(super) fn new(domain: &str, engines: &[Engine; 2]) -> Self {
         let mut rules = Vec::new();
         let places = [0, 1].map(|side| place_all(&mut rules, domain, engines, side));
@@ -128,7 +128,7 @@ impl Diff {
         }
     }
 
-    /// Takes in what the old rules and the new ones said to one request.
+    /// Adds the answers of the old and the new rules to one request.
     pub(super) fn add(&mut self, row: &Row<'_>, nanos: u64, answers: &[Answer; 2]) {
         let [old, new] = answers;
         self.old.add(old);
@@ -174,7 +174,7 @@ impl Diff {
         }
     }
 
-    /// Says what was read.
+    /// Adds the counts of the lines that were read.
     pub(super) fn tell_of(&mut self, tallies: &[Tally], span: (u64, u64), late_lines: Option<u64>) {
         self.lines = tallies.iter().map(Tally::counted).sum();
         self.bad_lines = tallies.iter().map(|tally| tally.bad).sum();
@@ -189,7 +189,7 @@ impl Diff {
             rule.old != rule.new || rule.newly_refused > 0 || rule.newly_admitted > 0
         });
         let mut keys: Vec<_> = self.counting.keys.drain().collect();
-        // Most changed first, then by text: the numbers of names depend on which thread read what first.
+        // Most changed first, then by text: the numbers of names depend on the order in which threads read.
         keys.sort_unstable_by(|(a, in_a), (b, in_b)| {
             let changes = |[refused, admitted]: &[u64; 2]| refused + admitted;
             changes(in_b).cmp(&changes(in_a)).then_with(|| names[*a].cmp(&names[*b]))
@@ -210,7 +210,7 @@ impl Diff {
         self.requests = self.counting.first.drain(..).map(request).collect();
     }
 
-    /// Whether any request is answered otherwise.
+    /// Whether any request has a different answer.
     pub(super) fn is_different(&self) -> bool {
         self.newly_refused.requests + self.newly_admitted.requests > 0
     }
@@ -221,7 +221,7 @@ impl Diff {
     }
 }
 
-/// The names of the descriptors that were denied; of the whole request if none was by itself.
+/// The names of the descriptors that were denied; that of the whole request if none was denied by itself.
 fn denied(row: &Row<'_>, answer: &Answer) -> Vec<usize> {
     let statuses = answer.statuses().iter().zip(&row.numbers);
     let denied = statuses.filter(|(status, _)| status.code == Code::OverLimit);
@@ -240,7 +240,7 @@ impl Side {
     }
 }
 
-/// Puts the rules of one set among the changes, and says where. Rules at one place in the files are one.
+/// Adds the rules of one set to the changes, and returns their indices. Rules with the same path are one rule.
 fn place_all(
     rules: &mut Vec<RuleChange>,
     domain: &str,
@@ -253,11 +253,11 @@ fn place_all(
         if rule.domain() != domain {
             return None;
         }
-        // Two rules may be called alike (`a_b`; `a` with the value `b`): then their order tells.
+        // Two rules may have one name (`a_b`; `a` with the value `b`): then their order distinguishes them.
         let before = seen.iter().filter(|other| **other == path).count();
         seen.push(path);
         let known = rules.iter().enumerate().filter(|(_, known)| known.rule == path);
-        // The old set finds none of its own among them.
+        // Rules of the old set are never merged with each other.
         let known = known.map(|(n, _)| n).nth(before).filter(|_| side == 1);
         let place = known.unwrap_or_else(|| {
             rules.push(RuleChange::new(path));
@@ -273,7 +273,7 @@ fn place_all(
     engines[side].rules.rules().iter().map(&mut place).collect()
 }
 
-/// What a rule is enforced by, without its name.
+/// The limit of a rule, without its name.
 fn limit(rule: &Rule) -> String {
     let whole = rule.to_string();
     let name = format!("{}.{}: ", rule.domain().escape_debug(), rule.path().escape_debug());
