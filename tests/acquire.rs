@@ -66,7 +66,7 @@ fn requests_leave_at_the_rate() {
 }
 
 #[test]
-fn nobody_overtakes_who_came_before() {
+fn no_waiter_overtakes_an_earlier_one() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let timer = Notes::default();
     let waits = RefCell::new(Vec::new());
@@ -79,7 +79,7 @@ fn nobody_overtakes_who_came_before() {
 }
 
 #[test]
-fn who_gives_up_as_the_last_gives_the_place_back() {
+fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let keyed = KeyedLimiter::with_clock(Quota::per_second(1).burst(3), 10, ManualClock::new());
     let keyed = keyed.unwrap();
@@ -107,7 +107,7 @@ fn a_place_that_others_queue_behind_stays_taken() {
 }
 
 #[test]
-fn a_future_that_nobody_polls_takes_no_place() {
+fn a_future_that_is_not_polled_takes_no_place() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let _unpolled = limiter.acquire(1, LONG, &Never);
     assert_eq!(limiter.queue(1, LONG).unwrap().wait(), Duration::ZERO);

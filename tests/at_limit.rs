@@ -133,7 +133,7 @@ fn a_cost_that_the_named_limit_denies_is_over_also_from_rest_and_for_a_peek() {
 }
 
 #[test]
-fn vector_17_who_asks_too_much_for_ever_gets_nothing_while_denials_count() {
+fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count() {
     // 12 a minute of 10: an hour long.
     let hour = every(0, 5_000, 720);
     for text in ["gcra 10/60s", "sliding-window 10/60s", "sliding-window 10/60s round-down"] {

@@ -201,7 +201,7 @@ fn a_reset_limit_is_as_never_used() {
 }
 
 #[test]
-fn who_comes_with_an_earlier_time_does_not_profit_from_a_reset() {
+fn a_request_with_an_earlier_time_does_not_profit_from_a_reset() {
     for text in ["gcra 1/m burst 5", "fixed-window 5/m"] {
         let limiter = Limiter::new(policy(text));
         let at = Timestamp::from_secs(6_000);

@@ -170,7 +170,7 @@ fn a_denial_by_another_limit_is_none_of_ones_own_and_ends_no_row() {
 }
 
 #[test]
-fn who_asks_several_limits_for_nothing_or_too_much_is_counted_by_none() {
+fn a_request_to_several_limits_for_nothing_or_too_much_is_counted_by_none() {
     let wide = limit("100/m");
     for limiter in One::both("gcra 2/m penalty 10m after 1 extended") {
         assert!(limiter.check(2, START).is_allowed());

@@ -69,7 +69,7 @@ fn row_61_keys_made_to_share_a_shard_take_nobodys_cell() {
 }
 
 #[test]
-fn row_62_a_flood_of_new_keys_resets_nobody() {
+fn row_62_a_flood_of_new_keys_resets_no_key() {
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(5), 1_000, ManualClock::new()).unwrap();
     let bytes = keyed.stats().bytes;
     let victims: Vec<u64> = (0..100).collect();

@@ -73,7 +73,7 @@ fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
 }
 
 #[test]
-fn row_47_where_installs_disturb_each_other_nobody_is_admitted_twice() {
+fn row_47_where_installs_disturb_each_other_no_key_is_admitted_twice() {
     // Every key is new to eight threads at once: their claims meet, and whoever loses too often is denied and
     // counted, or finds the key there.
     let table = KeyedLimiter::with_clock(Quota::per_hour(1), 20_000, ManualClock::new()).unwrap();

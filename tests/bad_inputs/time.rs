@@ -56,7 +56,7 @@ fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
 }
 
 #[test]
-fn row_28_a_step_back_gives_nothing_and_locks_nobody_out() {
+fn row_28_a_step_back_gives_nothing_and_locks_no_key_out() {
     for text in ALGORITHMS {
         for back in [1, 3_600] {
             let (limiter, keyed) = pair(text);

@@ -299,7 +299,7 @@ fn seen_in_this_window_is_never_forgotten_and_ends_with_it() {
 }
 
 #[test]
-fn a_flood_takes_no_memory_and_frees_nobody() {
+fn a_flood_takes_no_memory_and_frees_no_key() {
     for text in
         ["gcra 10/h", "fixed-window 10/h", "sliding-window 10/h", "segmented-window 10/h x2"]
     {
@@ -321,7 +321,7 @@ fn a_flood_takes_no_memory_and_frees_nobody() {
 }
 
 #[test]
-fn one_clock_that_is_a_day_ahead_shuts_nobody_else_out() {
+fn one_clock_that_is_a_day_ahead_shuts_no_other_key_out() {
     for text in ["gcra 10/m", "fixed-window 10/m", "sliding-window 10/m strict"] {
         let sketch = sketch(policy(text), small(4, 1_000));
         let now = Timestamp::from_secs(600_000);

@@ -202,7 +202,7 @@ fn sizes_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
-fn words_that_nobody_writes_are_refused_although_the_checksum_is_right() {
+fn words_that_no_table_writes_are_refused_although_the_checksum_is_right() {
     let whole = file();
     // Of each 64 bytes the first eight are the header: a live cell, and a vacant one of the same shard.
     let cells = |shard: usize| (1..8).map(move |nth| WORDS_AT + 64 * shard + 8 * nth);
@@ -322,7 +322,7 @@ impl Read for Broken<'_> {
 }
 
 #[test]
-fn who_reads_or_writes_for_us_may_fail_and_is_named() {
+fn an_error_of_the_reader_or_writer_is_passed_on() {
     let file = file();
     for length in [0, 7, 100, WORDS_AT, file.len() - 1, file.len()] {
         let reader = Broken(&file[..length]);

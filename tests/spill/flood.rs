@@ -52,7 +52,7 @@ fn refused(table: &Table) -> u64 {
 }
 
 #[test]
-fn a_flood_of_100_times_the_capacity_resets_nobody_and_takes_no_memory() {
+fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
     for text in
         ["gcra 5/h burst 5", "fixed-window 5/h", "sliding-window 5/h", "segmented-window 5/h x4"]
     {

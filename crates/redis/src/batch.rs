@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_no_longer_waits_is_not_asked_for() {
+    fn a_caller_that_no_longer_waits_is_not_asked_for() {
         let (jobs, answers) = jobs(vec![ask("a", Units::exactly(1)), ask("b", Units::exactly(1))]);
         drop(answers);
         assert!(Batch::of(jobs).calls().is_empty());

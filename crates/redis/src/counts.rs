@@ -186,7 +186,7 @@ mod tests {
     use crate::state::State;
 
     #[test]
-    fn a_key_that_nobody_asks_for_takes_66_bytes_at_most() {
+    fn a_key_without_requests_takes_66_bytes_at_most() {
         // As tollgate-service reckons, whose rules have room for more keys than these few.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = Counts::new(keys, 1).sets.len() * size_of::<Mutex<Places>>();

@@ -23,7 +23,7 @@ async fn spend(limiter: &RedisLimiter, requests: u64) {
 
 /// Of 100 are 92 spent; in an hour, so that none comes back while a test runs.
 #[tokio::test]
-async fn a_changed_limit_gives_nobody_a_fresh_quota_in_any_mode() {
+async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
     for mode in MODES {
         for (before, now, left) in [
             ("100/h", "110/h", Some(17)),

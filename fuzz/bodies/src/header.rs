@@ -45,10 +45,10 @@ impl HeaderCase<'_> {
     pub fn run_against(&self, plant: Plant) {
         let headers = self.headers();
         advice_is_read_again(&headers, plant);
-        for (name, said, whom) in SAID {
+        for (name, said, client) in SAID {
             for joined in [false, true] {
                 let headers = with_said(&headers, name, said, joined);
-                is_whom_the_proxy_said(headers, name, whom, plant);
+                is_the_client_that_the_proxy_named(headers, name, client, plant);
             }
         }
         normal_path_is_its_own(self.0);
@@ -160,9 +160,9 @@ fn with_said(headers: &HeaderMap, name: &'static str, said: &str, joined: bool) 
     headers
 }
 
-fn is_whom_the_proxy_said(headers: HeaderMap, name: &str, whom: &str, plant: Plant) {
-    let whom: IpAddr = whom.parse().expect("an address");
-    let expected = if plant == Plant::Answer { PROXY } else { whom };
+fn is_the_client_that_the_proxy_named(headers: HeaderMap, name: &str, client: &str, plant: Plant) {
+    let client: IpAddr = client.parse().expect("an address");
+    let expected = if plant == Plant::Answer { PROXY } else { client };
     let mut request = Request::new(());
     *request.headers_mut() = headers;
     request.extensions_mut().insert(PeerAddress(PROXY));

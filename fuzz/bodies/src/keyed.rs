@@ -216,7 +216,7 @@ impl Observed {
     /// Looks at what is left, and at all that was admitted; and gives every key its turn.
     pub(crate) fn finish(mut self) {
         self.count_what_lives();
-        self.nobody_is_shut_out();
+        self.no_key_is_shut_out();
         for (key, follower) in &self.followers {
             if let Err(reason) = follower.keeps_its_bound() {
                 panic!("{}, key {key}: {reason}", self.policy);
@@ -241,7 +241,7 @@ impl Observed {
     }
 
     /// Once everything has drained, each key is admitted again.
-    fn nobody_is_shut_out(&mut self) {
+    fn no_key_is_shut_out(&mut self) {
         let Some(drain_ns) = drain_ns(self.policy) else { return };
         // What a cell of the spill holds takes twice as long, and its mark a quarter more.
         let times = if self.spilling { 3 } else { 1 };

@@ -96,7 +96,7 @@ fn a_long_denial_is_looked_at_again_every_second() {
 }
 
 #[test]
-fn a_fault_answers_those_who_came_before_it() {
+fn a_fault_answers_the_callers_that_came_before_it() {
     let mut holding = Holding::default();
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
     holding.failed(Fault::Deadline, 5 * MS);
