@@ -136,7 +136,7 @@ fn a_queue_is_as_long_as_it_says() {
 
 #[test]
 fn example_22_a_queue_of_three_lets_one_out_each_second() {
-    // The example's queue of 3 counts who leaves at once: so a burst of 1, and two behind it.
+    // The example's queue of 3 includes the request that leaves at once: so a burst of 1, and two behind it.
     let (limiter, clock) = limiter(Quota::per_minute(60).burst(1));
     let (wait, start) = (LONG.behind(2), clock.now());
     let leaves_after =

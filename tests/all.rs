@@ -286,7 +286,7 @@ const POLICIES: [&str; 7] = [
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever denies and whenever, also when a limit is named twice and only the second charge is denied.
+    /// Whichever limit denies and whenever, also when a limit is named twice and only the second charge is denied.
     #[test]
     fn all_are_charged_or_none_is(
         texts in [0..POLICIES.len(), 0..POLICIES.len(), 0..POLICIES.len()],

@@ -1,4 +1,4 @@
-//! A table stays of use to everyone: under churn, after long silence, and when one caller's clock is
+//! A table stays of use to all keys: under churn, after long silence, and when one caller's clock is
 //! far ahead.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]

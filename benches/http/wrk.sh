@@ -19,7 +19,7 @@ for connections in 2 256; do
       told=$(wrk -t 2 -c $connections -d "${WRK_SECS:-30}" "$url")
       kill $pid
       wait $pid 2>/dev/null || true
-      # Nobody is denied here: who answers anything but 200 did not do the same work.
+      # No request is denied here: a server that answers anything but 200 did not do the same work.
       if echo "$told" | grep Non-2xx >&2; then exit 1; fi
       echo "$told" | grep 'Socket errors' >&2 || true
       rate=$(echo "$told" | sed -n 's/^Requests\/sec: *//p')

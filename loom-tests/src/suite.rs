@@ -380,7 +380,7 @@ fn summarise(reports: &[Report], took: Duration) -> bool {
 }
 
 fn say(line: &str) {
-    // Nobody left to tell if this fails.
+    // A failure is ignored: there is no other place to report it.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 

@@ -1,5 +1,5 @@
 //! Soft and penalty on real threads: never above what the policy's bound allows, also while denials
-//! write the same word; and no admission inside anybody's penalty.
+//! write the same word; and no admission of a key inside its penalty.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -96,7 +96,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
 
 #[test]
 fn stripes_never_exceed_the_bound_in_any_interval() {
-    // Two threads on four stripes, each of which is somebody's own and everybody's last resort.
+    // Two threads on four stripes: each thread takes from other stripes when its own is empty.
     let text = "gcra 100000/s burst 50";
     audit_gcra(
         text,

@@ -154,7 +154,7 @@ fn row_67_seeds_are_drawn_for_each_table_whatever_the_hash_was_built_with() {
 
 #[test]
 fn row_70_and_71_keys_are_the_bytes_that_they_are() {
-    // Whoever wants EXAMPLE.com. and example.com to be one key makes them one; here nothing is normalised.
+    // A caller that wants EXAMPLE.com. and example.com to be one key normalises them; the limiter does not.
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 100, ManualClock::new()).unwrap();
     let hosts = ["example.com", "EXAMPLE.com", "example.com.", "ex\u{430}mple.com"];
     let accents = ["caf\u{e9}", "cafe\u{301}"];

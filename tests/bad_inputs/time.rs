@@ -141,7 +141,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             let of_limiter = count(&|| limiter.check(1).is_allowed());
             let of_keyed = count(&|| keyed.check("key", 1).is_allowed());
             assert_eq!([of_limiter, of_keyed], [admitted; 2], "{text}, at {restored_at}");
-            // Nobody is locked out for longer than until the clock is where it was.
+            // A key is locked out no longer than until the clock is where it was.
             clock.set(at(restored_at.max(7_200) + 120));
             assert!(
                 limiter.check(10).is_allowed() && keyed.check("key", 10).is_allowed(),
@@ -155,7 +155,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
 fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
     let coarse = CoarseClock::new();
     let limiter = Limiter::with_clock(Quota::per_second(2_000_000_000).burst(3), coarse.clock());
-    // A unit in every half nanosecond, and nobody advances the clock.
+    // A unit in every half nanosecond, and the clock is not advanced.
     assert_eq!((0..100_000).filter(|_| limiter.check(1).is_allowed()).count(), 3);
     let before = limiter.now();
     while limiter.now() == before {

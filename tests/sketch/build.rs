@@ -28,7 +28,7 @@ fn sizes_that_cannot_be_are_refused_by_name() {
         let error = SketchSize::for_load(live_keys, refused_one_in).unwrap_err();
         assert_eq!(error, SketchError::LoadTooLarge { live_keys, refused_one_in });
     }
-    // A target that nobody needs is met all the same: 256 cells of 8 rows for a key.
+    // The finest target of all is met, too: 8 rows of 256 cells for one key.
     let finest = SketchSize::for_load(1, u64::MAX).unwrap();
     assert_eq!((finest.rows(), finest.cells_per_row()), (8, 256));
 }

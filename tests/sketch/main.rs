@@ -331,7 +331,7 @@ fn one_clock_that_is_a_day_ahead_shuts_no_other_key_out() {
         }
         let others = (1_000..2_000).filter(|key| sketch.check_at(key, 1, now).is_allowed());
         assert_eq!(others.count(), 1_000, "{text}");
-        // Who was ahead is where it was: GCRA waits, a window counts in the one it is in.
+        // A key that was ahead stays ahead: GCRA waits, a window counts in the one it is in.
         assert!(!sketch.check_at(&0, 1, now).is_allowed(), "{text}");
     }
 }

@@ -166,7 +166,7 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let restored = KeyedLimiter::<u64>::restore(policy, clock, &file[..]).unwrap();
-    // Whoever comes back late starts no earlier than where he was forgotten.
+    // A key that comes back late starts no earlier than the floor at which it was forgotten.
     for key in 0..100_u64 {
         for late in [0, 500, 1_000 + 10 * key] {
             let [one, other] =

@@ -235,7 +235,7 @@ fn a_word_of_a_quota_that_is_not_in_the_file_is_refused() {
     assert_eq!(live.len(), 9);
     for at in live {
         let mut other = file.clone();
-        // Indices 3 to 7 are nobody's.
+        // Indices 3 to 7 belong to no tier.
         put(&mut other, at, get(&file, at) | 7 << index_shift);
         seal(&mut other);
         match restore(tiers(&TEXTS), &other).unwrap_err() {

@@ -1,4 +1,4 @@
-//! Floods of keys that come once: nobody gets more, memory stays as it is, and how many newcomers are refused
+//! Floods of keys that come once: no key gets more, memory stays as it is, and how many newcomers are refused
 //! that their own quota would admit.
 //!
 //! # Measured
@@ -14,9 +14,9 @@
 //! | 50 | 0 | 0 | 0.7 % | 97.9 % |
 //! | 100 | 0 | 0 | 0 | 0 |
 //!
-//! The table itself holds 1.54 times its capacity. Of what comes beyond, a cell of the sketch takes a burst of
-//! units from anybody before it refuses the next: so newcomers are refused as soon as about a burst for each
-//! cell of a row has been spilled, `0.11 * burst` times the capacity, until that has drained.
+//! The table itself holds 1.54 times its capacity. Keys beyond that are spilled to the sketch, each cell of which
+//! takes a burst of units from whatever keys before it refuses the next: so newcomers are refused as soon as about
+//! a burst for each cell of a row has been spilled, `0.11 * burst` times the capacity, until that has drained.
 //!
 //! With one row of twice as many cells a flood is taken that is nearly twice as large; but then every key that
 //! has drained its quota in the spill refuses twice as large a share of the others as it has of the cells, and
@@ -58,7 +58,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
     {
         let table = table(text, 1_000);
         let bytes = table.stats_at(NOW).bytes;
-        // Victims who have drained their quota in their cells, and such as have found none.
+        // Victims that have spent their quota in their cells, and others that have found no cell.
         let mut victims: Vec<u64> = (0..100).collect();
         for victim in &victims {
             assert!(table.check_at(victim, 5, NOW).is_allowed(), "{text}");
@@ -69,7 +69,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
             }
         }
         assert_eq!(table.stats_at(NOW).spilled, 0);
-        // Who comes when all is full.
+        // Victims that come when all cells are taken.
         let without_cell: Vec<u64> =
             (100..).filter(|key| table.peek_at(key, 1, NOW).is_spilled()).take(100).collect();
         for victim in without_cell {

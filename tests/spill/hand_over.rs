@@ -88,7 +88,7 @@ fn a_key_with_a_cell_is_never_decided_by_the_spill() {
     assert!(table.check_at(&7, 1, START).is_spilled());
     for stranger in 1_000..1_100 {
         let decision = table.check_at(&stranger, 1, START);
-        // Who has a cell has had one unit there.
+        // A stranger that has a cell has had one unit there.
         assert!(decision.is_spilled() || decision.remaining() == 98, "{decision:?}");
     }
     let stats = table.stats_at(START);

@@ -43,7 +43,7 @@ fn a_unit_comes_no_more_than_a_tick_early_and_in_the_spill_than_a_nanosecond() {
         earliest = [0, 1].map(|which| earliest[which].max(found[which]));
     }
     let [kept, spilled] = earliest;
-    // A tick is a 256th of a unit, which nobody sees in whole units and nanoseconds.
+    // A tick is a 256th of a unit, which does not show in whole units and nanoseconds.
     assert!(kept <= 9, "in a cell: {kept}");
     // What drains in a nanosecond: seven ninths of a unit; the ticks of the spill are halves.
     assert!((9..=7 * 256).contains(&spilled), "in the spill: {spilled}");

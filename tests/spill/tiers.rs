@@ -44,7 +44,7 @@ fn table(texts: &[&str], capacity: usize) -> Table {
     built(tiers(texts), capacity)
 }
 
-/// Gives every cell of a table of one or two shards to a stranger of this tier, who asks for one unit.
+/// Gives every cell of a table of one or two shards to a stranger of this tier, which asks for one unit.
 fn fill(table: &Table, tier: usize, now: Timestamp) {
     let tier = table.tier(tier).unwrap();
     let mut strangers = 1_000..;
@@ -238,7 +238,7 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
         second.set_quota_at(policy(text), START).unwrap();
     }
     assert_eq!(second.peek_at(&7, 0, START).remaining(), 4);
-    // Who insists on a spill is told which tier has none.
+    // If a spill is demanded, the error names the tier that cannot have one.
     let refused = built(tiers(&texts), 1).when_full(Full::Spill).map(|_| ()).unwrap_err();
     assert_eq!(refused, BuildError::CannotSpill { policy: policy(texts[0]) });
     let alone = built(tiers(&texts[..1]), 1);
@@ -316,7 +316,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec((on, 0..2_usize, 0..30_u64, 0..10_u64), 1..300)
 }
 
-/// Nobody is admitted what a limit of its own would not admit whose quota is changed at the same times; `more` units
+/// No key is admitted what a limit of its own would not admit whose quota is changed at the same times; `more` units
 /// of that limit are taken first.
 fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseError> {
     let all = CHOICES.iter().flatten();

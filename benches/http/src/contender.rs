@@ -21,10 +21,10 @@ use tower_governor::key_extractor::PeerIpKeyExtractor;
 
 use crate::measure::{Round, rounds_of};
 
-/// 100,000 requests at once for each client, and another as often as this: nobody is denied.
+/// 100,000 requests at once for each client, and another as often as this: no request is denied.
 const BURST: u32 = 100_000;
-/// In rounds, where each client asks some hundred times a second: his limit is always in use, as it is
-/// where limits matter.
+/// In rounds, where each client asks some hundred times a second: its limit never becomes idle, as with clients
+/// that matter to a limit.
 const EVERY_NS: u64 = 10_000_000;
 /// Under load, where one address asks as fast as it can.
 const EVERY_NS_SERVED: u64 = 1_000;
@@ -115,7 +115,7 @@ impl Contender {
         }
     }
 
-    /// Rounds in which nobody is denied.
+    /// Rounds in which no request is denied.
     pub(crate) fn measured(self) -> Box<Round> {
         self.rounds(EVERY_NS, BURST)
     }

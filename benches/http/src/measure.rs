@@ -59,7 +59,7 @@ fn spread(values: &[f64]) -> String {
     format!("{:.digits$} ({:.digits$} - {:.digits$})", at(2), at(1), at(3))
 }
 
-/// A round of so many requests from so many clients, each of whom is admitted so many times: nanoseconds per
+/// A round of so many requests from so many clients, each of which is admitted so many times: nanoseconds per
 /// request.
 pub(crate) type Round = dyn FnMut(usize, u16, usize) -> f64;
 

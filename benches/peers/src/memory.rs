@@ -1,4 +1,4 @@
-//! Memory: each figure from a process of its own, so that nobody inherits another's heap.
+//! Memory: each figure from a process of its own, so that no contender inherits the heap of another.
 
 use std::process::Command;
 

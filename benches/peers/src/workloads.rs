@@ -1,4 +1,4 @@
-//! The workloads: who takes part in which, with how many keys, and what is expected.
+//! The workloads: the contenders of each, its number of keys, and the expected decisions.
 
 use std::fmt::Display;
 use std::hash::Hash;

@@ -55,9 +55,9 @@ fn gcra_is_kept(
 
 /// From one decision to another: the limit for each window that may have begun between them.
 ///
-/// A late request counts in the window in force, which nobody can see from outside. But windows only
-/// follow each other, and none begins after the latest time told. So between a request at t and one
-/// by which T had been told at most `(T - t) / window + spare` windows gave units.
+/// A late request counts in the window in force, which cannot be seen from outside. But windows only
+/// follow each other, and none begins after the latest time seen. So between a request at t and one
+/// before which T had been seen, at most `(T - t) / window + spare` windows gave units.
 fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<(), String> {
     let window_ns = period_ns(policy);
     // Counted on the grid of the clock where there is one.

@@ -1,9 +1,9 @@
 //! One key of a table, followed by the model.
 //!
-//! While a key limits something, and whenever time runs forward, the table must answer as the model
-//! does. What it has forgotten it may not know any more when a time runs backward: a late request of
-//! such a key starts at the shard's floor, which nobody can see from outside. From there on the key is
-//! out of step, until it is idle again; meanwhile it must keep its bound.
+//! While a key is not idle, and whenever time runs forward, the table must answer as the model does. When a time
+//! runs backward, the table may have forgotten the key: a late request of such a key starts at the shard's floor,
+//! which cannot be seen from outside. From then on the key is out of step, until it is idle again; meanwhile it
+//! must keep its bound.
 
 use tollgate::{Algorithm, CountDenied, Decision, Policy};
 
@@ -78,8 +78,8 @@ impl Follower {
         if self.in_step && !forgotten {
             self.expected.agrees(ask, decision)?;
         } else if decision.is_allowed() {
-            // For GCRA the floor only makes the table stricter; but a penalty that is over by the floor is
-            // over for whoever comes late, too.
+            // For GCRA the floor only makes the table stricter; but a penalty that is over at the floor is
+            // over for late requests, too.
             let policy = self.expected.policy;
             if policy.algorithm() == Algorithm::Gcra && policy.at_limit().penalty.is_none() {
                 self.expected.admits(ask)?;

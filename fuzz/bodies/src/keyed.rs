@@ -197,7 +197,7 @@ impl Observed {
         decision
     }
 
-    /// Who found no cell finds one after the time told, if nothing else happens.
+    /// A key without a cell finds one after the wait that it was told, if nothing else happens.
     fn a_cell_is_free_in_time(&self, key: u8, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         if !denial.is_table_full() || self.spilling {

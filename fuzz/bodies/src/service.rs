@@ -128,7 +128,7 @@ fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
     assert_eq!(expected, plant != Plant::Answer, "refused: {reason}");
 }
 
-/// What limits one client: the limit's name, and whom it counts.
+/// What limits one client: the limit's name, and the client that it counts.
 type Client = (String, String);
 
 fn decided(
@@ -162,7 +162,7 @@ fn decided(
     }
 }
 
-/// Who is counted, and up to what; nobody under a shadow, or without a limit.
+/// The client that is counted, and its limit; `None` in shadow mode, or without a limit.
 fn counted(
     request: &RateLimitRequest,
     asked: &RateLimitDescriptor,
@@ -175,9 +175,9 @@ fn counted(
         let client = (format!("own {}", own.unit), format!("{} {}", request.domain, entries()));
         return Some((client, u64::from(own.requests_per_unit).min(MOST_OWN)));
     }
-    let (most, whom) = limit.name.split_once(' ')?;
-    let whom = if whom == "shared" { String::new() } else { entries() };
-    Some(((limit.name.clone(), whom), most.parse().expect("a number")))
+    let (most, scope) = limit.name.split_once(' ')?;
+    let counted = if scope == "shared" { String::new() } else { entries() };
+    Some(((limit.name.clone(), counted), most.parse().expect("a number")))
 }
 
 impl JsonCase<'_> {

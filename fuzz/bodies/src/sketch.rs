@@ -1,9 +1,9 @@
 //! A sketch that is too small for its keys against one model per key: never above it.
 //!
 //! A key alone must be decided exactly as the model decides. With others it may get less, at no time more:
-//! what is granted, the key's own model must grant. Windows place a late request in a window that others may
-//! have turned, which nobody can see from outside: from there on, until it is idle again, such a key is only
-//! held to its bound over all windows.
+//! what is granted, the key's own model must grant. A window policy counts a late request in the current window,
+//! which other keys may have turned; that cannot be seen from outside. From then on, until it is idle again, such
+//! a key is only held to its bound over all windows.
 
 use std::collections::BTreeMap;
 
@@ -157,7 +157,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Who was told to wait is admitted then, if nothing else happens.
+    /// A request that comes again after its wait is admitted, if nothing else happens.
     fn a_wait_is_enough(&self, key: u8, ask: Ask, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         assert_eq!(denial.is_never(), ask.cost > self.policy.quota().max_burst());
@@ -178,7 +178,7 @@ impl Observed {
         }
     }
 
-    /// Looks at all that was admitted, over every interval; and nobody is shut out for ever.
+    /// Checks all that was admitted, over every interval; and that no key is shut out for ever.
     fn finish(self) {
         let most = self.policy.quota().max_burst() - u64::from(self.plant == Plant::Bound);
         let tick = Fineness::unkeyed(self.policy).tick;

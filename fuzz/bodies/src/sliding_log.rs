@@ -185,7 +185,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Who was told to wait is admitted then and not before, if nothing else happens.
+    /// A request that comes again after its wait is admitted, and not before, if nothing else happens.
     fn a_wait_is_exact(&self, cost: u64, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         assert_eq!(denial.is_never(), cost > self.quota.count());

@@ -9,8 +9,8 @@
 //! * *cancel*: the place is as if it had never been, from the time on at which it was made; in a table, whose
 //!   floor may have passed that, from the latest time on that was asked at. What has drained since its turn
 //!   is not given back; if that is all of it, or if a table has forgotten the key by then, nothing is.
-//! * *reset*: at the latest time that was ever asked at, the limit is whole; before, whoever resets it at an
-//!   earlier time does not profit, if the key is in a table whose floor has passed that time.
+//! * *reset*: at the latest time of any request, the limit is whole. A reset at an earlier time gains
+//!   nothing before that if the key is in a table whose floor has passed that time.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_clai
 use tollgate::control::{self, Fault};
 use tollgate::{Limiter, ManualClock, Quota, Timestamp, check_all, check_all_at};
 
-/// What a model says of units that nobody was admitted for and that are not left either.
+/// What a model says of units that no request was admitted for and that are not left either.
 const STAYED: &str = "a denied request stays charged";
 
 const NOW: Timestamp = Timestamp::from_secs(10);

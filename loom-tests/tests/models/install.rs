@@ -25,7 +25,7 @@ fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
     Ask { key, cost, now_ms }
 }
 
-/// A table whose headers nobody writes but for a floor: what is raced for here is the cells.
+/// A table whose headers are written for a floor only: what is raced for here is the cells.
 fn cells_of(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
     control::count_apart(true);
     control::mark_floors(false);

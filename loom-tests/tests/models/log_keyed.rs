@@ -34,7 +34,7 @@ fn same_key(limit: u64, entries: usize) {
 }
 
 /// Threads that ask for one new key and do not agree on where it can go: the entry of its first shard holds
-/// a key that is idle for those who come last. One entry in each of two shards.
+/// a key that is idle for the threads with the latest times. One entry in each of two shards.
 fn unlike_entries(nows_ms: &[u64], limit: u64) {
     control::use_rounds(1);
     let logs = logs(limit, 2, 1);

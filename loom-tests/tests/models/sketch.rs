@@ -1,7 +1,7 @@
 //! A sketch of two rows: the other row is charged first, then the emptier one decides.
 //!
 //! Properties: every key keeps its own bound in every interval, or in every window; and of single requests
-//! that race for a key's units, enough are admitted. What a loser has left behind refuses nobody who has
+//! that race for a key's units, enough are admitted. What a loser has left behind refuses no key that has
 //! another row.
 //!
 //! Enough, because a request meets others only in the cells of its key: with two rows each is either the one
@@ -38,8 +38,8 @@ fn one_key(burst: u64, threads: usize, times: usize) {
     assert_eq!(admitted(&calls), burst.min(calls.len() as u64), "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads, a key each; the keys share their cell in the first row. The second key is a second late. Who
-/// loses that cell to the other key is denied, and has left its cost in its other cell: one key may get
+/// 2 threads, a key each; the keys share their cell in the first row. The second key is a second late. The key
+/// that loses that cell to the other is denied, and has left its cost in its other cell: one key may get
 /// nothing, but not both.
 fn shared_cell() {
     let sketch = gcra(1);

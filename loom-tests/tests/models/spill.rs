@@ -5,7 +5,7 @@
 //!
 //! Enough, because what can be lost between the spill and a cell is one charge, by one spiller and one
 //! installer of the same key: the spiller's charge, fence and look against the installer's claim, fence and
-//! estimate. One shard with one cell has all of it: a stranger holds the cell, and is idle for who comes later.
+//! estimate. One shard with one cell has all of it: a stranger holds the cell, and is idle for later requests.
 //! A key that gets the cell and loses it again while a spiller looks on takes one more request. Two spillers
 //! of one key meet in the sketch, which has models of its own; here they meet where both were in each other's
 //! way. In a table of several quotas all of that is the same, but that the quota is read, too, by the spiller and

@@ -5,10 +5,10 @@
 //!
 //! # The bound of GCRA
 //! In any interval of the callers' own times the units admitted, less those given back, are at most the burst and
-//! what the rate gives, and the documented ticks. A place counts at the instant from which it may be used, with the
-//! largest one for the burst if that is larger. A charge into debt asks for nobody's leave: it counts towards the
-//! admissions that came after it. A reset forgives, so the history is split there: a call that overlaps one counts
-//! on neither side.
+//! what the rate gives, and the documented ticks. A place counts at the instant from which it may be used; where
+//! the largest place exceeds the burst, it stands for the burst. A charge into debt is never denied: it counts
+//! towards the admissions that came after it. A reset forgives, so the history is split there: a call that overlaps
+//! one counts on neither side.
 //!
 //! Given back is taken off the charge itself, since what comes back has not drained: the limit is then as if less
 //! had been charged. Until then the charge counts whole.
@@ -325,7 +325,7 @@ pub(crate) fn judge_instant(
     };
     for denied in of_key.iter().filter(|event| event.kind == Kind::Denied) {
         let began = charges().filter(|event| event.begin < denied.end);
-        // Of what is left in a lease less comes back while the limit is in debt, and nobody tells how much.
+        // While the limit is in debt, less than what is left in a lease comes back, and no call tells how much.
         let is_gone = |event: &Event| event.back_end < denied.begin && event.verb != Verb::Lease;
         let held = began.map(|event| event.units - if is_gone(event) { event.back } else { 0 });
         let beside = of_key.iter().filter(|other| {

@@ -247,6 +247,6 @@ fn worlds(choice: &Choice) -> bool {
 }
 
 fn say(line: &str) {
-    // Nobody is left to tell if this fails.
+    // A failure is ignored: there is no other place to report it.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

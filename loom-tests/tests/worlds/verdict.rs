@@ -239,7 +239,7 @@ impl World {
                     .clone()
                     .any(|(other, before)| *other != own && change.begin < before.end);
                 if overlaps {
-                    return Bound::Within([(1, u64::MAX); 2]); // which came first nobody knows
+                    return Bound::Within([(1, u64::MAX); 2]); // either may have come first
                 }
                 let at_ns = before.map(|(_, other)| other.at_ns).max().unwrap_or(change.at_ns);
                 let change = Change { before: rate, at_ns, ..*change };

@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) words: u64,
     setup: Vec<Ask>,
     lists: Vec<Vec<Ask>>,
-    /// What somebody has begun to change.
+    /// Scopes in which a thread has begun a change.
     changing: Mutex<Vec<u64>>,
     /// When the clock was turned, and to what.
     turned: Mutex<Vec<(u64, u64)>>,
@@ -293,7 +293,7 @@ impl World {
         !self.changing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Whether nobody has begun to change this before.
+    /// Whether this is the first change in this scope.
     pub(crate) fn begin_change(&self, scope: u64) -> bool {
         let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = !changing.contains(&scope);

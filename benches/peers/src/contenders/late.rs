@@ -1,4 +1,4 @@
-//! Requests whose times lie below those of others: of callers who bring a time that they took a while ago, and of
+//! Requests whose times lie below those of others: of callers that bring a time that they took a while ago, and of
 //! threads that read the clock in another order than they decide in.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

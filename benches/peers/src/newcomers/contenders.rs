@@ -1,4 +1,4 @@
-//! Who takes part, and how large each is built.
+//! The contenders, and how large each is built.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
     most
 }
 
-/// Everybody who takes part, at this cap of rate-net and with the bytes that it takes there.
+/// All contenders: rate-net at this cap, the others with as many bytes as it takes then.
 pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<Contender> {
     let burst = flood.burst;
     vec![

@@ -1,4 +1,4 @@
-//! [`Flood`]: keys that come once, newcomers among them and after them, and victims who have spent all they had.
+//! [`Flood`]: keys that come once, newcomers among them and after them, and victims that have spent their burst.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(crate) struct Flood {
     cost: u32,
 }
 
-/// Those who spend all; and those who spend a tenth, or a hundredth.
+/// Each key of the flood spends its whole burst; or a tenth of it, or a hundredth.
 pub(crate) const FLOODS: [Flood; 3] =
     [Flood { burst: 10, cost: 10 }, Flood { burst: 10, cost: 1 }, Flood { burst: 100, cost: 1 }];
 
@@ -97,7 +97,7 @@ impl fmt::Display for Flood {
 }
 
 impl Outcome {
-    /// The share of those who came after the flood.
+    /// The share of newcomers after the flood that were refused.
     pub(crate) fn refused_after(&self) -> f64 {
         self.after.refused as f64 / self.after.asked.max(1) as f64
     }

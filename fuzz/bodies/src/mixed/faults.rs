@@ -115,7 +115,7 @@ impl Subject {
         }
     }
 
-    /// When nothing will be owed any more: what a word says, as anybody can see it.
+    /// When nothing will be owed any more, as a peek tells.
     pub(super) fn drained_at(&self, name: Name, now: Timestamp) -> Timestamp {
         now + self.peek(name, 0, now).reset_after()
     }
