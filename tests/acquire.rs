@@ -1,4 +1,4 @@
-//! Waiting for a turn: in the order of coming, bounded, and given up without a trace.
+//! Waiting for a turn: first come, first served; bounded; and giving up leaves no trace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -43,7 +43,7 @@ impl Timer for Notes {
     }
 }
 
-/// Polls once: with these timers that is the end, or there is none.
+/// Polls once: with these timers a future is ready then, or never.
 fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -148,7 +148,7 @@ fn example_22_a_queue_of_three_lets_one_out_each_second() {
     assert_eq!(leaves_after(), None);
     clock.advance(SECOND / 2);
     assert_eq!([leaves_after(), leaves_after()], [seconds(3), None]);
-    // Whatever comes in, one leaves each second, in the order of coming.
+    // However many requests come, one leaves each second, first come, first served.
     for second in 2..20 {
         clock.advance(SECOND);
         assert_eq!([leaves_after(), leaves_after()], [seconds(second + 2), None]);

@@ -1,4 +1,4 @@
-//! One limit in stripes: what it admits in total, what it refuses to be, and what it answers.
+//! One limit in stripes: what it admits in total, what it cannot be built with, and what it answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -185,7 +185,7 @@ impl Machine {
             if self.policy.algorithm() == Algorithm::Gcra && penalty.is_none() {
                 prop_assert!(!decision.is_allowed() || expected == Verdict::Allowed, "{told}");
                 if !decision.is_allowed() {
-                    *model = before; // denied for its floor: nothing is charged
+                    *model = before; // denied because of its floor: nothing is charged
                 }
                 prop_assert!(decision.remaining() <= model.remaining(now_ns), "{told}");
             }

@@ -49,7 +49,7 @@ impl Subject for KeyedLimiter<u64> {
 fn audit(subject: &impl Subject, [from, to]: [&str; 2], keys: u64, count: u64) -> usize {
     let [old, new] = [from, to].map(|text| policy(text).quota());
     let change_ns = START_NS + count / 8 * STEP_NS;
-    // How far decisions of the one quota lie on the other's side.
+    // How far decisions of each quota lie on the other's side of the change, in time.
     let (late, early, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let check = |key, now_ns: u64, cost| {
         // The first thread that comes there changes it, while the others decide.

@@ -10,7 +10,7 @@ use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
 
 use crate::concurrency::on_threads;
 
-/// A hash that its user has chosen badly: it is what `of` makes of the number that is hashed.
+/// A badly chosen hash: `of` is applied to the number that is hashed.
 #[derive(Clone)]
 struct Chosen(fn(u64) -> u64);
 
@@ -257,7 +257,7 @@ fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() 
         assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "new, and no cell left: {full:?}");
         work(keyed.check(&7, 1).is_allowed(), false, "still there");
     }
-    // What remains (which of the two shards, an install) is said, and whose it is to hide it.
+    // What a decision's time still tells (which of the two shards, or an install) is documented.
     let security = include_str!("../../SECURITY.md");
     assert!(security.contains("A decision's time tells whether a key was there before"));
 }

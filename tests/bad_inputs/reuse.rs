@@ -1,5 +1,5 @@
-//! Section C once more: cells that change hands, and exchanges that fail. Every order of it is explored by
-//! `loom-tests`; here is what comes of it.
+//! Section C once more: cells that are taken over by other keys, and compare-and-swaps that fail. `loom-tests`
+//! explores every order; these tests check the results with many threads.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// So many cells that all of them change hands again and again while 4 threads charge 64 keys in turn, each
-/// at one instant: what each key was admitted in it.
+/// How often key 7 is admitted while 4 threads charge it and strangers in turn, a millisecond apart, in so few cells
+/// that each of them is taken over again and again.
 fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
     let table = KeyedLimiter::with_clock(policy(text), 8, ManualClock::new()).unwrap();
     let table = table.when_full(Full::Deny).unwrap();
@@ -63,7 +63,7 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
 
 #[test]
 fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
-    // Eight threads want the same word all the time, so most exchanges fail; each unit is counted once.
+    // Eight threads contend for one word, so most compare-and-swaps fail; each unit is counted once.
     let table = KeyedLimiter::with_clock(Quota::per_hour(50_000), 10, ManualClock::new()).unwrap();
     let admitted = on_threads(8, |_| {
         (0..10_000).map(|_| u64::from(table.check_at(&7, 1, at(1)).is_allowed())).sum()

@@ -63,7 +63,7 @@ fn row_28_a_step_back_gives_nothing_and_locks_no_key_out() {
             let start = Timestamp::from_secs(7_200);
             assert_eq!(drain(&limiter, &keyed, start), 10, "{text}");
             assert_eq!(drain(&limiter, &keyed, Timestamp::from_secs(7_200 - back)), 0, "{text}");
-            // As soon as time is where it was, and two windows on, everything is there again.
+            // Two windows after the time before the step back, everything is there again.
             let later = start + Duration::from_secs(120);
             assert_eq!(drain(&limiter, &keyed, later), 10, "{text}");
         }
@@ -121,8 +121,8 @@ fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
 
 #[test]
 fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_step_of_the_clock() {
-    // What was checkpointed reads its clock again after an hour in which it did not run, on a machine whose
-    // clock is ahead or behind.
+    // A restored container reads its clock again after an hour in which it did not run, on a machine whose clock is
+    // ahead or behind.
     let at = Timestamp::from_secs;
     for text in ALGORITHMS {
         for (restored_at, admitted) in [(7_200 + 3_600, 10), (7_200, 0), (3_600, 0)] {
@@ -133,7 +133,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             let permit = limiter.check(10).into_result().unwrap();
             let keyed_permit = keyed.check("key", 10).into_result().unwrap();
             clock.set(at(restored_at));
-            // What was in flight may give back what it charged, which adds nothing to what drained meanwhile.
+            // Requests in flight may refund what they charged, which adds nothing to what drained meanwhile.
             if restored_at > 7_200 {
                 let _ = limiter.refund(permit) + keyed.refund("key", keyed_permit);
             }

@@ -106,7 +106,7 @@ fn a_sketch_tells_its_size_and_the_time_it_decides_at() {
     assert_eq!((limiter.rows(), limiter.cells_per_row(), limiter.bytes()), (3, 7, 168));
     let told = format!("{limiter:?}");
     assert!(told.starts_with("SketchLimiter { rows: 3, cells_per_row: 7, "), "{told}");
-    // The limiter's own clock is that of every verb without a time.
+    // Every verb without a time reads the limiter's own clock.
     assert!(limiter.check("alice", 5).is_allowed() && limiter.contains("alice"));
     assert!(!limiter.peek("alice", 1).is_allowed());
     clock.advance(Duration::from_secs(1));

@@ -87,9 +87,9 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         let stats = table.stats_at(NOW);
         assert_eq!((stats.bytes, stats.full, stats.contended), (bytes, 0, 0), "{text}");
         assert_eq!(stats.live, stats.cells);
-        // Newcomers share what is left of the flood: nothing.
+        // The flood has left nothing for newcomers.
         assert_eq!(refused(&table), 20_000, "{text}");
-        // Two bursts' time later, and two windows, it is over.
+        // After the time of two bursts, or two windows, the flood has drained.
         let later = NOW + Duration::from_secs(7_201);
         let admitted =
             (NEWCOMERS..NEWCOMERS + 1_000).filter(|key| table.check_at(key, 1, later).is_allowed());
@@ -105,7 +105,7 @@ fn the_spill_takes_an_eighth_of_the_tables_memory() {
         assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
         assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
         let [spill, shards] = [spilling.spill_bytes, denying.bytes / 64];
-        // Eight bytes a shard of 64, and one mark for 64 shards; or 1 KiB.
+        // Eight bytes for each shard of 64 bytes, at least 1 KiB; and a mark for 64 shards.
         assert_eq!(spill, (8 * (shards / 2 * 2)).max(1_024) + 8 * shards.div_ceil(64));
         if capacity == 1_000_000 {
             let bytes = spilling.bytes as f64 / 1e6;
@@ -114,8 +114,8 @@ fn the_spill_takes_an_eighth_of_the_tables_memory() {
     }
 }
 
-/// The share of newcomers, in hundredths of a percent, that are refused after a flood of so many times the
-/// capacity in tenths, if the burst is so large.
+/// The share of newcomers, in hundredths of a percent, that are refused under this burst after a flood of `tenths`
+/// tenths of the capacity.
 fn wrongly_refused(burst: u64, tenths: u64) -> u64 {
     const CAPACITY: u64 = 100_000;
     let table = table(&format!("gcra 1/d burst {burst}"), usize::try_from(CAPACITY).unwrap());

@@ -94,7 +94,7 @@ fn every_request_that_finds_no_cell_is_counted_once() {
     let table = table("gcra 1/h burst 5", 1);
     fill(&table, START);
     for nth in 1..=7 {
-        // Looking is not counted.
+        // Peeks are not counted.
         assert!(table.peek_at(&7, 1, START).is_spilled());
         assert!(table.check_at(&7, 0, START).is_allowed());
         let decision = table.check_at(&7, 1, START);

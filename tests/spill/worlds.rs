@@ -83,7 +83,7 @@ fn world(
         let peeked = table.peek_at(&request.key, cost, now);
         let decision = table.check_at(&request.key, cost, now);
         let told = format!("{policy} {request:?} at {now:?}: {decision:?}");
-        // A charge may move a floor and forget its own key first: a look counts that in.
+        // A charge may advance a floor and forget its own key first: a peek takes that into account.
         prop_assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{}", told);
         prop_assert_eq!(peeked.is_spilled(), decision.is_spilled(), "{}", told);
         if decision.is_allowed() {
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Forty keys, again and again, each for all it can get.
+/// Forty keys, again and again, which ask for all that they can get.
 fn greedy() -> Vec<Request> {
     let request = |n: u64| Request { on: n % 4, back: 0, key: n * 7 % KEYS, fifths: n % 5 + 1 };
     (0..4_000).map(request).collect()
