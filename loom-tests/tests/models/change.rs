@@ -1,10 +1,9 @@
 //! A quota that changes while others decide.
 //!
-//! Properties: every decision is of one quota, whole: its limit and what it says of what is left and of how
-//! long that takes belong together. All that is admitted at one instant is at most the larger burst, since
-//! what was spent stays spent. When the change has returned, no word is counted in the old quota, no
-//! install brings one back, and new decisions are of the new one. A key that moves is charged somewhere at
-//! every moment.
+//! Properties: every decision is of one quota, whole: its limit, what it says is left and how long that takes belong
+//! together. All that is admitted at one instant is at most the larger burst, since what was spent stays spent. When
+//! the change has returned, no word is counted in the old quota, no install brings one back, and new decisions are of
+//! the new one. A key that moves is charged in one tier or the other at every moment.
 //!
 //! A table has as few indices as possible: a second change reuses that of the first quota. So a thread that stalls
 //! with an old word reads numbers that are being written, or those of a third quota.
@@ -21,14 +20,14 @@ use tollgate::{Decision, LiveLimiter, ManualClock, Policy, Timestamp};
 
 /// What a model says of a decision whose numbers are of several quotas.
 const TORN: &str = "a decision of no quota";
-/// What a model says of a word that the change has left.
+/// What a model says of a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
-/// What a model says of a decision after the change.
+/// What a model says of a decision by the old quota after the change.
 const OLD_QUOTA: &str = "the old quota decides after the change";
 
 const NOW: Timestamp = Timestamp::from_secs(5);
 
-/// Of unequal limits, rates and ticks. The middle one's ticks are 2^8 and more times as long.
+/// Three unequal limits, rates and ticks. The middle one's ticks are at least 2^8 times as long.
 const FIRST: &str = "gcra 1/s burst 2";
 const SECOND: &str = "gcra 1/h burst 7";
 const THIRD: &str = "gcra 1/m burst 4";
@@ -44,7 +43,7 @@ fn live(text: &str) -> Arc<LiveLimiter> {
 /// With `spent` units spent at one instant, what each of these quotas says at that instant.
 fn is_of_one(decision: Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
-    // To the second: a reading is rounded down to a tick.
+    // Rounded to the second, since a reading is rounded down to a tick.
     let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
     let found = (decision.limit(), decision.remaining(), reset_s);
     quotas.into_iter().any(|(limit, each_s)| found == (limit, limit - spent, each_s * spent))

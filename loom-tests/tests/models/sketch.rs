@@ -46,7 +46,7 @@ fn shared_cell() {
     let keys = [[0, 0], [0, 1]].map(|cells| key_with(&sketch, cells));
     let lists = vec![vec![ask(keys[1], 1, 4_000); 2], vec![ask(keys[0], 1, 5_000); 2]];
     let calls = race(&sketch, lists).concat();
-    // Once more, after both: what the other has done to the shared cell must not have freed the key.
+    // Once more, after both: the other's charge of the shared cell must not have given the key a unit.
     let after = ask_all(&*sketch, &keys.map(|key| ask(key, 1, 5_000)));
     for key in keys {
         assert_intervals(1, key, &[&calls, &after]);
@@ -100,7 +100,7 @@ fn turn(policy: &str, most: u64) {
     assert!(admitted(&setup) + admitted(&calls) <= most, "{ABOVE_BOUND}: {calls:?}");
 }
 
-/// 2 threads race for one unit while compare-and-swaps fail for no reason.
+/// 2 threads race for one unit while compare-and-swaps fail spuriously.
 fn weak(mask: u32) {
     fail_spuriously(mask);
     one_key(1, 2, 1);

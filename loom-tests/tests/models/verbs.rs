@@ -91,7 +91,7 @@ fn places_of_one() {
     places(&limiter(1), |limit| limit.reserve_at(1, MINUTE, NOW).expect("a place"), cancel);
 }
 
-/// A key's word reaches a burst beyond the burst.
+/// The word of a key can hold a debt of twice the burst.
 fn places_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     assert!(limit.check_at(&KEY, 2, NOW).is_allowed());

@@ -68,7 +68,7 @@ fn turn(window: Window) {
     races(window, &[ask(1, 5_100)], vec![vec![ask(1, 5_900), ask(1, 6_200)], vec![ask(1, 6_200)]]);
 }
 
-/// 3 threads: two turn the window, one still lives in the old one.
+/// 3 threads: two turn the window, one comes with a time of the old one.
 fn turn_by_three(window: Window) {
     races(
         window,
