@@ -54,12 +54,12 @@ impl Follower {
         at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
     }
 
-    /// A share that is rounded down to 0 is more again when seen from earlier, if it was not forgotten.
+    /// A share that is rounded down to 0 is more again at an earlier time, if it was not forgotten.
     fn forgets_without_a_trace(&self) -> bool {
         self.expected.policy.algorithm() != Algorithm::SlidingWindowRoundDown
     }
 
-    /// Takes a decision. `high_ns` is the latest time told to the table before: no floor lies above.
+    /// Takes a decision. `high_ns` is the latest time given to the table before: no floor lies above.
     pub(crate) fn follow(
         &mut self,
         ask: Ask,
@@ -86,8 +86,8 @@ impl Follower {
             }
             self.in_step &= !charge || cost == 0;
         }
-        // A denial that may have been written, or not: a late one of a key that may be forgotten, or so
-        // late that a word cannot tell.
+        // Such a denial may or may not have been counted: a late one of a key that may be forgotten, or one so late
+        // that a word cannot hold the distance.
         if !decision.is_allowed() && charge && cost > 0 && (forgotten || !ask.exact) {
             self.in_step &= !self.counts_denials();
         }
@@ -97,7 +97,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Only a key that limits nothing may be without a cell.
+    /// Only an idle key may be without a cell.
     fn found_no_cell(&self, high_ns: u64, remaining: u64) -> Result<(), String> {
         let planted = self.expected.plant == Plant::Cell;
         if self.in_step && (planted || !self.is_idle(high_ns)) {

@@ -91,7 +91,7 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
     assert_eq!((again.limits, again.policies), (advice.limits, advice.policies), "read again");
 }
 
-/// Digits, read slowly.
+/// Digits, read in the simplest way.
 fn seconds_of(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes().trim_ascii();
     if digits.is_empty() {

@@ -85,12 +85,12 @@ struct Observed {
 
 impl Observed {
     fn new(policy: Policy, sketch: SketchLimiter<u8, RandomState>, plant: Plant) -> Self {
-        // No floor and no wrap here: these spans just lead far.
+        // There is no floor and no wrap here: these spans are only long ones.
         let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self { policy, plant, sketch, pace, keys: BTreeMap::new(), high_ns: 0, requests: 0 }
     }
 
-    /// Makes a request, or asks whether it would be admitted.
+    /// Makes a request, or peeks.
     fn request(&mut self, key: u8, cost: Cost, charge: bool) {
         if self.requests == STEPS_MAX {
             return;
@@ -104,7 +104,7 @@ impl Observed {
         let decision = if charge { self.sketch.check_at(&key, cost, now) } else { asked };
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
-        // Past the latest instant time stands still.
+        // After the latest instant a word's time stands still.
         let now_ns = self.pace.now_ns.min(LATEST_NS);
         let ask = Ask { now_ns, cost, charge, exact: true };
         if let Err(reason) = self.follow(key, ask, is_whole, &decision) {
@@ -144,14 +144,14 @@ impl Observed {
         let is_late = policy.algorithm() != Algorithm::Gcra && ask.now_ns < high_ns;
         if !of_key.in_step && !is_late && is_whole {
             of_key.own.renew();
-            // A share that is rounded down to 0 is more again when seen from earlier.
+            // A share that is rounded down to 0 is more again at an earlier time.
             of_key.in_step = policy.algorithm() != Algorithm::SlidingWindowRoundDown;
         }
         if is_late {
             of_key.in_step &= !charged;
         } else if of_key.in_step && decision.is_allowed() && ask.cost > 0 {
-            // A cost of nothing may fit where the model, seen from an earlier time, is over its limit: a
-            // full cell has room for nothing, whatever it would hold if it held more.
+            // A cost of 0 may fit where the model, at an earlier time, is over its limit: a full cell has no room for
+            // a unit, but it does not hold how far above the limit the key is.
             return of_key.own.admits(ask);
         }
         Ok(())
@@ -169,7 +169,7 @@ impl Observed {
         }
     }
 
-    /// What the model of a key remembers the sketch contains.
+    /// The sketch contains every key whose model is not idle.
     fn nothing_is_forgotten(&self, key: u8, now_ns: u64) {
         let of_key = &self.keys[&key];
         if of_key.in_step && of_key.own.may_be_live(now_ns) {
