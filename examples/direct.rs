@@ -17,7 +17,7 @@ fn main() {
     });
     println!("40 requests at once: {admitted} admitted");
 
-    // A decision says how things stand; the arithmetic for that runs only now.
+    // A decision holds what is left and how long to wait, computed only when asked for.
     match limiter.check(5) {
         Decision::Allowed(permit) => println!("5 more admitted, {} left", permit.remaining()),
         Decision::Denied(denial) => println!("{denial}"),

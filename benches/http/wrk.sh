@@ -1,6 +1,7 @@
 #!/bin/sh
-# Requests per second of the same server without a limit, behind Tollgate's layer and behind tower_governor's, told
-# by wrk over keep-alive connections. Rounds are interleaved, so that what disturbs the machine disturbs all.
+# Requests per second of the same server without a limit, behind Tollgate's layer and behind tower_governor's,
+# measured by wrk over keep-alive connections. Rounds are interleaved, so that a disturbance of the machine disturbs
+# all.
 #
 #   benches/http/wrk.sh                     3 rounds of 30 s each, with 2 and with 256 connections: 9 minutes
 #   CONTENDERS="bare ours" WRK_ROUNDS=1 WRK_SECS=5 benches/http/wrk.sh

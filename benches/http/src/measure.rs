@@ -30,7 +30,7 @@ pub(crate) fn run(rounds: usize, requests: usize, clients: u16) {
             }
         }
     }
-    // Each round against the same round of others: what disturbs the machine disturbs neighbours alike.
+    // Each round against the same round of the others: a disturbance of the machine disturbs neighbours alike.
     let of = |who: Contender| &nanos[who as usize];
     let added = |who: Contender| -> Vec<f64> {
         of(who).iter().zip(of(Contender::Bare)).map(|(with, without)| with - without).collect()
