@@ -63,7 +63,7 @@ fn a_far_time_from_one_caller_spreads_to_no_other_key() {
 }
 
 #[test]
-fn a_peek_moves_no_time() {
+fn a_peek_or_denial_moves_no_time() {
     let clock = ManualClock::new();
     let table = KeyedLimiter::with_clock(policy("1/m"), 100, clock.clone()).unwrap();
     let hour = Timestamp::from_secs(3_600);
