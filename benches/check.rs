@@ -59,7 +59,7 @@ fn windows(criterion: &mut Criterion) {
         let segments = if text == "segmented-window" { " x2" } else { "" };
         let policy = format!("{text} 60000/s{segments}").parse::<tollgate::Policy>().expect("fits");
         let limiter = Limiter::new(policy);
-        // Most of a window's limit, and then ten windows on.
+        // Takes most of a window's limit, and then goes ten windows on.
         let second = Cell::new(0);
         let ask = || limiter.check_at(1, Timestamp::from_secs(second.get())).is_allowed();
         group.bench_function(text, |b| {
@@ -93,7 +93,7 @@ fn keyed(criterion: &mut Criterion) {
     group.bench_function("found, denied", |b| {
         b.iter(|| assert!(!denied.check(next(), 1).is_allowed()));
     });
-    // Each lives for a microsecond of the caller's time: cells are taken over all the time.
+    // A key is idle after a microsecond of the caller's time: cells are taken over all the time.
     let brief =
         KeyedLimiter::new(Quota::per_second(1_000_000).burst(1), 1_000_000).expect("a table");
     let (mut key, mut admitted, mut now) = (0_u64, 0_u64, brief.now());

@@ -34,7 +34,7 @@ fn one_table(criterion: &mut Criterion) {
         ("uniform", seeds.map(|seed| Stream::uniform(KEYS, seed))),
     ] {
         for threads in THREADS {
-            // A key's burst lasts a tenth of a second, also for the one that everybody asks for.
+            // A burst lasts a tenth of a second, even if every request is of one key.
             let quota = Quota::per_second(500_000_000).burst(50_000_000);
             let table = KeyedLimiter::new(quota, KEYS as usize).expect("a table");
             on_threads(&mut group, name, threads, |thread, nth| {

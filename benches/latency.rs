@@ -1,7 +1,7 @@
-//! Single operations, one by one: a histogram for checks of keys that are there, on two threads, and for
-//! new keys while a table fills. Printed, since criterion tells means.
+//! Single operations, one by one: a histogram for checks of existing keys, on two threads, and for new keys while a
+//! table fills. Printed, since criterion reports means.
 //!
-//! The machine's own interruptions are in every worst case; the p99.99 is the code's.
+//! Every worst case includes the machine's interruptions; the p99.99 is the code's.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 

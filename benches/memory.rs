@@ -40,7 +40,7 @@ fn flood(criterion: &mut Criterion) {
                 admitted += u64::from(table.check_at(&key, 1, now).is_allowed());
             });
         });
-        // Criterion's own, a list of samples; a table that grew would take megabytes.
+        // Criterion's own allocation, a list of samples; a table that grew would take megabytes.
         assert!(info.bytes_current < 1 << 20, "a flood allocates nothing");
     });
     assert!(key - admitted <= key / 1_000, "{admitted} of {key} new keys were admitted");

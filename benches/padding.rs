@@ -1,5 +1,5 @@
-//! What each choice of the hot path is worth: the same kernel with one choice undone. The kernels are the
-//! table's in small (hash, line, clock, load, exchange), so that nothing else differs.
+//! What each choice of the hot path is worth: the same kernel with one choice undone. The kernels are the table's in
+//! small (hash, line, clock, load, compare-and-swap), so that nothing else differs.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -23,7 +23,7 @@ fn add_one(cell: &AtomicU64) -> bool {
     }
 }
 
-/// Each thread has a cell of its own: side by side in one line, or a line each.
+/// Each thread has a cell of its own: side by side in one line, or each in a line of its own.
 fn padded(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/a cell for each thread");
     for threads in THREADS {
@@ -35,8 +35,8 @@ fn padded(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The weak exchange may fail for no reason and saves a loop on machines without compare-and-swap; on
-/// x86-64 both are one instruction.
+/// The weak compare-and-swap may fail spuriously, and saves a loop on machines without such an instruction; on x86-64
+/// both are one instruction.
 fn strength(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/compare-and-swap");
     for threads in [1, 2] {
@@ -61,7 +61,7 @@ fn order(criterion: &mut Criterion) {
     let hasher = RandomState::with_seeds(1, 2, 3, 4);
     let clock = quanta::Clock::new();
     let cell = |key: u64| &cells[(hasher.hash_one(key) % CELLS) as usize];
-    // The strong exchange fails only if another thread was faster: then another word is there.
+    // The strong compare-and-swap fails only if another thread has changed the word.
     let charge = |cell: &AtomicU64, held: u64, now: u64| match cell.compare_exchange(
         held,
         held.max(now) + 1,

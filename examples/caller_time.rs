@@ -6,8 +6,8 @@ use std::time::Duration;
 use tollgate::{Limiter, ManualClock, Meter, Quota, Timestamp, Word};
 
 fn main() {
-    // `check_at` decides at the time it is given. A request that queued for 30 ms before it reached
-    // the limiter is judged by when it arrived; a late time never admits anything extra.
+    // `check_at` decides at the time it is given. A request that queued for 30 ms before it reached the limiter is
+    // judged by its arrival; a late time never admits anything extra.
     let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
     let arrival = Timestamp::from_millis(500);
     println!("first: {}", limiter.check_at(1, arrival).is_allowed());

@@ -1,7 +1,7 @@
 //! A client that may borrow what the server can spare: `cargo run --example elastic`.
 //!
-//! The server measures how long its requests take. A controller makes a headroom of that, and the pool
-//! lends by it. Time is simulated: a second passes in ten steps.
+//! The server measures how long its requests take. A controller computes a headroom from that, which limits what the
+//! pool lends. Time is simulated: a second passes in ten steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate::controller::Gradient;
 use tollgate::{ElasticLimiter, ManualClock, Quota, SparePool};
 
-/// Requests of others that the server is busy with, second by second: calm, a rush, calm again.
+/// Requests of other clients in each second: calm, a rush, calm again.
 const OTHERS: [u64; 18] = [20, 20, 20, 20, 90, 90, 90, 90, 90, 20, 20, 20, 20, 20, 20, 20, 20, 20];
 
 /// Up to 60 requests at once take 10 ms each; more wait for each other.
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 in_flight += u64::from(answer.is_allowed());
             }
-            // What the server measures, and what it makes of that: off the path of any decision.
+            // The server's measurements and the headroom: not on the path of any decision.
             controller.update(latency(in_flight), in_flight);
             pool.report_headroom(controller.headroom(in_flight))?;
         }

@@ -22,7 +22,7 @@ fn save(limiter: &KeyedLimiter<str>, path: &Path) -> Result<(), Box<dyn Error>> 
 fn open(policy: Policy, clock: Clock, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>> {
     match File::open(path) {
         Ok(file) => match KeyedLimiter::restore(policy, clock.clone(), file) {
-            // Another policy was rolled out: everyone starts anew, and that is in the log.
+            // Another policy was rolled out: every client starts anew, and the log says so.
             Err(error @ RestoreError::Policy { .. }) => println!("starting anew: {error}"),
             restored => return Ok(restored?),
         },
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&directory)?;
     let path = directory.join("limits.snapshot");
     let policy: Policy = "gcra 1/m burst 3".parse()?;
-    // Stands in for Clock::monotonic() or Clock::unix(), so that nobody has to wait here.
+    // Stands in for Clock::monotonic() or Clock::unix(), so that the example need not wait.
     let clock = ManualClock::new();
 
     let limiter = open(policy, clock.clone().into(), &path)?;

@@ -1,4 +1,4 @@
-//! Waiting for a turn: in the order of coming, bounded, and given up without a trace.
+//! Waiting for a turn: first come, first served; bounded; and giving up leaves no trace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -43,7 +43,7 @@ impl Timer for Notes {
     }
 }
 
-/// Polls once: with these timers that is the end, or there is none.
+/// Polls once: with these timers a future is ready then, or never.
 fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -66,7 +66,7 @@ fn requests_leave_at_the_rate() {
 }
 
 #[test]
-fn nobody_overtakes_who_came_before() {
+fn no_waiter_overtakes_an_earlier_one() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let timer = Notes::default();
     let waits = RefCell::new(Vec::new());
@@ -79,7 +79,7 @@ fn nobody_overtakes_who_came_before() {
 }
 
 #[test]
-fn who_gives_up_as_the_last_gives_the_place_back() {
+fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let keyed = KeyedLimiter::with_clock(Quota::per_second(1).burst(3), 10, ManualClock::new());
     let keyed = keyed.unwrap();
@@ -107,7 +107,7 @@ fn a_place_that_others_queue_behind_stays_taken() {
 }
 
 #[test]
-fn a_future_that_nobody_polls_takes_no_place() {
+fn a_future_that_is_not_polled_takes_no_place() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let _unpolled = limiter.acquire(1, LONG, &Never);
     assert_eq!(limiter.queue(1, LONG).unwrap().wait(), Duration::ZERO);
@@ -136,7 +136,7 @@ fn a_queue_is_as_long_as_it_says() {
 
 #[test]
 fn example_22_a_queue_of_three_lets_one_out_each_second() {
-    // The example's queue of 3 counts who leaves at once: so a burst of 1, and two behind it.
+    // The example's queue of 3 includes the request that leaves at once: so a burst of 1, and two behind it.
     let (limiter, clock) = limiter(Quota::per_minute(60).burst(1));
     let (wait, start) = (LONG.behind(2), clock.now());
     let leaves_after =
@@ -148,7 +148,7 @@ fn example_22_a_queue_of_three_lets_one_out_each_second() {
     assert_eq!(leaves_after(), None);
     clock.advance(SECOND / 2);
     assert_eq!([leaves_after(), leaves_after()], [seconds(3), None]);
-    // Whatever comes in, one leaves each second, in the order of coming.
+    // However many requests come, one leaves each second, first come, first served.
     for second in 2..20 {
         clock.advance(SECOND);
         assert_eq!([leaves_after(), leaves_after()], [seconds(second + 2), None]);

@@ -144,9 +144,9 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
         let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    // Nothing is ever undone at the limit that is reached first.
+    // `other` is used up first: no other limit denies, so none of its charges is ever undone.
     assert_eq!((admitted, other.peek_at(1, now).remaining()), (4_000, 0));
-    // Once it is, each thread may find it so only after it was charged elsewhere, and that may stay.
+    // A request that `other` denies may have charged these before, and for each thread one such charge may stay.
     for (limit, left) in [(5_000, one.peek_at(1, now)), (9_000, table.peek_at(&1, 1, now))] {
         assert!(admitted + left.remaining() <= limit);
         assert!(admitted + left.remaining() >= limit - 4, "{limit}: {left:?}");
@@ -179,7 +179,7 @@ fn what_is_asked_and_answered_can_be_sent_and_is_small() {
     assert!(told.len() < 300, "{told}");
 }
 
-/// One part of a request: which limit, and how many tenths of it.
+/// One part of a request: a limit, and how many tenths of it.
 type Part = (usize, u64);
 
 /// Two limits for all and one per key, beside a model of each.
@@ -188,7 +188,7 @@ struct Machine {
     table: KeyedLimiter<u64>,
     /// Of the limiters, then of the keys.
     models: Vec<Oracle>,
-    /// A model that keeps what a denied request was charged before it was denied: for the control.
+    /// Whether a denied request stays charged in the models before the one that denied it: for the control.
     keeps: bool,
 }
 
@@ -197,7 +197,8 @@ const KEYS: usize = 3;
 impl Machine {
     fn new(texts: [&str; 3]) -> Self {
         let unkeyed = |text| model(policy(text), Grain::finest(policy(text)));
-        // A keyed word counts these in 4,096ths of a unit, and starts in 65,536ths of a window or finer.
+        // A keyed word of these policies has ticks of 2^-12 units, and rounds starts to 65,536ths of a window or
+        // finer.
         let grain = Grain { tick: 12, quantum_ns: 100_000, end_quantum_ns: 1 };
         let per_key = model(policy(texts[2]), grain);
         let mut models = vec![unkeyed(texts[0]), unkeyed(texts[1])];
@@ -286,7 +287,7 @@ const POLICIES: [&str; 7] = [
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever denies and whenever, also when a limit is named twice and only the second charge is denied.
+    /// Whichever limit denies and whenever, also when a limit is named twice and only the second charge is denied.
     #[test]
     fn all_are_charged_or_none_is(
         texts in [0..POLICIES.len(), 0..POLICIES.len(), 0..POLICIES.len()],
@@ -298,7 +299,7 @@ proptest! {
         let mut machine = Machine::new(texts.map(|text| POLICIES[text]));
         let mut now_ms = 1_000_000_000;
         for (passed_ms, parts) in requests {
-            // Most of the time a little: what was charged still counts.
+            // Most steps are short, so that earlier charges still count.
             now_ms += if passed_ms % 3 == 0 { passed_ms } else { passed_ms / 100 };
             machine.run(&parts, now_ms * 1_000_000)?;
         }

@@ -68,7 +68,7 @@ fn a_sketch_allocates_once_and_its_decisions_nothing() {
 
 #[test]
 fn the_counter_sees_an_allocation() {
-    // The control: were the counter blind, the tests above would pass whatever happened.
+    // The control: with a counter that misses allocations the tests above would always pass.
     let allocations = measure(|| drop(std::hint::black_box(vec![0_u8; 64])));
     assert_eq!(allocations.count_total, 1);
 }

@@ -56,11 +56,11 @@ fn held_up(text: &str, lateness: Lateness) -> [usize; 2] {
 }
 
 #[test]
-fn who_came_evenly_and_was_held_up_is_admitted_as_if_on_time() {
+fn even_arrivals_that_were_held_up_are_admitted_as_if_on_time() {
     let lateness = Lateness::at_most(Duration::from_secs(3));
     assert_eq!(held_up("gcra 10/s burst 1", lateness), [20, 20]);
     assert_eq!(held_up("gcra 10/s burst 3", lateness), [20, 20]);
-    // Without, and as far as they are later than is believed, it is a burst.
+    // Uncompensated, or later than `Lateness` allows, they come as a burst.
     assert_eq!(held_up("gcra 10/s burst 3", Lateness::at_most(Duration::ZERO)), [3, 3]);
     assert_eq!(held_up("gcra 10/s burst 1", Lateness::at_most(Duration::from_millis(900))), [5, 5]);
 }

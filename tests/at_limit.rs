@@ -70,7 +70,7 @@ impl Engines {
     }
 }
 
-/// All that is no time: allowed, limit, remaining, and whether it is marked.
+/// What a decision says, but for times: allowed, limit, remaining, and whether it is over or a penalty.
 fn told(decision: &Decision) -> (bool, u64, u64, bool) {
     let marked = match decision {
         Decision::Allowed(permit) => permit.is_over(),
@@ -133,7 +133,7 @@ fn a_cost_that_the_named_limit_denies_is_over_also_from_rest_and_for_a_peek() {
 }
 
 #[test]
-fn vector_17_who_asks_too_much_for_ever_gets_nothing_while_denials_count() {
+fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count() {
     // 12 a minute of 10: an hour long.
     let hour = every(0, 5_000, 720);
     for text in ["gcra 10/60s", "sliding-window 10/60s", "sliding-window 10/60s round-down"] {
@@ -217,7 +217,7 @@ fn counting_denials_decides_as_before_where_the_window_is_full_anyway() {
         if text.starts_with("fixed") {
             assert_eq!(counted, decisions(text, &requests), "{text}");
         } else {
-            // There the denied weigh in what follows: never more is admitted.
+            // There denials that were counted weigh on later windows: no more is admitted than without them.
             let admitted = |told: &str| told.matches('A').count();
             assert!(admitted(&counted) <= admitted(&decisions(text, &requests)), "{text}");
         }
@@ -258,7 +258,7 @@ fn a_penalty_is_half_open_and_then_the_limit_is_as_never_used() {
         let end = Timestamp::from_nanos(end_ns);
         assert_eq!(engines.meter.peek(engines.word, end, 0).remaining(), 4, "{text}");
         assert!(engines.check(4, end).is_allowed(), "{text}");
-        // And the row of denials begins anew.
+        // And the count of denials in a row begins anew.
         assert!(!engines.denied(1, 11_000).is_penalty());
         assert!(!engines.denied(1, 11_000).is_penalty());
         assert!(engines.denied(1, 11_000).is_penalty(), "{text}");
@@ -308,7 +308,7 @@ fn an_extended_penalty_ends_its_length_after_the_last_denial() {
         for (now_ms, wait) in [(0, 10), (5_000, 10), (14_000, 10), (23_000, 10)] {
             assert_eq!(engines.denied(1, now_ms).retry_after(), secs(wait), "{text} at {now_ms}");
         }
-        // A late one, and what does not count, leave the end where it is.
+        // A late denial, and requests that are not counted, leave the end where it is.
         assert_eq!(engines.denied(1, 13_000).retry_after(), secs(20), "{text}");
         assert!(engines.denied(5, 30_000).is_never());
         assert!(!engines.check_ms(0, 30_000).is_allowed());
@@ -325,7 +325,7 @@ fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
     for text in ALGORITHMS {
         let meter = Meter::new(policy(&format!("{text} penalty 4s after 1")));
         let spent = meter.check(Word::UNUSED, Timestamp::from_secs(20), 4).1;
-        // Ten seconds late: its own four seconds would be over before what was admitted has drained.
+        // Ten seconds late: four seconds from the request's time would end before what was admitted has drained.
         let (decision, penalised) = meter.check(spent, Timestamp::from_secs(10), 1);
         let denial = decision.into_result().unwrap_err();
         assert!(denial.is_penalty(), "{text}");
@@ -340,7 +340,7 @@ fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
 
 #[test]
 fn with_count_denied_the_charge_comes_before_the_count() {
-    // The third denial charges up to 2 units and 2 seconds more, and then the penalty takes over.
+    // The third denial charges up to 2 units and 2 seconds more, and then begins the penalty.
     let mut engines = Engines::new("gcra 1/s burst 2 count-denied 2s penalty 4s after 3");
     assert!(engines.check_ms(2, 0).is_allowed());
     assert_eq!(engines.denied(1, 0).retry_after(), secs(2));
@@ -356,7 +356,7 @@ fn a_penalty_and_soft_are_one_policy() {
     assert!(!engines.admitted(4, 0).is_over());
     assert!(engines.admitted(1, 0).is_over());
     assert!(!engines.denied(2, 0).is_penalty());
-    // The denied two have filled what was left.
+    // The denied request for 2 units was counted, and has filled what was left.
     assert!(engines.denied(1, 0).is_penalty());
     assert!(engines.check_ms(6, 6_000).is_allowed());
 }
@@ -403,12 +403,12 @@ fn what_a_word_cannot_carry_out_is_refused_when_it_is_built() {
     assert!(gcra.penalty(minute, 1).is_ok());
     assert_eq!(window.penalty(minute, 1), too_short(minute, 2 * minute));
     assert!(window.penalty(2 * minute, 1).is_ok());
-    // Softened, and with denials charged a minute further, the horizon is longer.
+    // With `soft`, and with `count-denied 1m`, a debt may reach further ahead, and so must a penalty.
     let soft = gcra.soft(5_000).unwrap();
     assert_eq!(soft.penalty(minute, 1), too_short(minute, 3 * minute / 2));
     let counted = gcra.count_denied(Some(minute)).unwrap();
     assert_eq!(counted.penalty(minute, 1), too_short(minute, 2 * minute));
-    // And what came first is looked at again.
+    // The same words are refused in the other order, too.
     assert_eq!(gcra.penalty(minute, 1).unwrap().soft(5_000), too_short(minute, 3 * minute / 2));
     let century = Duration::from_secs(100 * 365 * 86_400);
     let wide = policy("fixed-window 2000000000/s").penalty(century, u32::MAX);
@@ -421,7 +421,7 @@ fn a_keyed_word_has_room_for_the_end_of_a_penalty_or_is_refused() {
     let plain = table("gcra 10/m").unwrap();
     let penalised = table("gcra 10/m penalty 1h after 5").unwrap();
     assert!(penalised.state_bits > plain.state_bits || penalised.epoch < plain.epoch);
-    // A penalty a million times the burst, at no less than 2^8 ticks a unit.
+    // A penalty a million times as long as the burst takes to drain, in ticks of 2^-8 units at the coarsest.
     let error = table("gcra 1000/s penalty 365d after 1000").unwrap_err().to_string();
     assert!(error.starts_with("one key's state needs "), "{error}");
 }
@@ -444,7 +444,7 @@ fn a_word_of_any_bits_is_some_state_and_no_reason_to_panic() {
             let now = Timestamp::from_nanos(random() >> (random() % 64));
             for cost in [1, 6, 0, 7, u64::MAX] {
                 let (decision, next) = meter.check(word, now, cost);
-                // An answer to everything, and the same one again if only asked.
+                // Every word gives an answer, and a cost that never fits writes nothing.
                 assert!(decision.remaining() <= 4, "{text}: {decision:?}");
                 assert!(cost <= 6 || next == word, "{text}");
                 let _ = format!("{:?}", meter.peek(next, now, cost));

@@ -132,7 +132,7 @@ fn settings_that_are_no_numbers_or_out_of_range_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is measured.
+    /// Holds for every measurement.
     #[test]
     fn limits_stay_in_their_range_and_shares_between_0_and_1(
         range in (1..u64::MAX, 0..u64::MAX),
@@ -143,7 +143,7 @@ proptest! {
         settings in (1.0..1e300_f64, 1e-300..1.0_f64, 1e-300..1e300_f64),
     ) {
         let (least, most) = (range.0, range.0.saturating_add(range.1));
-        // Beyond 2^53 not every number is a floating one.
+        // Above 2^53 not every integer is a floating-point number.
         let near = |limit: u64| limit >= least - (least >> 52) && limit <= most.saturating_add(most >> 52);
         let (tolerance, share, queue) = settings;
         let mut aimd = Aimd::new(least, least..=most).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp};
 
-/// Denials in a row take bits of the word, so it remembers a shorter debt. None may be told and not be owed.
+/// Denials in a row take bits of the word, so it remembers a shorter debt. Every debt that a denial tells is owed.
 #[test]
 fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
     // 2 bits for 3 denials, 8 for 231, 31 for 2^31 - 1.
@@ -18,12 +18,12 @@ fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
         assert!((most..=2 * most).contains(&charged), "{text}: {charged}");
         let denial = limiter.check(1).into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(charged)), "{text}");
-        // What cannot be remembered cannot be promised either.
+        // A debt that the word cannot hold is not promised as a place either.
         assert!(limiter.reserve(1, Duration::from_secs(u64::MAX)).is_err(), "{text}");
     }
 }
 
-/// A table whose burst takes longer to come back than all times last.
+/// A table whose burst takes longer to drain than the range of all times.
 #[test]
 fn a_table_gives_back_all_of_a_burst_of_a_thousand_years() {
     let now = Timestamp::from_secs(1_790_000_000);

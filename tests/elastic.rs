@@ -21,7 +21,7 @@ fn pool(quota: Quota, headroom: f64) -> Arc<SparePool> {
     Arc::new(pool)
 }
 
-/// How many single units are admitted at an instant.
+/// How many requests for one unit are admitted at an instant.
 fn admitted(limiter: &ElasticLimiter, now: Timestamp) -> usize {
     (0..100).filter(|_| limiter.check_at(1, now).is_allowed()).count()
 }
@@ -58,12 +58,12 @@ fn a_key_without_a_cell_does_not_borrow() {
     let pool = pool(Quota::per_hour(100), 1.0);
     let limiter =
         ElasticKeyedLimiter::<u64>::new(Quota::per_hour(5), 1, Arc::clone(&pool)).unwrap();
-    // Decided in the spill, and denied there.
+    // With a spill, keys are decided there, and most are denied.
     let crowd = |limiter: &ElasticKeyedLimiter<u64>| {
         (0..1_000).filter(|key| !limiter.check_at(key, 1, START).is_allowed()).count()
     };
     assert!(crowd(&limiter) > 500);
-    // Or denied at once.
+    // Without one, keys that find no cell are denied at once.
     let limiter = limiter.when_full(Full::Deny).unwrap();
     assert!(crowd(&limiter) > 900);
     assert_eq!(pool.remaining_at(START), 100);
@@ -228,7 +228,7 @@ proptest! {
     ) {
         let quota = Quota::per(count, Duration::from_secs(10)).burst(burst);
         let pool = pool(quota, 1.0);
-        // Their own unit is spent, and comes back in the year 2100.
+        // The clients have spent their own units, of which none comes back before the year 2100.
         let own = Quota::per(1, Duration::from_secs(100 * 365 * 86_400)).burst(5);
         let clients = [(); 3].map(|()| ElasticLimiter::new(own, Arc::clone(&pool)));
         clients.iter().for_each(|client| assert!(client.check_at(5, START).is_allowed()));
@@ -256,7 +256,7 @@ proptest! {
         prop_assert!(excess(&loans, quota) <= tick, "{loans:?}");
     }
 
-    /// Answer by answer, whatever is asked.
+    /// The answers are equal one by one.
     #[test]
     fn without_headroom_it_is_the_hard_limit(
         text in 0..4_usize,

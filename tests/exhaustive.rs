@@ -59,22 +59,22 @@ fn power() -> u32 {
 /// One world, walked depth first.
 struct Walk {
     meter: Meter,
-    /// Whether denials are counted, so that they may be written.
+    /// Whether denials are counted, so that a denial may write.
     counts: bool,
     cases: u64,
-    /// Decides when the model is asked for what is dear to compute.
+    /// The answers that are expensive to compute are asked of the model in every so many cases.
     every: u64,
 }
 
 impl Walk {
-    /// Looks at every next request, and at every one after those, to `depth`.
+    /// Checks every next request, and every one after those, to `depth`.
     fn explore(&mut self, word: Word, oracle: &Oracle, now_ns: u64, depth: u32) {
         for step_ns in STEPS_NS {
             for cost in COSTS {
                 let now_ns = now_ns.saturating_add_signed(step_ns);
                 let mut oracle = oracle.clone();
                 let next = self.case(word, &mut oracle, now_ns, cost);
-                // What leaves the word as it was has the sequels of other cases.
+                // If the word is unchanged, other cases have the same continuations.
                 if depth > 1 && next != word {
                     self.explore(next, &oracle, now_ns, depth - 1);
                 }

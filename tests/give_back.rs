@@ -1,6 +1,5 @@
-//! Giving back: whatever comes between a charge and its refund or cancellation, what is admitted less what is
-//! given back keeps the bound. Also if another's refund and equal charge have restored the very bits that
-//! a reservation left.
+//! Giving back: whatever comes between a charge and its refund or cancellation, what is admitted less what is given
+//! back keeps the bound; even if a refund and an equal charge have restored the bits that a reservation left.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -184,7 +183,7 @@ fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
     }
 }
 
-/// A word can be written up to an epoch above its floor. A key that may be shut for longer can owe for longer.
+/// A word can be written up to an epoch above its floor. A key with a longer penalty can owe for longer.
 #[test]
 fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     let policy = policy("gcra 1/22s burst 1 penalty 145s after 34");
@@ -200,7 +199,7 @@ fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     assert_eq!(limiter.peek_at(&0, 0, late).remaining(), 1);
 }
 
-/// As all requests are: what a limit was charged before another one denied is taken back.
+/// A denial by one limit takes back what the limits before it were charged, at the instant of a change, too.
 #[test]
 fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let now = Timestamp::from_secs(1_000);
@@ -208,7 +207,7 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let limiter = tiers.build_with_clock::<u64>(4, ManualClock::new()).unwrap();
     let [wide, tight] = [0, 1].map(|tier| limiter.tier(tier).unwrap());
     wide.set_quota_at(policy("gcra 1/s burst 3"), now).unwrap();
-    // Each of them fits alone, and the last one not on top of the first.
+    // Each of them fits alone, but the last does not fit after the first.
     let mut tolls = [wide.toll(&7, 3), tight.toll(&7, 1), wide.toll(&7, 3)];
     assert_eq!(check_all_at(&mut tolls, now).index(), Some(2));
     assert_eq!([wide, tight].map(|tier| tier.peek_at(&7, 0, now).remaining()), [3, 2]);
@@ -216,7 +215,7 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     assert_eq!(wide.refund_at(&7, permit, now), 3);
 }
 
-/// What was charged under a quota has drained at another rate meanwhile, though the first is in force again.
+/// The charge has drained at another rate meanwhile, though the quota has been changed back.
 #[test]
 fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back() {
     let [slow, fast] = ["gcra 1/s burst 10", "gcra 20/s burst 10"].map(policy);
@@ -227,7 +226,7 @@ fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back(
             _ => {}
         };
         if matches!(subject, Subject::One(_) | Subject::Keyed(_) | Subject::Tiered(_)) {
-            continue; // its quota stays
+            continue; // their quota is fixed
         }
         let permit = subject.check(5).into_result().unwrap();
         let place = subject.reserve(5, Duration::ZERO).unwrap();

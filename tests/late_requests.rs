@@ -22,7 +22,7 @@ fn threads_a_millisecond_apart_are_in_step() {
     for key in 0..50 {
         assert!(table.check_at(&key, 1, Timestamp::from_millis(now_ms)).is_allowed());
     }
-    // Every floor has moved by now, to a little before these: a new key has its whole burst.
+    // Every floor has advanced by now, to a little before these requests: a new key has its whole burst.
     for key in 50..100 {
         let decision = table.check_at(&key, 1, Timestamp::from_millis(now_ms - 1));
         assert!(decision.is_allowed(), "{key}");
@@ -33,8 +33,8 @@ fn threads_a_millisecond_apart_are_in_step() {
 fn a_late_request_is_counted_in_its_own_window_while_the_key_is_there() {
     let table = table("fixed-window 10/m", 1);
     assert!(table.check_at(&1, 10, Timestamp::from_secs(10)).is_allowed());
-    // The first instant that moves a floor, and it moves by a whole epoch: past the key's window. Its
-    // word is left to the next sweep.
+    // The first instant at which a floor advances, by a whole epoch: past the key's window. The key's word stays
+    // until the next sweep.
     let granule_ns = 1 << 20;
     let after_ns = u64::try_from(table.stats().epoch.as_nanos()).unwrap() + granule_ns;
     for other in 2..8 {
@@ -58,12 +58,12 @@ fn a_silence_as_long_as_a_clock_tells_is_passed_in_a_few_steps() {
     assert_eq!(table.stats().contended, 0);
 }
 
-/// What charges a key, what only asks about one of them, and the epoch of their table.
+/// A check of a key, a peek at it, and the epoch of its table.
 type Asks<'a> =
     (&'a dyn Fn(u64, u64, Timestamp) -> Decision, &'a dyn Fn(u64, Timestamp) -> Decision, Duration);
 
-/// In a keyed word of this policy 2^64 ticks are 63 days to 2.8 years, by how fine they are: a distance that a
-/// word cannot tell.
+/// 2^64 ticks of this policy's keyed word last 63 days to 2.8 years, depending on the tick: a word cannot hold such a
+/// distance.
 #[test]
 fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late() {
     let (policy, base_ns) = (policy("822535/1ms"), 4_000_000_000_000_000_000_u64);
@@ -104,7 +104,8 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
     }
 }
 
-/// How late it is cannot be counted, so no wait is known to be enough; that asks for nothing, too.
+/// These times are too far apart to be counted, so no wait is known to be enough; a reservation of 0 units is denied,
+/// too.
 #[test]
 fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
     let (count, period) = (3_827_189_472_688_564_951, 2_036_145_191_635_830_242);
@@ -120,8 +121,8 @@ fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
     }
 }
 
-/// A key whose units have all been given back still knows how far time has come: a window that opened before that would
-/// lie below its shard's floor, and be read as one to come, an epoch or more later.
+/// A key whose units have all been given back still keeps the latest time: a window that opened before that would lie
+/// below its shard's floor, and be read as one an epoch or more later.
 #[test]
 fn a_late_request_opens_no_window_before_the_time_of_its_key() {
     let (at, far) = (Timestamp::from_secs, 189);
@@ -134,7 +135,7 @@ fn a_late_request_opens_no_window_before_the_time_of_its_key() {
             assert_eq!(table.refund_at(&key, permit, at(far)), 9);
         }
         assert_eq!(table.charge_at(&key, 7, at(0)), 0);
-        // By then it is open for the rest of its window at most, if it did not open an epoch ago, at the floor.
+        // By then the window is open for the rest of its length at most, unless it opened an epoch ago, at the floor.
         for later in [far, far + 30, far + 59] {
             let Err(denial) = table.peek_at(&key, 23_780, at(later)).into_result() else {
                 continue;

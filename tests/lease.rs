@@ -44,7 +44,7 @@ fn what_drains_meanwhile_does_not_come_back() {
 }
 
 #[test]
-fn a_return_that_comes_late_to_the_word_forgives_nobody() {
+fn a_return_that_comes_late_to_the_word_forgives_no_charge() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(10));
     let [taken, later] = [100, 110].map(Timestamp::from_secs);
     let lease = limiter.lease_at(10, taken).unwrap();

@@ -1,4 +1,4 @@
-//! The policies of sliding logs as text: what is read, what is printed, and what a slip is told.
+//! The policies of sliding logs as text: what is read, what is printed, and what the errors say.
 
 use tollgate::{BuildError, KeyedLogLimiter, LogLimiter, LogPolicy, Policy, Quota};
 

@@ -106,13 +106,13 @@ proptest! {
         }
     }
 
-    /// What a policy prints it reads.
+    /// What a policy prints is read as the same policy.
     #[test]
     fn a_policy_reads_what_it_prints(policy in ruled(any_policy())) {
         prop_assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
     }
 
-    /// No text makes the parser panic, and what it takes it prints so that it takes it again.
+    /// No text makes the parser panic, and a policy that it reads is printed so that it is read again.
     #[test]
     fn any_text_is_read_or_refused(
         text in "[a-z0-9/ .x-]{0,40}|\\PC{0,40}|9/s( (soft|count-denied|penalty|after|extended|[0-9]{1,3}(%|s|m|\\.[0-9]%)?)){0,6}",

@@ -13,7 +13,7 @@ fn table() -> KeyedLimiter<u64, RandomState> {
     let capacity = usize::try_from(KEYS).unwrap();
     let table =
         KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, ManualClock::new(), seeds());
-    // Who finds no cell is denied, and so counted.
+    // A key that finds no cell is denied, and so counted.
     table.unwrap().when_full(Full::Deny).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     // Keys that share a tag and their shards share a word; the table says how many to expect.
     let shared = KEYS - stats.full - stats.live as u64;
     assert!(shared <= 3, "{shared} keys share a word");
-    // Everyone who has a cell still has nine units there, and only nine.
+    // Every key that has a cell still has nine units there, and only nine.
     for key in (0..KEYS).map(&keys).filter(|key| !denied.contains(key)).step_by(97) {
         assert!(table.check_at(&key, 9, now).is_allowed());
         assert!(!table.check_at(&key, 1, now).is_allowed());

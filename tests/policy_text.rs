@@ -1,4 +1,4 @@
-//! Policies as text: what is read, what is printed, and what a slip is told.
+//! Policies as text: what is read, what is printed, and what the errors say.
 
 use tollgate::{Algorithm, Policy, Quota};
 

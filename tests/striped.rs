@@ -1,4 +1,4 @@
-//! One limit in stripes: what it admits in total, what it refuses to be, and what it answers.
+//! One limit in stripes: what it admits in total, what it cannot be built with, and what it answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -13,7 +13,7 @@ fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
 }
 
 #[test]
-fn the_whole_burst_is_there_whoever_asks() {
+fn the_whole_burst_is_there_whichever_thread_asks() {
     for stripes in [1, 2, 3, 7, 10] {
         let limiter = striped(Quota::per_second(10), stripes);
         let admitted = (0..20).filter(|_| limiter.check_at(1, Timestamp::default()).is_allowed());

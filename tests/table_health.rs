@@ -1,4 +1,4 @@
-//! A table stays of use to everyone: under churn, after long silence, and when one caller's clock is
+//! A table stays of use to all keys: under churn, after long silence, and when one caller's clock is
 //! far ahead.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -36,7 +36,7 @@ fn new_keys_find_cells_while_old_ones_leave() {
 }
 
 #[test]
-fn a_far_time_from_one_caller_spreads_to_nobody_else() {
+fn a_far_time_from_one_caller_spreads_to_no_other_key() {
     let policies = [
         ("gcra 100/s burst 20", 1_000),
         ("fixed-window 100/s", 1_000),
@@ -63,7 +63,7 @@ fn a_far_time_from_one_caller_spreads_to_nobody_else() {
 }
 
 #[test]
-fn who_only_looks_moves_no_time() {
+fn a_peek_or_denial_moves_no_time() {
     let clock = ManualClock::new();
     let table = KeyedLimiter::with_clock(policy("1/m"), 100, clock.clone()).unwrap();
     let hour = Timestamp::from_secs(3_600);

@@ -94,8 +94,8 @@ fn fitting(policy: Result<Policy, PolicyError>) -> Option<Policy> {
 
 /// One key's model, and whether the table is bound to give its exact answers.
 ///
-/// Not after a key may have been forgotten and has come back late: it then starts at a floor that
-/// nobody is told. Until all of that must be over, GCRA may be told less, never more; windows count
+/// Not after a key may have been forgotten and has come back late: it then starts at a floor that cannot
+/// be seen from outside. Until all of that must be over, GCRA may admit less, never more; windows count
 /// such requests in the window that holds the floor.
 struct Expected {
     model: Oracle,
@@ -180,12 +180,12 @@ impl Machine {
         let over = model.is_over(now_ns, cost);
         let expected = if charge { model.check(now_ns, cost) } else { model.peek(now_ns, cost) };
         if !exact {
-            // A penalty that is over by the floor is over for whoever comes late, too.
+            // A penalty that is over at the floor is over for late requests, too.
             let penalty = self.policy.at_limit().penalty;
             if self.policy.algorithm() == Algorithm::Gcra && penalty.is_none() {
                 prop_assert!(!decision.is_allowed() || expected == Verdict::Allowed, "{told}");
                 if !decision.is_allowed() {
-                    *model = before; // denied for its floor: nothing is charged
+                    *model = before; // denied because of its floor: nothing is charged
                 }
                 prop_assert!(decision.remaining() <= model.remaining(now_ns), "{told}");
             }

@@ -150,7 +150,7 @@ fn filled_to_its_capacity_a_table_of_tiers_has_a_cell_for_every_key() {
 }
 
 #[test]
-fn a_newcomers_charge_goes_as_far_as_twice_the_burst_of_his_tier() {
+fn a_newcomers_charge_goes_as_far_as_twice_the_burst_of_its_tier() {
     let limiter = limiter();
     for (key, limit) in [(7, 1), (107, 5), (207, 50)] {
         assert_eq!(limiter.charge_at(&key, 3 * limit, NOW), limit);

@@ -18,7 +18,7 @@ fn error<T: Error + Send + Sync + 'static>() {}
 #[test]
 fn everything_is_send_and_sync() {
     shareable::<Limiter>();
-    // Whatever the keys are: none is kept.
+    // `Rc` cannot be sent to another thread, but no key is stored.
     shareable::<KeyedLimiter<std::rc::Rc<str>>>();
     shareable::<KeyedLimiter<str, std::hash::RandomState>>();
     shareable::<Meter>();

@@ -101,9 +101,9 @@ fn v35_with_ten_left_the_same_burst_changes_nothing() {
 
 #[test]
 fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
-    // Guava: 0, 1 | from 1/s to 2/s | 1, .5, 1, 2 for 1, 2, 4, 1 units: whoever comes next waits for the
-    // units of the one before, and for those of before the change at the old rate. Here everybody waits for
-    // his own, and whatever is still owed drains at the rate in force.
+    // Guava: 0, 1 | from 1/s to 2/s | 1, .5, 1, 2 for 1, 2, 4, 1 units: each request waits for the units of the
+    // one before, and at the old rate if those were charged before the change. Here each request waits for its
+    // own units, and whatever is still owed drains at the rate in force.
     let second = Duration::from_secs(1);
     let clock = ManualClock::new();
     let limit = LiveLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();

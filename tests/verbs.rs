@@ -201,7 +201,7 @@ fn a_reset_limit_is_as_never_used() {
 }
 
 #[test]
-fn who_comes_with_an_earlier_time_does_not_profit_from_a_reset() {
+fn a_request_with_an_earlier_time_does_not_profit_from_a_reset() {
     for text in ["gcra 1/m burst 5", "fixed-window 5/m"] {
         let limiter = Limiter::new(policy(text));
         let at = Timestamp::from_secs(6_000);
@@ -295,7 +295,7 @@ impl Model {
         fits
     }
 
-    /// Of a reservation of `cost` that was made at one instant and left a TAT.
+    /// What is owed of a reservation of `cost` since its turn: it was made at `made` and left the TAT `left`.
     fn owed_since_turn(&self, now: i128, cost: i128, (left, made): (i128, i128)) -> i128 {
         let turn = made.max(left - self.burst.max(cost));
         (cost - (now - turn).max(0)).clamp(0, self.debt(now))
@@ -318,7 +318,7 @@ enum Op {
     UpTo(u64),
     Charge(u64),
     Reserve(u64, u64),
-    /// The permit so many charges ago, and how much of it.
+    /// So much of the permit of the charge so many charges ago.
     Refund(usize, u64),
     Cancel(usize),
     Reset,
@@ -394,7 +394,7 @@ fn agree(subject: &Subject, clock: &ManualClock, mut model: Model, ops: &[Op]) {
             Op::Reset => {
                 subject.reset();
                 model.tat = now;
-                // Permits of before the reset stand for nothing.
+                // Permits from before the reset give nothing back.
                 permits.clear();
             }
             Op::Wait(units) => {

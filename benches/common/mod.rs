@@ -92,12 +92,12 @@ impl<K> Stream<K> {
 }
 
 impl Stream<u64> {
-    /// Always the same.
+    /// Always the same key.
     pub(crate) fn one(key: u64) -> Self {
         Self::of(std::iter::repeat(key))
     }
 
-    /// Evenly drawn.
+    /// Keys drawn evenly.
     pub(crate) fn uniform(keys: u64, seed: u64) -> Self {
         let range = Uniform::new(0, keys).expect("some keys");
         Self::of(range.sample_iter(SmallRng::seed_from_u64(seed)))

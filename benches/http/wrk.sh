@@ -1,6 +1,7 @@
 #!/bin/sh
-# Requests per second of the same server without a limit, behind Tollgate's layer and behind tower_governor's, told
-# by wrk over keep-alive connections. Rounds are interleaved, so that what disturbs the machine disturbs all.
+# Requests per second of the same server without a limit, behind Tollgate's layer and behind tower_governor's,
+# measured by wrk over keep-alive connections. Rounds are interleaved, so that a disturbance of the machine disturbs
+# all.
 #
 #   benches/http/wrk.sh                     3 rounds of 30 s each, with 2 and with 256 connections: 9 minutes
 #   CONTENDERS="bare ours" WRK_ROUNDS=1 WRK_SECS=5 benches/http/wrk.sh
@@ -19,7 +20,7 @@ for connections in 2 256; do
       told=$(wrk -t 2 -c $connections -d "${WRK_SECS:-30}" "$url")
       kill $pid
       wait $pid 2>/dev/null || true
-      # Nobody is denied here: who answers anything but 200 did not do the same work.
+      # No request is denied here: a server that answers anything but 200 did not do the same work.
       if echo "$told" | grep Non-2xx >&2; then exit 1; fi
       echo "$told" | grep 'Socket errors' >&2 || true
       rate=$(echo "$told" | sed -n 's/^Requests\/sec: *//p')

@@ -9,10 +9,9 @@
 //!   run. `bound n`: every one with at most n preemptions.
 //! * No cap is ever set, neither on executions nor on time: an exploration ends when it is complete. One
 //!   that takes too long or branches too often is a failure, not a success.
-//! * Loom turns two accesses round only if nothing else came between them at that word. A thread that
-//!   only reads a word, and is scheduled before one that reads and then writes it, may never be tried
-//!   after it. Hence the controls; and in a `race` the list that writes most comes last, since that is
-//!   the thread that loom runs first.
+//! * Loom swaps two accesses only if nothing else came between them at that word. A thread that only reads a word,
+//!   and is scheduled before one that reads and then writes it, may never be tried after it. Hence the controls; and
+//!   in a `race` the list that writes most comes last, since loom runs that thread first.
 //! * Loom does not explore load buffering, shows a load only the last seven stores, treats accesses that
 //!   are `SeqCst` as acquire and release (the core has none, only a fence) and never lets a weak
 //!   compare-and-swap fail for no reason (the models do that themselves).

@@ -93,7 +93,7 @@ pub fn assert_windows(limit: u64, key: Key, calls: &[&[Call]]) {
 pub fn assert_left(log: &impl Limit, limit: u64, key: Key, now_ms: u64, calls: &[&[Call]]) {
     let inside = admitted(key, calls).into_iter().filter(|ask| ask.now_ms + WINDOW_MS > now_ms);
     let units: u64 = inside.map(|ask| ask.cost).sum();
-    control::plant(None); // the question is what the race has left behind
+    control::plant(None); // only what the race has left behind is checked
     let left = log.look(Ask { key, cost: 0, now_ms }).remaining();
     assert!(left + units <= limit, "{LOST_CHARGE}: {left} left, {units} admitted: {calls:?}");
     assert!(left + units >= limit, "{REFUSED}: {left} left, {units} admitted: {calls:?}");

@@ -14,7 +14,6 @@ use crate::table::{Fixed, Key};
 /// One request: a key (which an un-keyed limit ignores), a cost, and the caller's now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// Whose request.
     pub key: Key,
     /// Units.
     pub cost: u64,
@@ -25,7 +24,7 @@ pub struct Ask {
 /// A request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// What was asked.
+    /// The request.
     pub ask: Ask,
     /// Whether it was admitted.
     pub allowed: bool,
@@ -79,7 +78,7 @@ impl Limit for StripedLimiter {
     }
 }
 
-/// Asks in order, and remembers.
+/// Makes the requests in order, and keeps the answers.
 pub fn ask_all(limit: &impl Limit, asks: &[Ask]) -> Vec<Call> {
     asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
 }
@@ -110,8 +109,8 @@ pub fn is_same_reversed() -> bool {
     IS_SAME_REVERSED.get()
 }
 
-/// Asks from one thread per list; one list is the calling thread's own. Returns, after all have ended,
-/// what each was told.
+/// Runs one thread for each list; one list is the calling thread's own. Returns, after all have ended, the answers of
+/// each.
 pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>> {
     IS_SAME_REVERSED.set(lists.iter().eq(lists.iter().rev()));
     let reversed = ORDER.get() == Order::Reversed;
@@ -143,8 +142,8 @@ pub fn race<L: Limit>(limit: &Arc<L>, mut lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>
     calls
 }
 
-/// Asks in order, while another thread does something that only reads, such as taking a snapshot. Returns
-/// what was told, and what came of the other.
+/// Makes requests in order, while another thread does something that only reads, such as taking a snapshot. Returns
+/// the answers, and what the other thread returned.
 pub fn race_beside<L: Limit, T: Send + 'static>(
     limit: &Arc<L>,
     asks: Vec<Ask>,

@@ -19,14 +19,14 @@ use tollgate::control::{self, Fault};
 
 use crate::race::{self, Order};
 
-/// An exploration that takes longer fails: the models are chosen so that they end. Five times what the
-/// longest takes on a machine that does nothing else. Not with `--bound`.
+/// An exploration that takes longer fails: the models are chosen so that they end. Five times what the longest takes
+/// on an idle machine. Without effect if `--bound` is given.
 const TIME_MAX: Duration = Duration::from_secs(900);
 
 /// Branch points of one execution. Loom panics beyond.
 const BRANCHES_MAX: usize = 20_000;
 
-/// Explorations at a time: the machine has other things to do.
+/// Explorations at a time, by default: the rest of the machine is for other programs.
 const WORKERS: usize = 2;
 
 /// How a worker calls this program for one exploration.
@@ -113,7 +113,7 @@ struct Job {
     time_max: Duration,
 }
 
-/// What an exploration came to.
+/// The result of an exploration.
 struct Report {
     line: String,
     is_control: bool,
@@ -273,7 +273,7 @@ fn explore(job: &Job) -> Report {
     Report { line, is_control: job.fault.is_some(), executions, failure }
 }
 
-/// The executions, and the failure if there was one. An error if the process did not tell.
+/// The executions, and the failure if there was one. An error if the process did not report.
 fn explored_apart(job: &Job) -> Result<(usize, Option<String>), String> {
     let program = env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     let mut command = Command::new(program);
@@ -294,7 +294,7 @@ fn explored_apart(job: &Job) -> Result<(usize, Option<String>), String> {
     Ok((executions, failure.map(str::to_owned)))
 }
 
-/// Explores here, and tells the executions in the first line, a failure in the rest.
+/// Explores here, and prints the executions in the first line, a failure in the rest.
 fn explore_alone(job: &Job) -> bool {
     hush_controls();
     IS_CONTROL.set(job.fault.is_some());
@@ -302,7 +302,7 @@ fn explore_alone(job: &Job) -> bool {
     let start = Instant::now();
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         check(job, Order::Listed, start, &executions);
-        // A control is found in one order, and a race of equals has but one.
+        // A control need only be found in one order, and a race of equal lists has only one.
         if job.fault.is_none() && !race::is_same_reversed() {
             check(job, Order::Reversed, start, &executions);
         }
@@ -380,7 +380,7 @@ fn summarise(reports: &[Report], took: Duration) -> bool {
 }
 
 fn say(line: &str) {
-    // Nobody left to tell if this fails.
+    // A failure is ignored: there is no other place to report it.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
@@ -388,8 +388,8 @@ thread_local! {
     static IS_CONTROL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A control's panic is what it is there for. Another's is told in a line: a trace would name loom's
-/// scheduler, on a small stack.
+/// The panic of a control is expected. Another panic is reported in a line: a trace would name loom's scheduler, on a
+/// small stack.
 fn hush_controls() {
     panic::set_hook(Box::new(|info| {
         if !IS_CONTROL.get() {

@@ -8,12 +8,12 @@ use tollgate::{Full, KeyedLimiter, ManualClock, Policy, Tiers, control};
 /// What [`restored`] says of a snapshot that cannot be restored.
 pub const REFUSED_FILE: &str = "the snapshot is refused";
 
-/// A key that says where it goes: the shard that is looked at first, and the tag.
+/// A key that says where it goes: its first shard, and its tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The first shard's number.
     pub first: u32,
-    /// What it is told apart by. Never 0.
+    /// The tag by which cells tell keys apart. Never 0.
     pub tag: u32,
 }
 
@@ -51,7 +51,7 @@ impl BuildHasher for Fixed {
 }
 
 impl Halves {
-    /// Of a key of a tier.
+    /// The hash of a key of a tier.
     fn tag(&self) -> u64 {
         (self.halves ^ u64::from(self.tier) << 16) & u64::from(u32::MAX)
     }
@@ -126,7 +126,8 @@ fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClo
     Table::with_hashers(read(policy), capacity, clock, hashers).expect("a table")
 }
 
-/// Of a table of so many shards, each of three cells: for one key that is live there are 10 / 7 cells, and one more.
+/// The capacity for which a table gets so many shards of three cells each: it has 10 / 7 cells for each live key, and
+/// one more.
 fn capacity_of(shards: u32) -> usize {
     usize::try_from(2 * shards - 1).expect("few")
 }
@@ -194,7 +195,7 @@ pub fn key_in(table: &Table, shards: [usize; 2], nth: usize) -> Key {
 pub fn keys_in(shards_of: impl Fn(&Key) -> [usize; 2], shards: [usize; 2], nth: usize) -> Key {
     let first = u32::try_from(shards[0]).expect("a shard");
     let planted = control::fault();
-    control::plant(None); // it is not the fault's business where a model puts its keys
+    control::plant(None); // a fault must not change where a model puts its keys
     let keys = (1..10_000).map(|tag| Key { first, tag });
     let key = keys.filter(|key| shards_of(key) == shards).nth(nth - 1);
     control::plant(planted);

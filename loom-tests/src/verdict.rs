@@ -1,4 +1,4 @@
-//! The verdict on one execution: was what the threads were told right?
+//! The verdict on one execution: were the answers right?
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,16 +23,16 @@ pub const LEFT_CLAIM: &str = "a claim was left behind";
 /// What a model says of a request that was denied for no reason.
 pub const REFUSED: &str = "refused without a reason";
 
-/// What each thread was told, the setup first; what was left, and whether a penalty was in force.
+/// What each thread was told, the setup's first; what was left, and whether a penalty was in force.
 type Told = (Vec<Vec<Call>>, u64, bool);
 
 thread_local! {
     static EXPLAINED: RefCell<HashMap<(Oracle, Told), bool>> = RefCell::default();
 }
 
-/// Linearizability, checked by brute force: some order of all calls, each thread's own in its order,
-/// makes the exact reference model give the same answers and leaves the same units. Both ways: nothing
-/// too much admitted, nothing denied without a reason, no charge lost.
+/// Linearizability, checked by brute force: some order of all calls, each thread's own in its order, makes the exact
+/// reference model give the same answers and leaves the same units. So nothing too much is admitted, nothing is
+/// denied without a reason, and no charge is lost.
 ///
 /// # Panics
 /// If there is no such order.
@@ -46,7 +46,7 @@ pub fn assert_explained(
     assert_explained_from(limit, &Oracle::new(algorithm), setup, calls, last);
 }
 
-/// The same by a reference model that has answered nothing yet.
+/// The same by `fresh`, a reference model that has answered nothing yet.
 ///
 /// # Panics
 /// If there is no such order.
@@ -57,7 +57,7 @@ pub fn assert_explained_from(
     calls: &[Vec<Call>],
     last: Ask,
 ) {
-    control::plant(None); // the question is what the race has left behind
+    control::plant(None); // only what the race has left behind is checked
     let left = limit.look(last);
     let is_penalty = matches!(left, Decision::Denied(denial) if denial.is_penalty());
     let mut told = vec![setup.to_vec()];
@@ -112,8 +112,8 @@ fn agrees(oracle: &mut Oracle, call: Call) -> bool {
     (verdict == Verdict::Allowed) == call.allowed
 }
 
-/// GCRA at one unit per second, one key's view: [`assert_intervals`], and afterwards no more is left
-/// than these admissions allow.
+/// GCRA at one unit per second, for one key: [`assert_intervals`], and afterwards no more is left than these
+/// admissions allow.
 ///
 /// # Panics
 /// If not.
@@ -129,7 +129,7 @@ pub fn assert_bound(table: &Table, burst: u64, key: Key, calls: &[&[Call]]) {
         return;
     };
     let most = (burst * 1000).saturating_sub(drained_ms.saturating_sub(now_ms)) / 1000;
-    control::plant(None); // the question is what the race has left behind
+    control::plant(None); // only what the race has left behind is checked
     let left = table.look(Ask { key, cost: 1, now_ms }).remaining();
     assert!(left <= most, "{LOST_CHARGE}: {left} left of {most}, {admitted:?}");
 }

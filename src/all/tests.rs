@@ -24,7 +24,7 @@ fn charged<'a>(mut toll: Toll<'a>, now: Timestamp) -> Toll<'a> {
 }
 
 #[test]
-fn what_nobody_has_touched_is_put_back_bit_for_bit() {
+fn an_untouched_word_is_put_back_bit_for_bit() {
     for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m"] {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
         for (second, spent) in [(0, 0), (61, 3), (62, 1), (500, 2)] {

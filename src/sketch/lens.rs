@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_the_keys_own_word_while_nobody_shares_all_of_its_cells() {
+    fn an_estimate_is_the_keys_own_word_while_no_other_key_shares_all_of_its_cells() {
         for policy in POLICIES {
             let (lens, cells, placer) = sole(policy);
             let key = placer.places("alice");

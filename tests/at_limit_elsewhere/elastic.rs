@@ -29,7 +29,7 @@ fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     };
     let shared: Elastic = Box::new(move |cost, now| told(shared.check_at(cost, now)));
     let keyed: Elastic = Box::new(move |cost, now| {
-        // A question counts nothing, whoever would answer it.
+        // A peek counts no denial, whichever limit would answer it.
         let _ = keyed.peek_at("key", cost, now);
         told(keyed.check_at("key", cost, now))
     });

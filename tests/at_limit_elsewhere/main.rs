@@ -35,7 +35,7 @@ fn later(secs: u64) -> Timestamp {
     START + Duration::from_secs(secs)
 }
 
-/// A limit of its own, or that of a key: the same promises for both.
+/// The limit of a `Limiter` or of a key in a table: both make the same promises.
 enum One {
     Shared(Box<Limiter>),
     Keyed(Box<KeyedLimiter<str>>),
@@ -85,7 +85,7 @@ impl One {
 
 #[test]
 fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
-    // 128 ticks a nanosecond in these words, or more: after 1,668 days a distance has more than 64 bits.
+    // These words have 128 ticks a nanosecond or more: after 1,668 days a distance has more than 64 bits.
     let rate = "gcra 500000000/s burst 1";
     let now = Timestamp::from_secs(2_000 * 86_400);
     for words in [
@@ -139,7 +139,7 @@ fn under_several_limits_each_counts_its_own_denials() {
         assert!(!first.is_penalty());
         let second = limiter.and(1, &wide, START).unwrap_err();
         assert_eq!((second.is_penalty(), second.retry_after()), (true, secs(600)));
-        // Now also the question is answered so, and the other limit was never charged.
+        // Now the first limit denies by its penalty, and the other limit was never charged.
         assert!(limiter.and(1, &wide, later(599)).unwrap_err().is_penalty());
         assert!(limiter.peek(2, later(600)).is_allowed());
         assert_eq!(wide.peek_at(0, START).remaining(), 100);
@@ -170,7 +170,7 @@ fn a_denial_by_another_limit_is_none_of_ones_own_and_ends_no_row() {
 }
 
 #[test]
-fn who_asks_several_limits_for_nothing_or_too_much_is_counted_by_none() {
+fn a_request_to_several_limits_for_nothing_or_too_much_is_counted_by_none() {
     let wide = limit("100/m");
     for limiter in One::both("gcra 2/m penalty 10m after 1 extended") {
         assert!(limiter.check(2, START).is_allowed());
@@ -227,12 +227,12 @@ fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
     for limiter in One::both("gcra 1/s burst 4 penalty 60s after 2 extended") {
         assert_eq!(limiter.reserve(4, 0, START).unwrap().1, Duration::ZERO);
         assert!(!limiter.reserve(2, 1, START).unwrap_err().is_penalty());
-        // More than ever fits at once may be reserved, but its denial is none.
+        // A reservation may be for more than ever fits at once, but its denial is not counted.
         for _ in 0..3 {
             assert!(limiter.reserve(5, 1, START).unwrap_err().is_never());
         }
         assert!(limiter.reserve(1, 0, START).unwrap_err().is_penalty());
-        // However long it would wait.
+        // A penalty denies however long a reservation would wait.
         let denial = limiter.reserve(1, 3, later(20)).unwrap_err();
         assert_eq!((denial.is_penalty(), denial.retry_after()), (true, secs(60)));
         assert!(limiter.reserve(4, 0, later(80)).is_ok());
@@ -254,7 +254,7 @@ fn an_admission_ends_the_row_also_if_it_is_given_back() {
     let place = limiter.reserve_at(1, Duration::ZERO, START).unwrap();
     assert!(limiter.cancel_at(place, START));
     assert!(!deny());
-    // A refund is no admission: the row goes on.
+    // A refund is no admission: the denials in a row stay counted.
     assert_eq!(limiter.refund_at(permit, START), 1);
     assert!(deny());
 }
@@ -264,7 +264,7 @@ fn a_request_that_a_lease_passes_on_is_one_request() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
     let mut lease = limiter.lease(3).unwrap();
     assert!(lease.spend(3));
-    // No three are left, but the one that was asked for.
+    // No three units are left, but one is: the renewed lease is smaller than asked for.
     assert!(lease.check(1).is_ok());
     assert!(!lease.check(1).unwrap_err().is_penalty());
     assert!(lease.check(1).unwrap_err().is_penalty());

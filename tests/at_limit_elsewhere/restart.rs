@@ -17,7 +17,7 @@ const RULED: [&str; 7] = [
     "segmented-window 4/2s x2 soft 50% count-denied penalty 10s after 3",
 ];
 
-/// Decisions that end a row of denials, go on with one, and lie in a penalty: all that is told.
+/// All that decisions say which end a row of denials, continue one, and lie in a penalty.
 fn story(check: impl Fn(Timestamp) -> Decision) -> Vec<String> {
     [0, 0, 0, 3, 9, 10, 10, 11, 25].map(|second| format!("{:?}", check(later(second)))).to_vec()
 }

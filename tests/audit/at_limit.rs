@@ -1,5 +1,5 @@
 //! Soft and penalty on real threads: never above what the policy's bound allows, also while denials
-//! write the same word; and no admission inside anybody's penalty.
+//! write the same word; and no admission of a key inside its penalty.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -142,7 +142,7 @@ fn every_other_phase(admissions: &[Admission]) {
 }
 
 #[test]
-fn nobody_is_admitted_during_a_penalty_and_everybody_after_it() {
+fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
     rounds(|count| {
         let limiter = Limiter::with_clock(policy(PENALTY), ManualClock::new());
         let begun = Begun::default();

@@ -34,7 +34,7 @@ fn charges_form_one_chain() {
                 audit_chain(&text, limit, &|_, cost| limiter.check(cost));
                 let Ok(table) = KeyedLimiter::with_clock(policy(&text), 10, ManualClock::new())
                 else {
-                    continue; // two counters of 16 bits leave no tag
+                    continue; // two counters of 16 bits leave no bits for a tag
                 };
                 audit_chain(&text, limit, &|key, cost| table.check(&key, cost));
             }

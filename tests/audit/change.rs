@@ -34,7 +34,7 @@ impl Subject for LiveLimiter {
     }
 }
 
-/// The second tier of a table. Nobody asks the first.
+/// The second tier of a table. The first gets no requests.
 impl Subject for KeyedLimiter<u64> {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
         self.tier(1).unwrap().check_at(&key, cost, now)
@@ -49,10 +49,10 @@ impl Subject for KeyedLimiter<u64> {
 fn audit(subject: &impl Subject, [from, to]: [&str; 2], keys: u64, count: u64) -> usize {
     let [old, new] = [from, to].map(|text| policy(text).quota());
     let change_ns = START_NS + count / 8 * STEP_NS;
-    // How far decisions of the one quota lie on the other's side.
+    // How far decisions of each quota lie on the other's side of the change, in time.
     let (late, early, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let check = |key, now_ns: u64, cost| {
-        // Whoever comes there first changes it, while the others decide.
+        // The first thread that comes there changes it, while the others decide.
         if now_ns >= change_ns && !changed.swap(true, Relaxed) {
             subject.change(to, Timestamp::from_nanos(change_ns));
         }

@@ -13,10 +13,10 @@ use crate::run::{Admission, Random, rounds, run};
 
 const PERIOD_NS: i128 = 1_000_000_000;
 
-/// Of 40 clients, each of whom asks for more.
+/// The own limit of each of 40 clients, which all ask for more.
 const OWN: &str = "gcra 2000/s burst 8";
 
-/// Audits the own admissions and the borrowed ones apart, while somebody reports one headroom after the other;
+/// Audits the own admissions and the borrowed ones apart, while a thread reports one headroom after the other;
 /// `most` quarters is the largest.
 fn audit(reports: &[f64], most: i128) {
     rounds(|count| {

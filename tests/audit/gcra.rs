@@ -20,8 +20,8 @@ pub(crate) fn excess(
     excess_of(admissions, flow, period_ns, burst * period_ns)
 }
 
-/// The same where the rate is not the same at all times: `flow` is what has been given by an instant, in the parts
-/// of which `unit` are one; the burst is in such parts, too.
+/// The same with a rate that changes: `flow` is what has drained up to an instant, in parts of a unit; `unit` parts
+/// are one unit, and the burst is in parts, too.
 pub(crate) fn excess_of(
     admissions: &mut [Admission],
     flow: impl Fn(u64) -> i128,
@@ -42,8 +42,8 @@ pub(crate) fn excess_of(
     worst
 }
 
-/// Audits rounds of a policy until enough was decided; each round is checked whole. What is decided on
-/// so many words may come so many ticks early.
+/// Audits rounds of a policy until enough was decided; each round is checked whole. A limit that is kept in `words`
+/// words may admit as many ticks early.
 pub(crate) fn audit_gcra(
     text: &str,
     words: i128,
@@ -96,7 +96,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
 
 #[test]
 fn stripes_never_exceed_the_bound_in_any_interval() {
-    // Two threads on four stripes, each of which is somebody's own and everybody's last resort.
+    // Two threads on four stripes: each thread takes from other stripes when its own is empty.
     let text = "gcra 100000/s burst 50";
     audit_gcra(
         text,
@@ -153,7 +153,7 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
     );
 }
 
-/// A limiter as it is often written, with its two halves apart: reads, thinks, writes.
+/// A limiter as it is often written: a load and a store instead of a compare-and-swap.
 struct Torn(AtomicU64);
 
 impl Torn {

@@ -13,8 +13,8 @@ use crate::run::{Admission, Random, rounds};
 const THREADS: u64 = 4;
 const BATCH: u64 = 8;
 
-/// One thread's spending. All read one clock, and each moves it on: so a lease is taken no later than what it is
-/// spent for is noted.
+/// One thread's spending. All threads read one clock, and each advances it: so a lease is never taken later than the
+/// time that is noted for what is spent of it.
 fn work(limiter: &Limiter, clock: &ManualClock, thread: u64, requests: u64) -> Vec<Admission> {
     let (mut random, mut admitted) = (Random::new(thread + 1), Vec::new());
     let mut lease = None;

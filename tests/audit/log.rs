@@ -90,7 +90,7 @@ fn logs_in_a_storm_of_reclaims_hold_no_more_than_their_limit() {
     audit_keyed(60, 8, 40_000);
 }
 
-/// A log as it is often written: counts what is inside, thinks, and writes.
+/// A log as it is often written: counts the units in the window and adds its own, without a compare-and-swap.
 struct Torn {
     times: Vec<AtomicU64>,
 }

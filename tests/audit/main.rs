@@ -15,7 +15,7 @@
 //! rows, by key and in a storm of reclaims; sketches with a hot key, with crowded and with many cells, and with
 //! windows; a soft limit, counted denials, penalties of one key and of many; tables too small for their keys, by
 //! GCRA and by windows; tiers of three algorithms, with room and in a storm of reclaims; a limit that may be
-//! changed, while nobody does; a limit and a tier that somebody changes; several limits at once, over time and at one
+//! changed but is not; a limit and a tier that are changed; several limits at once, over time and at one
 //! instant; and elastic limits, with one headroom and with several.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.

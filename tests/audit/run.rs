@@ -10,7 +10,7 @@ const THREADS: u64 = 4;
 /// Decisions of a round: what fits in memory and is sorted quickly.
 const ROUND: u64 = 4_000_000;
 
-/// One admission: who, when, and what was left.
+/// One admission: of which key, when, and what was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Admission {
     pub(crate) key: u64,

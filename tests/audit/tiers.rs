@@ -1,5 +1,5 @@
-//! Several quotas in one table, each key found in its own tier; and one quota that may be changed, while nobody
-//! does. What holds across a change is in `change`.
+//! Several quotas in one table, each key found in its own tier; and one quota that may be changed but is not. What
+//! holds across a change is in `change`.
 
 use tollgate::{LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp};
 

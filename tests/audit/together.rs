@@ -48,7 +48,7 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
 const NOW: Timestamp = Timestamp::from_secs(3_600);
 
 /// At one instant nothing drains. The limit that is asked last is charged for admissions alone, to the unit; the one
-/// before it besides for what could not be undone, which is no more than what was denied.
+/// before it also for charges that could not be undone, at most what was denied.
 fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Sync) -> usize {
     let burst = count / 2;
     let text = |burst: u64| format!("gcra 1/h burst {burst}");
@@ -67,7 +67,7 @@ fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Syn
     let admitted: u64 = admissions.iter().map(|admission| admission.cost).sum();
     let owed = |limit: &Limiter, burst: u64| burst - limit.peek_at(0, NOW).remaining();
     assert_eq!(owed(&last, burst * 3 / 4), admitted, "the last one was charged for more or less");
-    // All of it was asked for, unless less than a request was left.
+    // All of the last limit was taken, unless less than one request was left.
     assert!(admitted > burst * 3 / 4 - 3, "{admitted}");
     let of_first = owed(&first, burst);
     let most = admitted + refused.into_inner();
@@ -87,7 +87,7 @@ fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
 
 #[test]
 fn a_request_that_is_charged_by_halves_is_caught() {
-    // The last one is charged before the first has said anything.
+    // The last limit is charged before the first has decided.
     let halves = |first: &Limiter, last: &Limiter, cost| {
         let charged = last.check_at(cost, NOW);
         if cost < 3 && charged.is_allowed() {

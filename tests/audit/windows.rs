@@ -133,7 +133,7 @@ fn sliding_windows_in_a_storm_of_reclaims_admit_no_more_than_their_bound() {
     });
 }
 
-/// A request at the instant that its thread has come to, a third of a window after the one before: nobody is late.
+/// A request at the instant that its thread has come to, a third of a window after the one before: none is late.
 fn at_once(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
     move |random, n| (random.below(keys), n / IN_STEP * (WINDOW_NS / 3), random.below(3) + 1)
 }

@@ -112,7 +112,7 @@ fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
 
 #[test]
 fn row_07_one_per_day_with_burst_213505_is_right() {
-    // Its burst takes 2^64 ns and a little more to come back; some limiter admits it twice.
+    // This burst takes a little more than 2^64 ns to drain; a limiter that computes in 64 bits admits it twice.
     let meter = Meter::new(Quota::per_day(1).burst(213_505));
     let (all, word) = meter.check(Word::UNUSED, Timestamp::default(), 213_505);
     assert!(all.is_allowed());

@@ -71,7 +71,7 @@ fn row_13_at_the_last_instant_penalties_saturate() {
             for _ in 0..2 {
                 let (_, _) = (limiter.check_at(2, now), keyed.check_at("key", 2, now));
             }
-            // It has no end before the clock has.
+            // This penalty lasts until the end of the clock.
             assert!(!limiter.check_at(1, now).is_allowed(), "{text}");
             assert!(!keyed.check_at("key", 1, now).is_allowed(), "{text}");
         }
@@ -81,7 +81,7 @@ fn row_13_at_the_last_instant_penalties_saturate() {
 
 #[test]
 fn row_19_a_softened_limit_or_a_count_of_denials_wider_than_its_field_is_refused() {
-    // 16 bits, and 17 when softened: two counts and the number of a second.
+    // A count of 60,000 takes 16 bits, and 17 with `soft 100%`; a word holds two of them and the number of a second.
     let error = "sliding-window 60000/s soft 100%".parse::<Policy>().unwrap_err().to_string();
     assert_eq!(
         error,

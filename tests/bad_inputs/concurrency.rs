@@ -78,7 +78,7 @@ fn row_45_a_thread_that_slept_ten_seconds_gets_nothing_back() {
     }
     assert!(!limiter.check_at(1, then).is_allowed());
     assert!(!keyed.check_at("key", 1, then).is_allowed());
-    // And it has not pushed anyone else back.
+    // And it has not delayed other requests.
     assert!(limiter.check_at(1, now + Duration::from_secs(1)).is_allowed());
     assert!(keyed.check_at("key", 1, now + Duration::from_secs(1)).is_allowed());
 }

@@ -10,7 +10,7 @@ use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
 
 use crate::concurrency::on_threads;
 
-/// A hash that its user has chosen badly: it is what `of` makes of the number that is hashed.
+/// A badly chosen hash: `of` is applied to the number that is hashed.
 #[derive(Clone)]
 struct Chosen(fn(u64) -> u64);
 
@@ -69,7 +69,7 @@ fn row_61_keys_made_to_share_a_shard_take_nobodys_cell() {
 }
 
 #[test]
-fn row_62_a_flood_of_new_keys_resets_nobody() {
+fn row_62_a_flood_of_new_keys_resets_no_key() {
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(5), 1_000, ManualClock::new()).unwrap();
     let bytes = keyed.stats().bytes;
     let victims: Vec<u64> = (0..100).collect();
@@ -154,7 +154,7 @@ fn row_67_seeds_are_drawn_for_each_table_whatever_the_hash_was_built_with() {
 
 #[test]
 fn row_70_and_71_keys_are_the_bytes_that_they_are() {
-    // Whoever wants EXAMPLE.com. and example.com to be one key makes them one; here nothing is normalised.
+    // A caller that wants EXAMPLE.com. and example.com to be one key normalises them; the limiter does not.
     let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 100, ManualClock::new()).unwrap();
     let hosts = ["example.com", "EXAMPLE.com", "example.com.", "ex\u{430}mple.com"];
     let accents = ["caf\u{e9}", "cafe\u{301}"];
@@ -257,7 +257,7 @@ fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() 
         assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "new, and no cell left: {full:?}");
         work(keyed.check(&7, 1).is_allowed(), false, "still there");
     }
-    // What remains (which of the two shards, an install) is said, and whose it is to hide it.
+    // What a decision's time still tells (which of the two shards, or an install) is documented.
     let security = include_str!("../../SECURITY.md");
     assert!(security.contains("A decision's time tells whether a key was there before"));
 }

@@ -18,7 +18,7 @@ fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_
     let (table, live) = both(Quota::per_second(1).burst(1_000));
     assert!(table.check_at(&7, 1_000, at(50)).is_allowed());
     assert!(live.check_at(1_000, at(50)).is_allowed());
-    // Into debt by charges besides.
+    // Charges bring both limits into debt.
     assert_eq!((table.charge_at(&7, 900, at(50)), live.charge_at(900, at(50))), (0, 0));
     let quota = Quota::per_second(1).burst(5);
     table.set_quota_at(quota, at(50)).unwrap();
@@ -41,13 +41,13 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
     }
     assert_eq!(table.take_up_to_at(&7, 99, at(50)).into_result().unwrap().cost(), 5);
     assert_eq!(live.take_up_to_at(99, at(50)).into_result().unwrap().cost(), 5);
-    // Back and forth gives nothing more.
+    // Changing the burst back and forth gives nothing more.
     for burst in [10, 15, 10, 15] {
         let quota = Quota::per_second(1).burst(burst);
         table.set_quota_at(quota, at(50)).unwrap();
         live.set_quota_at(quota, at(50)).unwrap();
     }
-    // But for what is forgiven when the burst is lowered: the debt above 10.
+    // Lowering the burst forgives the debt above 10.
     assert_eq!(table.peek_at(&7, 0, at(50)).remaining(), 5);
     assert_eq!(live.peek_at(0, at(50)).remaining(), 5);
 }

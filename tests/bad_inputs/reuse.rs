@@ -1,5 +1,5 @@
-//! Section C once more: cells that change hands, and exchanges that fail. Every order of it is explored by
-//! `loom-tests`; here is what comes of it.
+//! Section C once more: cells that are taken over by other keys, and compare-and-swaps that fail. `loom-tests`
+//! explores every order; these tests check the results with many threads.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// So many cells that all of them change hands again and again while 4 threads charge 64 keys in turn, each
-/// at one instant: what each key was admitted in it.
+/// How often key 7 is admitted while 4 threads charge it and strangers in turn, a millisecond apart, in so few cells
+/// that each of them is taken over again and again.
 fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
     let table = KeyedLimiter::with_clock(policy(text), 8, ManualClock::new()).unwrap();
     let table = table.when_full(Full::Deny).unwrap();
@@ -53,7 +53,7 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
         for key in &found {
             assert_eq!(table.peek_at(key, 1, now).remaining(), 1, "{key} in second {second}");
         }
-        // Those of the second before have their whole limit, whoever has their cell.
+        // Keys of the second before have their whole limit, whichever key has their cell now.
         for old in (second.saturating_sub(1)) * 100..second * 100 {
             assert_eq!(table.peek_at(&old, 0, now).remaining(), 2, "{old} in second {second}");
         }
@@ -63,7 +63,7 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
 
 #[test]
 fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
-    // Eight threads want the same word all the time, so most exchanges fail; each unit is counted once.
+    // Eight threads contend for one word, so most compare-and-swaps fail; each unit is counted once.
     let table = KeyedLimiter::with_clock(Quota::per_hour(50_000), 10, ManualClock::new()).unwrap();
     let admitted = on_threads(8, |_| {
         (0..10_000).map(|_| u64::from(table.check_at(&7, 1, at(1)).is_allowed())).sum()
@@ -73,9 +73,9 @@ fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
 }
 
 #[test]
-fn row_47_where_installs_disturb_each_other_nobody_is_admitted_twice() {
-    // Every key is new to eight threads at once: their claims meet, and whoever loses too often is denied and
-    // counted, or finds the key there.
+fn row_47_where_installs_disturb_each_other_no_key_is_admitted_twice() {
+    // Every key is new to eight threads at once: their claims meet, and a thread that loses too often is denied
+    // and counted, or finds the key there.
     let table = KeyedLimiter::with_clock(Quota::per_hour(1), 20_000, ManualClock::new()).unwrap();
     let table = table.when_full(Full::Deny).unwrap();
     let admitted = on_threads(8, |_| {
@@ -84,7 +84,7 @@ fn row_47_where_installs_disturb_each_other_nobody_is_admitted_twice() {
     let stats = table.stats_at(at(1));
     let without_cell = stats.contended + stats.full;
     assert!(admitted <= 5_000 && admitted + without_cell >= 5_000, "{admitted}, {stats:?}");
-    // Who was denied for that is admitted as soon as nobody is in the way.
+    // A key that was denied for that is admitted as soon as no other thread is in the way.
     let later = at(1) + Duration::from_millis(3);
     let now: u64 =
         (0..5_000_u64).map(|key| u64::from(table.check_at(&key, 1, later).is_allowed())).sum();

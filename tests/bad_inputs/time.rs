@@ -56,14 +56,14 @@ fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
 }
 
 #[test]
-fn row_28_a_step_back_gives_nothing_and_locks_nobody_out() {
+fn row_28_a_step_back_gives_nothing_and_locks_no_key_out() {
     for text in ALGORITHMS {
         for back in [1, 3_600] {
             let (limiter, keyed) = pair(text);
             let start = Timestamp::from_secs(7_200);
             assert_eq!(drain(&limiter, &keyed, start), 10, "{text}");
             assert_eq!(drain(&limiter, &keyed, Timestamp::from_secs(7_200 - back)), 0, "{text}");
-            // As soon as time is where it was, and two windows on, everything is there again.
+            // Two windows after the time before the step back, everything is there again.
             let later = start + Duration::from_secs(120);
             assert_eq!(drain(&limiter, &keyed, later), 10, "{text}");
         }
@@ -121,8 +121,8 @@ fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
 
 #[test]
 fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_step_of_the_clock() {
-    // What was checkpointed reads its clock again after an hour in which it did not run, on a machine whose
-    // clock is ahead or behind.
+    // A restored container reads its clock again after an hour in which it did not run, on a machine whose clock is
+    // ahead or behind.
     let at = Timestamp::from_secs;
     for text in ALGORITHMS {
         for (restored_at, admitted) in [(7_200 + 3_600, 10), (7_200, 0), (3_600, 0)] {
@@ -133,7 +133,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             let permit = limiter.check(10).into_result().unwrap();
             let keyed_permit = keyed.check("key", 10).into_result().unwrap();
             clock.set(at(restored_at));
-            // What was in flight may give back what it charged, which adds nothing to what drained meanwhile.
+            // Requests in flight may refund what they charged, which adds nothing to what drained meanwhile.
             if restored_at > 7_200 {
                 let _ = limiter.refund(permit) + keyed.refund("key", keyed_permit);
             }
@@ -141,7 +141,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             let of_limiter = count(&|| limiter.check(1).is_allowed());
             let of_keyed = count(&|| keyed.check("key", 1).is_allowed());
             assert_eq!([of_limiter, of_keyed], [admitted; 2], "{text}, at {restored_at}");
-            // Nobody is locked out for longer than until the clock is where it was.
+            // A key is locked out no longer than until the clock is where it was.
             clock.set(at(restored_at.max(7_200) + 120));
             assert!(
                 limiter.check(10).is_allowed() && keyed.check("key", 10).is_allowed(),
@@ -155,7 +155,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
 fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
     let coarse = CoarseClock::new();
     let limiter = Limiter::with_clock(Quota::per_second(2_000_000_000).burst(3), coarse.clock());
-    // A unit in every half nanosecond, and nobody advances the clock.
+    // A unit in every half nanosecond, and the clock is not advanced.
     assert_eq!((0..100_000).filter(|_| limiter.check(1).is_allowed()).count(), 3);
     let before = limiter.now();
     while limiter.now() == before {

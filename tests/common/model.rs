@@ -198,8 +198,8 @@ fn rules(policy: Policy, grain: Grain) -> Rules {
     }
 }
 
-/// Compares what a decision says with the model, after the model has taken the request too; `over` is
-/// what the model said of it before.
+/// Compares what a decision says with the model, which has taken the request too; `over` is what the model said
+/// before that.
 pub fn tells_the_same(
     decision: &Decision,
     model: &Oracle,
@@ -267,7 +267,7 @@ pub fn verdict(decision: &Decision) -> Verdict {
     }
 }
 
-/// A wait of the model's, cut at what a clock can tell.
+/// A wait of the model, cut to what a clock can hold.
 pub fn duration(ns: &BigUint) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }

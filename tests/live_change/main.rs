@@ -38,7 +38,7 @@ fn live(quota: impl Into<Policy>) -> LiveLimiter {
     LiveLimiter::with_clock(quota, ManualClock::new()).unwrap()
 }
 
-/// The same questions to a table and to a limit of its own.
+/// The same requests to a table and to a limiter.
 struct Both {
     table: KeyedLimiter<u64>,
     live: LiveLimiter,
@@ -49,7 +49,7 @@ impl Both {
         Self { table: table(policy(text)), live: live(policy(text)) }
     }
 
-    /// With room for these, and no more than that.
+    /// With room for these policies, and no more than that.
     fn among(texts: &[&str]) -> Self {
         let tiers = Tiers::of(policy(texts[0]));
         let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
@@ -107,7 +107,7 @@ fn a_slow_debt_is_not_forgotten_when_it_would_have_drained_at_the_old_rate() {
     let both = Both::new("gcra 20/s burst 40");
     assert!(both.check(40, 1_000));
     both.set("gcra 5/h burst 40", 1_000);
-    // At the old rate it was idle after 2 s. Now it stays for eight hours, and no sweep forgets it.
+    // At the old rate the key was idle after 2 s. Now it stays for eight hours, and no sweep forgets it.
     for seconds in [1_003, 1_100, 1_000 + 3_600, 1_000 + 4 * 3_600] {
         for stranger in 100..130 {
             let _ = both.table.check_at(&stranger, 1, at(seconds));
@@ -165,7 +165,7 @@ fn another_algorithm_takes_over_what_was_used() {
     both.set(quotas[2], 1_004);
     assert_eq!(both.left(1_004), 15);
     both.set(quotas[3], 1_005);
-    // Counted in a window that opens at the change.
+    // What was owed counts in a window that opens at the change.
     assert_eq!(both.left(1_005), 5);
     assert_eq!(both.left(1_034), 5);
     assert_eq!(both.left(1_035), 10);

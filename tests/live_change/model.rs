@@ -20,7 +20,7 @@ impl Rate {
         Quota::per(self.count, Duration::from_secs(self.period_s)).burst(self.burst)
     }
 
-    /// In this part of a unit debts are whole, whatever the period and the time.
+    /// In parts of this size debts are whole numbers, whatever the period and the time.
     const PART: i128 = 3_600 * SECOND as i128;
 
     fn drained(self, from_ns: u64, to_ns: u64) -> i128 {

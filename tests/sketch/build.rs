@@ -28,7 +28,7 @@ fn sizes_that_cannot_be_are_refused_by_name() {
         let error = SketchSize::for_load(live_keys, refused_one_in).unwrap_err();
         assert_eq!(error, SketchError::LoadTooLarge { live_keys, refused_one_in });
     }
-    // A target that nobody needs is met all the same: 256 cells of 8 rows for a key.
+    // The finest target of all is met, too: 8 rows of 256 cells for one key.
     let finest = SketchSize::for_load(1, u64::MAX).unwrap();
     assert_eq!((finest.rows(), finest.cells_per_row()), (8, 256));
 }
@@ -106,7 +106,7 @@ fn a_sketch_tells_its_size_and_the_time_it_decides_at() {
     assert_eq!((limiter.rows(), limiter.cells_per_row(), limiter.bytes()), (3, 7, 168));
     let told = format!("{limiter:?}");
     assert!(told.starts_with("SketchLimiter { rows: 3, cells_per_row: 7, "), "{told}");
-    // The limiter's own clock is that of every verb without a time.
+    // Every verb without a time reads the limiter's own clock.
     assert!(limiter.check("alice", 5).is_allowed() && limiter.contains("alice"));
     assert!(!limiter.peek("alice", 1).is_allowed());
     clock.advance(Duration::from_secs(1));

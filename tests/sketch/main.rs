@@ -34,8 +34,8 @@ fn period_ns(policy: Policy) -> u64 {
     u64::try_from(policy.quota().period().as_nanos()).unwrap()
 }
 
-/// Every policy that a sketch takes; of segments also such as are kept as one number. What cannot be is GCRA
-/// instead, by the second.
+/// Every policy that a sketch takes; segmented windows also with counts ranked as one number. An impossible period is
+/// replaced by a second, an impossible policy by GCRA.
 fn any_policy() -> impl Strategy<Value = Policy> {
     let period = prop_oneof![1_u64..100, Just(1_000_000_000), Just(60_000_000_000)];
     let count = prop_oneof![1_u64..8, 1_u64..200, Just(1_000_u64)];
@@ -94,7 +94,7 @@ impl Request {
     }
 }
 
-/// Where a request may be placed: at its own time, or at the start of a window that has been told of since.
+/// Times at which a request may count: its own, or the start of a window that began since.
 fn placements(policy: Policy, now_ns: u64, latest_ns: u64) -> Vec<u64> {
     let grid_ns = match policy.algorithm() {
         Algorithm::Gcra => return vec![now_ns],
@@ -128,8 +128,8 @@ fn follow(
             return Err(format!("{request:?}: {asked:?} and then {decision:?}"));
         }
         match decision {
-            // A cell that is full of others' units has no room for one, but for none; a key of its own may
-            // be so far over the limit, at an earlier time, that it has not even that.
+            // A cell that is full of other keys' units has no room for one unit, but admits a cost of 0. The model of
+            // the key alone may be so far over the limit, at an earlier time, that it denies even that.
             Decision::Allowed(_) if cost == 0 => {}
             Decision::Allowed(_) => {
                 let places = placements(granted, now_ns, latest_ns);
@@ -223,7 +223,7 @@ fn one_unit_too_many_is_caught() {
     }
 }
 
-/// How many of these keys are refused a first unit.
+/// How many of these keys are refused their first unit.
 fn refused(sketch: &SketchLimiter<u64>, keys: std::ops::Range<u64>, now: Timestamp) -> u64 {
     keys.map(|key| u64::from(!sketch.check_at(&key, 1, now).is_allowed())).sum()
 }
@@ -268,7 +268,7 @@ fn the_target_is_met_where_a_cell_drains_one_key_after_the_other() {
 
 #[test]
 fn a_load_above_the_stated_one_misses_the_target() {
-    // The control: were keys never refused, the tests above would pass whatever the formula.
+    // The control: if keys were never refused, the tests above would pass for any formula.
     let size = SketchSize::for_load(2_000, 1_000).unwrap();
     let refused = refused_of_a_steady_stream(size, 6_000);
     assert!(refused > 10 * 1_000, "{refused}");
@@ -276,7 +276,7 @@ fn a_load_above_the_stated_one_misses_the_target() {
 
 #[test]
 fn keys_that_use_little_of_a_large_burst_are_hardly_ever_refused() {
-    // Live all the time, a twentieth of the burst each: ten times the load that the size is for.
+    // The keys are live all the time and use a twentieth of the burst each: ten times the load that the size is for.
     let sketch = sketch(policy("gcra 20/m"), SketchSize::for_load(1_000, 1_000).unwrap());
     let minute = |n: u64| Timestamp::from_secs(60 * n);
     let refused: u64 = (1..20).map(|n| refused(&sketch, 0..10_000, minute(n))).sum();
@@ -299,7 +299,7 @@ fn seen_in_this_window_is_never_forgotten_and_ends_with_it() {
 }
 
 #[test]
-fn a_flood_takes_no_memory_and_frees_nobody() {
+fn a_flood_takes_no_memory_and_frees_no_key() {
     for text in
         ["gcra 10/h", "fixed-window 10/h", "sliding-window 10/h", "segmented-window 10/h x2"]
     {
@@ -321,7 +321,7 @@ fn a_flood_takes_no_memory_and_frees_nobody() {
 }
 
 #[test]
-fn one_clock_that_is_a_day_ahead_shuts_nobody_else_out() {
+fn one_clock_that_is_a_day_ahead_shuts_no_other_key_out() {
     for text in ["gcra 10/m", "fixed-window 10/m", "sliding-window 10/m strict"] {
         let sketch = sketch(policy(text), small(4, 1_000));
         let now = Timestamp::from_secs(600_000);
@@ -331,7 +331,7 @@ fn one_clock_that_is_a_day_ahead_shuts_nobody_else_out() {
         }
         let others = (1_000..2_000).filter(|key| sketch.check_at(key, 1, now).is_allowed());
         assert_eq!(others.count(), 1_000, "{text}");
-        // Who was ahead is where it was: GCRA waits, a window counts in the one it is in.
+        // A key that was ahead stays ahead: GCRA waits, a window counts in the one it is in.
         assert!(!sketch.check_at(&0, 1, now).is_allowed(), "{text}");
     }
 }
@@ -349,8 +349,8 @@ fn a_late_request_counts_in_the_earliest_window_of_its_cells() {
 
 #[test]
 fn a_cost_of_nothing_waits_for_the_row_that_it_fits_first() {
-    // Others fill the rows of a key in different windows, so that a sliding window may hold more than its
-    // limit; found by the property above, as a wait that was not enough.
+    // Other keys fill the rows of a key in different windows, so that a sliding window may hold more than its limit;
+    // found by the property test above, as a wait that was not enough.
     let sketch = sketch(policy("sliding-window 2/s"), small(2, 2));
     let mut waited = 0;
     for n in 0..4_000_u64 {

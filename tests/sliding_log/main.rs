@@ -298,7 +298,7 @@ fn a_hundred_thousand_decisions_allocate_nothing() {
 #[test]
 fn a_log_per_key_lives_in_memory_fixed_at_construction() {
     let quota = Quota::per_minute(10);
-    drop(keyed(quota, 1)); // aHash asks the system for its secret once
+    drop(keyed(quota, 1)); // ahash asks the system for its secret once
     let mut table = None;
     let allocations = measure(|| table = Some(keyed(quota, 10_000)));
     let bytes = table.unwrap().bytes();
@@ -314,7 +314,7 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
     let start = Timestamp::from_secs(100);
     let admitted: Vec<u64> =
         (0..100).filter(|key| table.check_at(key, 2, start).is_allowed()).collect();
-    // 7 entries in one shard: that is all there is for 4 keys.
+    // 7 entries in one shard: that is all that a table for 4 keys has.
     assert_eq!(admitted.len(), 7);
     let later = start + Duration::from_secs(59);
     for key in 0..100 {
@@ -323,7 +323,7 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(1)), "{key}");
         assert_eq!(denial.remaining(), 0);
     }
-    // All are idle: each newcomer takes the entry of one.
+    // All keys are idle: each newcomer takes the entry of one.
     let then = start + Duration::from_secs(60);
     assert_eq!((200..300).filter(|key| table.check_at(key, 1, then).is_allowed()).count(), 7);
 }
@@ -334,11 +334,11 @@ fn a_key_that_was_forgotten_begins_where_its_units_were_free() {
     let spent: Vec<u64> = (0..100)
         .filter(|key| table.check_at(key, 2, Timestamp::from_secs(10)).is_allowed())
         .collect();
-    // Others take all of their entries two seconds later.
+    // Other keys take all of their entries two seconds later.
     let others =
         (200..300).filter(|key| table.check_at(key, 1, Timestamp::from_secs(12)).is_allowed());
     assert_eq!(others.count(), 7);
-    // When these are idle, the first come back, but with old times: they had 2 units from 10 s on.
+    // When these are idle, the first keys come back with old times: they were charged 2 units at 10 s.
     for key in spent {
         let late = Timestamp::from_millis(10_500);
         let denial = table.check_at(&key, 1, late).into_result().unwrap_err();
@@ -367,7 +367,8 @@ fn threads_share_one_log() {
             let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        // All were asked for many times over; the last ones by single units, which are always given.
+        // The limit was asked for many times over; its last units by requests for one, which are admitted while any
+        // is left.
         assert_eq!(units.iter().map(|units| units.0).sum::<u64>(), limit);
         assert_eq!(units.iter().map(|units| units.1).sum::<u64>(), limit);
     }

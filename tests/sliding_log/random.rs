@@ -69,8 +69,8 @@ proptest! {
         }
     }
 
-    /// With times that run to and fro, by the list of all that was ever admitted: no window holds more than
-    /// the limit; what fits that list is admitted; and what is said of units and waits is true.
+    /// With times that run to and fro, by the list of all that was ever admitted: no window holds more than the
+    /// limit; what fits that list is admitted; and the units and waits of decisions are right.
     #[test]
     fn whatever_the_times_no_window_holds_more_than_the_limit(
         quota in quotas(),
@@ -145,7 +145,7 @@ proptest! {
         }
     }
 
-    /// The same with times to and fro: each key's windows hold no more than its limit.
+    /// The same with times to and fro: no window of a key holds more than its limit.
     #[test]
     fn no_key_of_a_crowded_table_exceeds_its_limit_in_any_window(
         limit in 1_u64..4,

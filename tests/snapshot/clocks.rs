@@ -1,4 +1,4 @@
-//! The time between two processes: what the wall clock says has passed has passed, never more.
+//! The time between two processes: a restored clock goes on by what the wall clock says has passed, never by more.
 //!
 //! A monotonic clock is read a little later than it was set, so its reading is held to lie within a
 //! minute; what was charged is asked about at exact times.

@@ -1,7 +1,7 @@
 //! Two whole files, so that the format cannot change unnoticed: `docs/snapshot-format.md` says what each
 //! byte is. A change here is a new version of the format.
 //!
-//! Of a machine whose pointers have 64 bits, and whose lines are fetched one by one or in pairs.
+//! The bytes are those of machines with pointers of 64 bits, whether they fetch lines one by one or in pairs.
 
 #![cfg(target_pointer_width = "64")]
 

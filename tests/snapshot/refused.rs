@@ -19,7 +19,7 @@ type Table = KeyedLimiter<u64, Times>;
 /// A small table: one shard, or two, with a few keys. The same file on every run.
 fn file() -> Vec<u8> {
     let table = Table::with_hashers(policy(POLICY), 1, ManualClock::new(), HASHERS).unwrap();
-    // Files with a spill are longer, and refused alike: see `tests/spill/kept.rs`.
+    // Files with a spill are longer, and refused in the same way: see `tests/spill/kept.rs`.
     let table = table.when_full(Full::Deny).unwrap();
     for key in 0..5 {
         assert!(table.check_at(&key, 1 + key % 3, Timestamp::from_secs(key)).is_allowed());
@@ -45,7 +45,7 @@ fn restore_limiter(file: &[u8]) -> Result<Limiter, RestoreError> {
     Limiter::restore_at(policy(POLICY), ManualClock::new(), file, wall(0))
 }
 
-/// What is wrong with a file of which one byte is not right.
+/// The error that is expected of a file in which this byte is wrong.
 fn is_told(error: &RestoreError, at: usize) -> bool {
     match at {
         0..8 => matches!(error, RestoreError::NotASnapshot { .. }),
@@ -112,7 +112,7 @@ fn something_else_than_a_snapshot_is_told_so_however_short() {
     }
 }
 
-/// The error of a file whose preamble tells something else, its checksum being right.
+/// The error of a file whose preamble says something else, with a checksum that is right.
 fn told(at: usize, number: u64) -> RestoreError {
     let mut file = file();
     put(&mut file, at, number);
@@ -202,7 +202,7 @@ fn sizes_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
-fn words_that_nobody_writes_are_refused_although_the_checksum_is_right() {
+fn words_that_no_table_writes_are_refused_although_the_checksum_is_right() {
     let whole = file();
     // Of each 64 bytes the first eight are the header: a live cell, and a vacant one of the same shard.
     let cells = |shard: usize| (1..8).map(move |nth| WORDS_AT + 64 * shard + 8 * nth);
@@ -239,7 +239,7 @@ fn words_that_nobody_writes_are_refused_although_the_checksum_is_right() {
         }
         other => panic!("{other:?}"),
     }
-    // The control: a vacant cell may hold another key's word, and a header a floor and a count.
+    // The control: a vacant cell may hold the word of another key, and a header a floor and a count.
     let mut file = whole.clone();
     put(&mut file, vacant, get(&whole, live) ^ 1 << 61);
     put(&mut file, WORDS_AT, 7 << 52 | 1);
@@ -255,7 +255,7 @@ fn other_hashers_are_refused() {
             Table::restore_with_hashers(policy(POLICY), ManualClock::new(), hashers, &file()[..]);
         assert!(matches!(restored, Err(RestoreError::Hashers)));
     }
-    // Seeds of their own: which the file of a limiter with hashers of its owner's does not carry.
+    // A limiter with its owner's hashers: their seeds are not in its file.
     let states = || [1, 2].map(|n| RandomState::with_seeds(n, 0, 0, 0));
     let clock = ManualClock::new();
     let own =
@@ -322,7 +322,7 @@ impl Read for Broken<'_> {
 }
 
 #[test]
-fn who_reads_or_writes_for_us_may_fail_and_is_named() {
+fn an_error_of_the_reader_or_writer_is_passed_on() {
     let file = file();
     for length in [0, 7, 100, WORDS_AT, file.len() - 1, file.len()] {
         let reader = Broken(&file[..length]);

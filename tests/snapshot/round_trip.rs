@@ -141,13 +141,13 @@ fn a_table_of_many_shards_comes_back_whole() {
     let mut file = Vec::new();
     let saved = original.snapshot(&mut file).unwrap();
     assert_eq!(saved.keys, 10_000);
-    // All but the line that aligns the others.
+    // All of the table but the line that aligns the others.
     assert_eq!(file.len(), 384 + original.stats().bytes - 64);
     let restored = KeyedLimiter::<u64>::restore(policy, clock.clone(), &file[..]).unwrap();
     for key in 0..10_000_u64 {
         assert_eq!(restored.peek(&key, 1).remaining(), 4 - key % 5);
     }
-    // And the original is as it was, a snapshot being nothing but a look.
+    // A snapshot leaves the original as it was.
     clock.advance(Duration::from_secs(3_600));
     for key in 0..10_000_u64 {
         assert_eq!(original.peek(&key, 1).remaining(), 5 - key % 5);
@@ -156,7 +156,7 @@ fn a_table_of_many_shards_comes_back_whole() {
 
 #[test]
 fn a_key_that_was_forgotten_stays_at_its_floor() {
-    // One cell's worth of keys at a time: each newcomer takes the cell of one that has become idle.
+    // As many keys at a time as there are cells: each newcomer takes the cell of one that has become idle.
     let clock = ManualClock::new();
     let policy = policy("gcra 1/s burst 1");
     let table = KeyedLimiter::<u64>::with_clock(policy, 1, clock.clone()).unwrap();
@@ -166,7 +166,7 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let restored = KeyedLimiter::<u64>::restore(policy, clock, &file[..]).unwrap();
-    // Whoever comes back late starts no earlier than where he was forgotten.
+    // A key that comes back late starts no earlier than the floor at which it was forgotten.
     for key in 0..100_u64 {
         for late in [0, 500, 1_000 + 10 * key] {
             let [one, other] =

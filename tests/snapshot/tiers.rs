@@ -96,7 +96,7 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     let restored = restore(tiers(&[TEXTS[0], "fixed-window 12/m", TEXTS[2]]), &file).unwrap();
     assert_eq!(saved(&restored), file);
     assert_eq!(restored.tier(1).unwrap().peek_at(&7, 1, at(20)).remaining(), 9);
-    // It goes on being one whose quotas change, not before the last change.
+    // Its quotas can be changed again, but at no time before the last change.
     restored.tier(1).unwrap().set_quota_at(policy(TEXTS[1]), at(5)).unwrap();
     assert_eq!(restored.tier(1).unwrap().peek_at(&7, 1, at(20)).remaining(), 7);
     for _ in 0..20 {
@@ -201,7 +201,7 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
             RestoreError::Field { name: "index of a tier", .. }
         ));
     }
-    // A policy of no tier, and one that is none.
+    // A policy that no tier has, and a number that stands for no policy.
     assert!(matches!(changed(entry(0) + 16, 2), RestoreError::Tier { tier: 0, .. }));
     match changed(entry(0) + 8, 99) {
         RestoreError::Tier { tier: 0, found, .. } => assert_eq!(found, "of no policy"),
@@ -235,7 +235,7 @@ fn a_word_of_a_quota_that_is_not_in_the_file_is_refused() {
     assert_eq!(live.len(), 9);
     for at in live {
         let mut other = file.clone();
-        // Indices 3 to 7 are nobody's.
+        // Indices 3 to 7 belong to no tier.
         put(&mut other, at, get(&file, at) | 7 << index_shift);
         seal(&mut other);
         match restore(tiers(&TEXTS), &other).unwrap_err() {
@@ -277,7 +277,7 @@ fn a_word_of_the_spill_that_is_counted_in_another_tiers_quota_is_refused() {
 
 #[test]
 fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
-    // A writer is only called when the copy is done, and the right to change is given back.
+    // A writer is only called when the copy is complete and quotas may be changed again.
     let table = table();
     struct Changes<'a>(&'a Table, Vec<Result<(), ChangeError>>);
     impl std::io::Write for Changes<'_> {

@@ -1,5 +1,5 @@
-//! Snapshots taken while threads charge, audited: every admission that had been told before a snapshot
-//! began is in it or has drained, and nothing is in it that was never admitted.
+//! Snapshots taken while threads charge, audited: every admission that was known before a snapshot began is in it or
+//! has drained, and nothing is in it that was never admitted.
 //!
 //! An admission is stamped after its answer is known, a snapshot before it begins, from one counter; so
 //! what has the smaller stamp was charged before. Requests are stamped before they are asked, too, and a
@@ -84,7 +84,7 @@ fn mixed(number: u64) -> u64 {
     (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33
 }
 
-/// Units of a key, by what an admission's stamps say.
+/// Units of a key that were admitted, of those admissions for which `is_in` holds.
 fn units(admitted: &[Admission], key: u64, is_in: impl Fn(&Admission) -> bool) -> u64 {
     admitted.iter().filter(|one| one.key == key && is_in(one)).map(|one| one.cost).sum()
 }
@@ -117,7 +117,7 @@ fn every_charge_before_the_snapshot_is_in_it_and_none_that_was_asked_for_after()
 
 #[test]
 fn a_snapshot_of_an_earlier_moment_is_caught() {
-    // The control: as if each snapshot had begun when the one after the next had.
+    // The control: as if each snapshot had begun only when the second after it did.
     let (admitted, taken) = charges_at_one_instant();
     let lost = taken.iter().zip(taken.iter().skip(2)).any(|(earlier, later)| {
         let restored = restore(STILL, &earlier.file);
@@ -135,7 +135,7 @@ fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
     // forgotten, move, and floors advance all the time. Most of the keys are in no snapshot at all.
     let text = "gcra 1000/s burst 2";
     let table = KeyedLimiter::with_clock(policy(text), 60, ManualClock::new()).unwrap();
-    // The threads ask for more than a burst at once, with times further apart: no spill promises anything.
+    // The threads ask for more than a burst at once, at times further apart: for that a spill promises nothing.
     let table = table.when_full(Full::Deny).unwrap();
     let (admitted, taken) = run(&table, 60_000, |thread, nth| {
         let leap_ns = nth / 5_000 * 100_000_000_000;
@@ -150,8 +150,8 @@ fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
         let mut before: Vec<_> = admitted.iter().filter(|one| one.told < *began).collect();
         before.sort_unstable_by_key(|one| (one.key, one.now_ns));
         for of_key in before.chunk_by(|one, other| one.key == other.key) {
-            // In ns of a drain: all that was admitted from some instant on drains after it. A tick is
-            // at most 1/256 of a unit.
+            // In nanoseconds that a debt takes to drain: all that was admitted from some instant on drains after it.
+            // A tick is at most 1/256 of a unit.
             let (mut owed_ns, mut drained_ns) = (0, 0);
             for one in of_key.iter().rev() {
                 owed_ns += one.cost * 1_000_000;

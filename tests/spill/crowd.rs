@@ -16,7 +16,7 @@ pub(crate) fn table(text: &str, capacity: usize) -> Table {
     KeyedLimiter::with_hashers(policy(text), capacity, ManualClock::new(), seeds()).unwrap()
 }
 
-/// Gives every cell of a table of one or two shards to a stranger who asks for one unit, and spills none of
+/// Gives every cell of a table of one or two shards to a stranger that asks for one unit, and spills none of
 /// them. Strangers are keys from 1,000 on.
 pub(crate) fn fill(table: &Table, now: Timestamp) {
     let cells = table.stats_at(now).cells;

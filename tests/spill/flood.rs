@@ -1,4 +1,4 @@
-//! Floods of keys that come once: nobody gets more, memory stays as it is, and how many newcomers are refused
+//! Floods of keys that come once: no key gets more, memory stays as it is, and how many newcomers are refused
 //! that their own quota would admit.
 //!
 //! # Measured
@@ -14,9 +14,9 @@
 //! | 50 | 0 | 0 | 0.7 % | 97.9 % |
 //! | 100 | 0 | 0 | 0 | 0 |
 //!
-//! The table itself holds 1.54 times its capacity. Of what comes beyond, a cell of the sketch takes a burst of
-//! units from anybody before it refuses the next: so newcomers are refused as soon as about a burst for each
-//! cell of a row has been spilled, `0.11 * burst` times the capacity, until that has drained.
+//! The table itself holds 1.54 times its capacity. Keys beyond that are spilled to the sketch, each cell of which
+//! takes a burst of units from whatever keys before it refuses the next: so newcomers are refused as soon as about
+//! a burst for each cell of a row has been spilled, `0.11 * burst` times the capacity, until that has drained.
 //!
 //! With one row of twice as many cells a flood is taken that is nearly twice as large; but then every key that
 //! has drained its quota in the spill refuses twice as large a share of the others as it has of the cells, and
@@ -52,13 +52,13 @@ fn refused(table: &Table) -> u64 {
 }
 
 #[test]
-fn a_flood_of_100_times_the_capacity_resets_nobody_and_takes_no_memory() {
+fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
     for text in
         ["gcra 5/h burst 5", "fixed-window 5/h", "sliding-window 5/h", "segmented-window 5/h x4"]
     {
         let table = table(text, 1_000);
         let bytes = table.stats_at(NOW).bytes;
-        // Victims who have drained their quota in their cells, and such as have found none.
+        // Victims that have spent their quota in their cells, and others that have found no cell.
         let mut victims: Vec<u64> = (0..100).collect();
         for victim in &victims {
             assert!(table.check_at(victim, 5, NOW).is_allowed(), "{text}");
@@ -69,7 +69,7 @@ fn a_flood_of_100_times_the_capacity_resets_nobody_and_takes_no_memory() {
             }
         }
         assert_eq!(table.stats_at(NOW).spilled, 0);
-        // Who comes when all is full.
+        // Victims that come when all cells are taken.
         let without_cell: Vec<u64> =
             (100..).filter(|key| table.peek_at(key, 1, NOW).is_spilled()).take(100).collect();
         for victim in without_cell {
@@ -87,9 +87,9 @@ fn a_flood_of_100_times_the_capacity_resets_nobody_and_takes_no_memory() {
         let stats = table.stats_at(NOW);
         assert_eq!((stats.bytes, stats.full, stats.contended), (bytes, 0, 0), "{text}");
         assert_eq!(stats.live, stats.cells);
-        // Newcomers share what is left of the flood: nothing.
+        // The flood has left nothing for newcomers.
         assert_eq!(refused(&table), 20_000, "{text}");
-        // Two bursts' time later, and two windows, it is over.
+        // After the time of two bursts, or two windows, the flood has drained.
         let later = NOW + Duration::from_secs(7_201);
         let admitted =
             (NEWCOMERS..NEWCOMERS + 1_000).filter(|key| table.check_at(key, 1, later).is_allowed());
@@ -105,7 +105,7 @@ fn the_spill_takes_an_eighth_of_the_tables_memory() {
         assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
         assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
         let [spill, shards] = [spilling.spill_bytes, denying.bytes / 64];
-        // Eight bytes a shard of 64, and one mark for 64 shards; or 1 KiB.
+        // Eight bytes for each shard of 64 bytes, at least 1 KiB; and a mark for 64 shards.
         assert_eq!(spill, (8 * (shards / 2 * 2)).max(1_024) + 8 * shards.div_ceil(64));
         if capacity == 1_000_000 {
             let bytes = spilling.bytes as f64 / 1e6;
@@ -114,8 +114,8 @@ fn the_spill_takes_an_eighth_of_the_tables_memory() {
     }
 }
 
-/// The share of newcomers, in hundredths of a percent, that are refused after a flood of so many times the
-/// capacity in tenths, if the burst is so large.
+/// The share of newcomers, in hundredths of a percent, that are refused under this burst after a flood of `tenths`
+/// tenths of the capacity.
 fn wrongly_refused(burst: u64, tenths: u64) -> u64 {
     const CAPACITY: u64 = 100_000;
     let table = table(&format!("gcra 1/d burst {burst}"), usize::try_from(CAPACITY).unwrap());

@@ -6,7 +6,8 @@ use tollgate::Timestamp;
 
 use crate::crowd::{Table, drained, fill, table};
 
-/// Every kind; the rings side by side in both words, ranked in both, and ranked in the table alone.
+/// Every kind of policy; of segmented windows with the counts side by side in both words, ranked in both, and ranked
+/// only in the table's word.
 const POLICIES: [&str; 10] = [
     "gcra 10/m burst 5",
     "gcra 100/s burst 20",
@@ -23,10 +24,10 @@ const POLICIES: [&str; 10] = [
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
 
-/// Less than a floor trails behind the clock.
+/// Shorter than a floor trails behind the clock.
 const SOON: Duration = Duration::from_micros(100);
 
-/// More than that.
+/// Longer than that.
 const LATER: Duration = Duration::from_millis(9);
 
 /// A table that has a cell for the key from the beginning.
@@ -41,7 +42,7 @@ fn a_key_takes_what_it_owes_to_its_cell_to_the_unit() {
             let table = table(text, 1);
             let own = roomy(text);
             fill(&table, START);
-            // The strangers are idle, but no floor says so yet.
+            // The strangers are idle, but no floor has advanced past that yet.
             let idle = drained(text, START);
             let cost = (own.peek_at(&7, 0, idle).limit() * fifths / 5).max(1);
             let spilled = table.check_at(&7, cost, idle + SOON);
@@ -88,7 +89,7 @@ fn a_key_with_a_cell_is_never_decided_by_the_spill() {
     assert!(table.check_at(&7, 1, START).is_spilled());
     for stranger in 1_000..1_100 {
         let decision = table.check_at(&stranger, 1, START);
-        // Who has a cell has had one unit there.
+        // A stranger that has a cell has had one unit there.
         assert!(decision.is_spilled() || decision.remaining() == 98, "{decision:?}");
     }
     let stats = table.stats_at(START);
@@ -110,11 +111,11 @@ fn what_has_drained_is_not_taken_along() {
 fn a_late_request_starts_at_the_floor_also_in_the_spill() {
     let table = table("gcra 1/s burst 20", 1);
     let second = |s: u64| Timestamp::from_secs(1_000_000 + s);
-    // A key with a cell spends all it has, and is forgotten when it has drained.
+    // A key with a cell spends its whole burst, and is forgotten when it has drained.
     assert!(table.check_at(&7, 20, second(0)).is_allowed());
     fill_for_long(&table, second(100));
-    // Strangers hold every cell, and the floors stand at 100 s. At 90 s nothing that was told to the table
-    // says that the key had its burst at 0 s and not at 85 s.
+    // Strangers hold every cell, and the floors stand at 100 s. At 90 s the table cannot tell whether the key spent
+    // its burst at 0 s or at 85 s.
     let late = table.check_at(&7, 20, second(90));
     assert!(late.is_spilled() && !late.is_allowed());
     assert_eq!(late.remaining(), 10);

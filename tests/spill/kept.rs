@@ -94,7 +94,7 @@ fn every_request_that_finds_no_cell_is_counted_once() {
     let table = table("gcra 1/h burst 5", 1);
     fill(&table, START);
     for nth in 1..=7 {
-        // Looking is not counted.
+        // Peeks are not counted.
         assert!(table.peek_at(&7, 1, START).is_spilled());
         assert!(table.check_at(&7, 0, START).is_allowed());
         let decision = table.check_at(&7, 1, START);
@@ -110,7 +110,7 @@ fn every_request_that_finds_no_cell_is_counted_once() {
 }
 
 #[test]
-fn past_the_latest_time_nobody_spills() {
+fn past_the_latest_time_no_key_spills() {
     let table = table("gcra 1/h burst 5", 1);
     // 2100, which is the latest that a word without a floor can tell.
     let late = Timestamp::from_secs(4_102_444_800 + 1_000);

@@ -1,6 +1,6 @@
-//! A look says what the charge after it will be told, if nothing happens in between: also where the charge
-//! moves a floor first, and thereby forgets the idle cell of its own key. The key gets a new one then, and with it what
-//! the spill says that it owes: of others, too, which share its places there.
+//! A peek says what the charge after it will be told, if nothing happens in between: also where the charge advances a
+//! floor first, and thereby forgets the idle cell of its own key. The key then gets a new cell, with what the spill
+//! says that it owes, including debts of other keys that share its places there.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::crowd::{Table, seeds, table};
 
 const KEY: u64 = 7;
 
-/// A unit drains in ten minutes, and a whole burst lasts four epochs: of a table with another tier, whose epochs are as
-/// short beside its debts as they may be.
+/// A unit drains in ten minutes, and a whole burst lasts four epochs: another tier makes the epochs as short beside
+/// these debts as they can be.
 fn slow() -> Table {
     let tiers = Tiers::of(policy("gcra 1/10m burst 1000")).and(policy("gcra 60/m burst 5"));
     let table: Table = tiers.build_with_hashers(1, ManualClock::new(), seeds()).unwrap();
@@ -20,9 +20,10 @@ fn slow() -> Table {
     table
 }
 
-/// Key 7 has a cell in which a unit has drained long ago, the floor being where it was; every other cell is busy for a
-/// whole burst. While its cell was busy, too, others came that found none and filled the spill, also where key 7 would
-/// be counted in it. Gives the last instant at which a floor that follows does not forget it: that of three epochs.
+/// Key 7 has a cell in which a unit has drained long ago, but the floor has not advanced; every other cell is busy
+/// for a whole burst. While its cell was busy, too, other keys found no cell and filled the spill, also where key 7
+/// would be counted in it. Returns the last instant at which an advancing floor does not forget key 7, three epochs
+/// on.
 fn crowd(table: &Table) -> Timestamp {
     let early = Timestamp::from_secs(1_000);
     assert!(table.check_at(&KEY, 1, early).is_allowed());

@@ -4,12 +4,12 @@ use tollgate::{Decision, Timestamp};
 
 use crate::crowd::{Table, table};
 
-/// Seven units in nine nanoseconds: a whole number of ticks in no nanosecond.
+/// Seven units in nine nanoseconds: no nanosecond is a whole number of ticks.
 const POLICY: &str = "7/9ns burst 1000";
 const BURST: u64 = 1_000;
 const KEY: u64 = 7;
 
-/// What a key takes that asks in each nanosecond for as much as there is: when, and how much.
+/// What a key takes that asks in each nanosecond for all that there is: when, and how much.
 fn taken(table: &Table, base_ns: u64) -> Vec<(u64, u64)> {
     let take = |ns: u64| table.take_up_to_at(&KEY, BURST, Timestamp::from_nanos(base_ns + ns));
     let units = |decision: Decision| decision.into_result().ok().map(|permit| permit.cost());
@@ -43,7 +43,7 @@ fn a_unit_comes_no_more_than_a_tick_early_and_in_the_spill_than_a_nanosecond() {
         earliest = [0, 1].map(|which| earliest[which].max(found[which]));
     }
     let [kept, spilled] = earliest;
-    // A tick is a 256th of a unit, which nobody sees in whole units and nanoseconds.
+    // A tick is a 256th of a unit, which does not show in whole units and nanoseconds.
     assert!(kept <= 9, "in a cell: {kept}");
     // What drains in a nanosecond: seven ninths of a unit; the ticks of the spill are halves.
     assert!((9..=7 * 256).contains(&spilled), "in the spill: {spilled}");

@@ -15,11 +15,11 @@ use crate::crowd::{Table, seeds};
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
 
-/// Less than a floor trails behind the clock, and more than that.
+/// Shorter than a floor trails behind the clock, and longer than that.
 const SOON: Duration = Duration::from_micros(100);
 const LATER: Duration = Duration::from_millis(9);
 
-/// Each kind, and quotas whose ticks are unequal.
+/// Each kind of policy, and quotas whose ticks differ.
 const TEXTS: [&str; 8] = [
     "gcra 10/m burst 5",
     "gcra 100/s burst 20",
@@ -44,7 +44,7 @@ fn table(texts: &[&str], capacity: usize) -> Table {
     built(tiers(texts), capacity)
 }
 
-/// Gives every cell of a table of one or two shards to a stranger of this tier, who asks for one unit.
+/// Gives every cell of a table of one or two shards to a stranger of this tier, which asks for one unit.
 fn fill(table: &Table, tier: usize, now: Timestamp) {
     let tier = table.tier(tier).unwrap();
     let mut strangers = 1_000..;
@@ -76,7 +76,7 @@ fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() 
         let served = newcomers.clone().filter(|key| tier.check_at(key, 1, START).is_allowed());
         assert_eq!(served.count(), 500);
         for key in newcomers.take(20) {
-            // With what it was charged above.
+            // The first unit is the one that it was charged above.
             let admitted =
                 1 + (0..110).filter(|_| tier.check_at(&key, 1, START).is_allowed()).count();
             assert!((40..=100).contains(&admitted), "{admitted}");
@@ -112,7 +112,7 @@ fn the_spill_of_tiers_takes_an_eighth_of_the_tables_memory() {
             assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
             let shards = denying.bytes / 64;
             let most = (8 * shards).max(1_024) + 8 * shards.div_ceil(64);
-            // Less only by what does not divide.
+            // Tiers have less only by what cannot be divided among them.
             let rest = 16 * (count - 1);
             assert!((most - rest - 8..=most).contains(&spilling.spill_bytes), "{count} {capacity}");
         }
@@ -142,7 +142,7 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
                 assert_eq!(one.is_allowed(), two.is_allowed(), "{text} beside {other}");
                 assert!(!one.is_spilled());
             }
-            // Of the other tier the key has used nothing.
+            // In the other tier the key has used nothing.
             let other = table.tier(1 - tier).unwrap();
             assert_eq!(other.peek_at(&7, 1, idle + LATER).remaining(), other.limit());
         }
@@ -238,7 +238,7 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
         second.set_quota_at(policy(text), START).unwrap();
     }
     assert_eq!(second.peek_at(&7, 0, START).remaining(), 4);
-    // Who insists on a spill is told which tier has none.
+    // If a spill is demanded, the error names the tier that cannot have one.
     let refused = built(tiers(&texts), 1).when_full(Full::Spill).map(|_| ()).unwrap_err();
     assert_eq!(refused, BuildError::CannotSpill { policy: policy(texts[0]) });
     let alone = built(tiers(&texts[..1]), 1);
@@ -287,7 +287,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
     for tier in 0..3 {
         assert!(table.tier(tier).unwrap().check_at(&7, 2 + tier as u64, START).is_spilled());
     }
-    // Of a tier that was changed, too.
+    // The same with a tier whose quota was changed.
     table.tier(2).unwrap().set_quota_at(policy("sliding-window 9/h"), START).unwrap();
     let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h"], saved(&table));
     let restored_table = restored(&texts, &file).unwrap();
@@ -316,7 +316,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec((on, 0..2_usize, 0..30_u64, 0..10_u64), 1..300)
 }
 
-/// Nobody is admitted what a limit of its own would not admit whose quota is changed at the same times; `more` units
+/// No key is admitted what a limit of its own would not admit whose quota is changed at the same times; `more` units
 /// of that limit are taken first.
 fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseError> {
     let all = CHOICES.iter().flatten();

@@ -76,7 +76,7 @@ fn what_was_charged_in_the_spill_is_not_given_back() {
         table.reset_at(&7, NOW);
         assert_eq!(table.peek_at(&7, 1, NOW).remaining(), 5, "{text}");
     }
-    // Nor from the cell that the key has got since.
+    // Nor is it given back from the cell that the key has got since.
     let table = full("gcra 10/m burst 10");
     let permit = table.check_at(&7, 10, NOW).into_result().unwrap();
     let later = NOW + Duration::from_secs(7);
@@ -147,16 +147,17 @@ fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     for stranger in 1_000..1_100 {
         let _ = table.charge_at(&stranger, 20, NOW);
     }
-    // The strangers' cells are busy for two minutes. Shortly before, the key goes into debt by as much again.
+    // The strangers' cells are busy for two minutes. Shortly before that ends, the key goes into debt by another 20
+    // units.
     let far = NOW + Duration::from_secs(110);
-    // One whose cells in the spill no stranger has.
+    // Key 9 shares no cell of the spill with strangers.
     let first = table.check_at(&9, 10, far);
     assert!(first.is_spilled() && first.is_allowed());
     assert_eq!(table.charge_at(&9, 10, far), 0);
     for stranger in 1_000..1_100 {
         table.reset_at(&stranger, NOW);
     }
-    // There are cells now, and a late request: seen from there the debt is nearly four bursts.
+    // There are cells now, and a late request: from its time on the debt takes nearly four bursts to drain.
     let late = NOW + Duration::from_secs(1);
     let denial = table.check_at(&9, 1, late).into_result().unwrap_err();
     assert!(denial.is_spilled(), "{denial:?}");

@@ -1,7 +1,7 @@
 //! Random worlds: a table of a few cells, keys that come and go between it and the spill.
 //!
 //! Whatever happens, a key is admitted only what a limit of its own would admit that was charged the same; and
-//! who waits as long as he is told is admitted.
+//! a key that waits as long as it is told is admitted.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn world(
     let mut latest_ns = 1_000_000_000_000_u64;
     for request in requests {
         latest_ns += thousandth_ns * request.on;
-        // Windows place what is late in the window of a floor that nobody is told.
+        // Windows count late requests in the window of a floor that cannot be seen from outside.
         let back_ns = if is_gcra { thousandth_ns * request.back } else { 0 };
         let now = Timestamp::from_nanos(latest_ns - back_ns);
         let cost = (limit * request.fifths / 5).max(1);
@@ -83,7 +83,7 @@ fn world(
         let peeked = table.peek_at(&request.key, cost, now);
         let decision = table.check_at(&request.key, cost, now);
         let told = format!("{policy} {request:?} at {now:?}: {decision:?}");
-        // A charge may move a floor and forget its own key first: a look counts that in.
+        // A charge may advance a floor and forget its own key first: a peek takes that into account.
         prop_assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{}", told);
         prop_assert_eq!(peeked.is_spilled(), decision.is_spilled(), "{}", told);
         if decision.is_allowed() {
@@ -92,7 +92,7 @@ fn world(
         prop_assert!(decision.remaining() <= own.remaining(now.as_nanos()), "{told}");
         if let Decision::Denied(denial) = decision {
             if denial.is_table_full() {
-                // A floor more than an epoch ahead: there is nothing to decide for who comes so late.
+                // The floor is more than an epoch ahead: a request that is so late cannot be decided.
                 prop_assert!(back_ns > 0, "{told}");
                 continue;
             }
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Forty keys, again and again, each for all it can get.
+/// Forty keys, again and again, which ask for all that they can get.
 fn greedy() -> Vec<Request> {
     let request = |n: u64| Request { on: n % 4, back: 0, key: n * 7 % KEYS, fifths: n % 5 + 1 };
     (0..4_000).map(request).collect()

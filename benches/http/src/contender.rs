@@ -1,4 +1,4 @@
-//! The same handler without a limit, behind ours, and behind theirs.
+//! The same handler without a limit, behind Tollgate, and behind tower_governor.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use tower_governor::key_extractor::PeerIpKeyExtractor;
 
 use crate::measure::{Round, rounds_of};
 
-/// 100,000 requests at once for each client, and another as often as this: nobody is denied.
+/// 100,000 requests at once for each client, and another as often as this: no request is denied.
 const BURST: u32 = 100_000;
-/// In rounds, where each client asks some hundred times a second: his limit is always in use, as it is
-/// where limits matter.
+/// In rounds, where each client asks some hundred times a second: its limit never becomes idle, as with clients
+/// that matter to a limit.
 const EVERY_NS: u64 = 10_000_000;
 /// Under load, where one address asks as fast as it can.
 const EVERY_NS_SERVED: u64 = 1_000;
-/// Where some are denied, to see that they are: nothing comes back meanwhile.
+/// Where requests must be denied: nothing comes back meanwhile.
 const EVERY_NS_DENYING: u64 = 100_000_000_000;
 
 /// In the order of [`Contender::ALL`]: each is also the index of its figures.
@@ -68,7 +68,7 @@ impl Contender {
         }
     }
 
-    /// As on the command line.
+    /// Its name on the command line.
     pub(crate) fn word(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -103,8 +103,8 @@ impl Contender {
         }
     }
 
-    /// Rounds of requests that the layer is called with directly, each of whose clients may ask so many times
-    /// at once. What stands behind the layer is the same service for all.
+    /// Rounds of requests with which the layer is called directly; each client may make so many requests at once. The
+    /// service behind the layer is the same for all.
     pub(crate) fn rounds(self, every_ns: u64, burst: u32) -> Box<Round> {
         let inner = router().with_state(());
         match self {
@@ -115,7 +115,7 @@ impl Contender {
         }
     }
 
-    /// Rounds in which nobody is denied.
+    /// Rounds in which no request is denied.
     pub(crate) fn measured(self) -> Box<Round> {
         self.rounds(EVERY_NS, BURST)
     }
@@ -129,8 +129,7 @@ impl Contender {
     /// Panics if this is not the answer to this request.
     #[inline(always)]
     pub(crate) fn look_at(self, answer: &Response, admitted: bool) {
-        // A look that costs next to nothing: how many headers there are. Two are the handler's own: the type
-        // and the length of its text.
+        // A cheap check: how many headers there are. Two are the handler's own: the type and the length of its text.
         let right = if admitted {
             answer.status() == StatusCode::OK && answer.headers().len() == 2 + self.tells().len()
         } else {
@@ -140,7 +139,7 @@ impl Contender {
     }
 }
 
-/// The texts are as long as ours.
+/// The texts are as long as Tollgate's.
 fn by_hand(mut answer: Response) -> Response {
     static POLICY: HeaderValue = HeaderValue::from_static("\"default\";q=100;w=1000");
     let headers = answer.headers_mut();

@@ -1,7 +1,7 @@
 //! Instructions per request: each contender in a process of its own, under valgrind's callgrind.
 //!
-//! Two processes that differ only in how many requests they serve: the difference is that of the requests, and
-//! what comes before and after them does not matter. A count hardly depends on what else the machine does.
+//! Two processes that differ only in how many requests they serve: their difference is the cost of these requests,
+//! without what comes before and after. A count hardly depends on what else the machine does.
 
 use std::env;
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::contender::Contender;
 
-/// Between these two every client is known already.
+/// With both of these numbers every client is known already.
 const FEWER: u64 = 20_000;
 const MORE: u64 = 120_000;
 
@@ -31,7 +31,7 @@ fn per_request(who: Contender) -> Result<u64, Box<dyn Error>> {
     Ok((collected(who, MORE)? - collected(who, FEWER)?) / (MORE - FEWER))
 }
 
-/// What callgrind says that a process has executed.
+/// The instructions that callgrind counts in one process.
 fn collected(who: Contender, requests: u64) -> Result<u64, Box<dyn Error>> {
     let requests = requests.to_string();
     let run = Command::new("valgrind")

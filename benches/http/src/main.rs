@@ -7,10 +7,10 @@
 //! cargo bench -p tollgate-http-peers -- --serve ours        on 127.0.0.1:3000, for wrk
 //! ```
 //!
-//! All serve the same handler. The limits are by the peer's address and deny nobody here; theirs has its
-//! headers on, ours is measured with each kind of headers that it has. First each is tried with a small limit,
-//! and must deny. Then every answer is looked at: a contender that denies, or whose headers are not there, ends
-//! the run.
+//! All serve the same handler. The limits are by the peer's address and deny no measured request; tower_governor
+//! sets its headers, Tollgate is measured with each kind of headers that it has. First each contender is tried
+//! with a small limit, and must deny. Then every answer is checked: a contender that denies, or whose headers are
+//! missing, ends the run.
 
 mod contender;
 mod instructions;

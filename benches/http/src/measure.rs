@@ -30,7 +30,7 @@ pub(crate) fn run(rounds: usize, requests: usize, clients: u16) {
             }
         }
     }
-    // Each round against the same round of others: what disturbs the machine disturbs neighbours alike.
+    // Each round against the same round of the others: a disturbance of the machine disturbs neighbours alike.
     let of = |who: Contender| &nanos[who as usize];
     let added = |who: Contender| -> Vec<f64> {
         of(who).iter().zip(of(Contender::Bare)).map(|(with, without)| with - without).collect()
@@ -59,7 +59,7 @@ fn spread(values: &[f64]) -> String {
     format!("{:.digits$} ({:.digits$} - {:.digits$})", at(2), at(1), at(3))
 }
 
-/// A round of so many requests from so many clients, each of whom is admitted so many times: nanoseconds per
+/// A round of so many requests from so many clients, each of which is admitted so many times: nanoseconds per
 /// request.
 pub(crate) type Round = dyn FnMut(usize, u16, usize) -> f64;
 

@@ -12,7 +12,7 @@ pub(crate) enum Pace<'a> {
     BackToBack,
     /// Each ended before the next begins: what one request in a server sees.
     Isolated,
-    /// Isolated, and each one's time in nanoseconds recorded.
+    /// Isolated, and the time of each recorded, in nanoseconds.
     Timed(&'a mut Histogram<u64>),
 }
 
@@ -23,11 +23,11 @@ pub(crate) trait Contender<K>: Sync {
     /// Decides a request of cost 1 for each key, in order, and says how many were admitted.
     fn decide(&self, keys: &[K], pace: Pace<'_>) -> u64;
 
-    /// What is to be done before each round. Nothing of it is timed, and all contenders are prepared before the first
-    /// of them is timed: so none finds in the caches what it prepared.
+    /// Done before each round. Nothing of it is timed, and all contenders are prepared before the first of them is
+    /// timed: so none finds in the caches what it prepared.
     fn prepare(&self) {}
 
-    /// What has happened to its table, if it has one that tells. Asked while nothing is timed.
+    /// What has happened to its table, if it has one that counts that. Read while nothing is timed.
     fn counts(&self) -> Option<Counts> {
         None
     }
@@ -41,7 +41,7 @@ pub(crate) fn single<K>(
     counted(name, (), move |(), key| check(key))
 }
 
-/// The same, of a limiter that may tell what has happened to its table.
+/// The same for a limiter that may count what has happened to its table.
 pub(crate) fn counted<K, L: Counted + Sync + 'static>(
     name: &str,
     limiter: L,
@@ -50,8 +50,8 @@ pub(crate) fn counted<K, L: Counted + Sync + 'static>(
     Box::new(Single { name: name.to_owned(), limiter, check })
 }
 
-/// The limiter lies beside the function that asks it, no load further away than if the function had captured it. That
-/// captures nothing itself: another address for it would be an instruction more in the loops.
+/// The limiter lies beside the function that uses it, no load further away than if the function had captured it. The
+/// function captures nothing itself: another address for it would be an instruction more in the loops.
 struct Single<L, F> {
     name: String,
     limiter: L,
@@ -102,7 +102,7 @@ pub(crate) fn many<K>(
     counted_many(name, (), move |(), keys| check(keys))
 }
 
-/// The same, of a limiter that may tell what has happened to its table.
+/// The same for a limiter that may count what has happened to its table.
 pub(crate) fn counted_many<K, L: Counted + Sync + 'static>(
     name: &str,
     limiter: L,

@@ -1,28 +1,28 @@
-//! The one driver: rounds interleaved in one process, each contender timed in each round.
+//! The driver: rounds interleaved in one process, each contender timed in each round.
 
 use std::sync::Barrier;
 use std::time::Instant;
 
 use crate::contender::{Contender, Pace};
 
-/// What a workload admits.
+/// What a workload should admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     All,
     Nothing,
 }
 
-/// What all keys together have a second where everything is to be admitted: several times what any
-/// contender decides. A key's burst is a tenth of its rate, so that a thread that is put to sleep between
-/// reading its clock and deciding is admitted all the same.
+/// The rate of all keys together where everything is to be admitted: several times what any contender decides. A
+/// key's burst is a tenth of its rate, so that a thread that is preempted between reading its clock and deciding is
+/// admitted all the same.
 pub(crate) const PLENTY_PER_SECOND: u64 = 1_000_000_000;
 
 /// How a contender runs in one workload.
 pub(crate) struct Entrant<K> {
     pub(crate) contender: Box<dyn Contender<K> + Sync>,
-    /// It is given one in so many keys: for one so slow that all of them would take minutes.
+    /// It gets one in so many keys, if all of them would take it minutes.
     pub(crate) one_in: usize,
-    /// Whether it decides at all: the floor does not.
+    /// Whether it decides at all, which the floor does not.
     pub(crate) decides: bool,
     pub(crate) isolated: bool,
 }
@@ -34,8 +34,8 @@ impl<K> From<Box<dyn Contender<K> + Sync>> for Entrant<K> {
 }
 
 impl<K> Entrant<K> {
-    /// Whether it decided as the workload demands: in 9,999 of 10,000 cases, since a thread may be put to
-    /// sleep between reading its clock and deciding, and a full table may turn 1 key in 100,000 away.
+    /// Whether it decided as the workload demands: in 9,999 of 10,000 cases, since a thread may be preempted between
+    /// reading its clock and deciding, and a full table may refuse 1 key in 100,000.
     pub(crate) fn is_right(&self, admitted: u64, asked: usize, expect: Expect) -> bool {
         let asked = asked as u64;
         let wrong = if expect == Expect::All { asked.abs_diff(admitted) } else { admitted };
@@ -46,7 +46,7 @@ impl<K> Entrant<K> {
 /// Nanoseconds per decision of each thread, by entrant and round.
 pub(crate) type Times = Vec<Vec<f64>>;
 
-/// A B C, A B C, ...: what disturbs the machine for a while disturbs all alike.
+/// In the order A B C, A B C, ...: a disturbance of the machine disturbs all contenders alike.
 pub(crate) fn interleave<K: Sync>(
     entrants: &[Entrant<K>],
     streams: &[Vec<K>],
@@ -93,7 +93,7 @@ fn one_thread<K>(entrant: &Entrant<K>, stream: &[K], barrier: &Barrier, expect: 
     elapsed.as_nanos() as f64 / length as f64
 }
 
-/// The middle of some figures.
+/// The median of some figures.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;

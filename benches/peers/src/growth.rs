@@ -61,7 +61,7 @@ impl Plot {
     }
 }
 
-/// What is known of these keys before the first round.
+/// Fills the limiters with these keys before the first round.
 fn filled(entrants: Vec<Entrant<u64>>, keys: u64) -> Vec<Entrant<u64>> {
     let all = stream::all(keys);
     for entrant in &entrants {
@@ -70,7 +70,7 @@ fn filled(entrants: Vec<Entrant<u64>>, keys: u64) -> Vec<Entrant<u64>> {
     entrants
 }
 
-/// Tollgate, and what a table has to do at least.
+/// Tollgate, and the least that a table has to do.
 fn common(keys: u64) -> Vec<Entrant<u64>> {
     vec![
         Entrant { decides: false, ..floor::keyed(keys).into() },
@@ -118,7 +118,7 @@ fn by_threads(options: &Options) -> Plot {
 #[expect(clippy::cast_sign_loss, reason = "ranks begin with 1")]
 fn by_skew(options: &Options) -> Plot {
     let mut plot = Plot::new("exponent of Zipf's law, 1 M keys, 2 threads", false);
-    // The most frequent keys are asked for more often than their limit: some are denied.
+    // The most frequent keys exceed their limit: some of their requests are denied.
     let any = |entrant| Entrant { decides: false, ..entrant };
     let entrants = filled(common(M).into_iter().map(any).collect(), M);
     for tenths in [0, 4, 8, 10, 12, 15, 20] {

@@ -69,7 +69,7 @@ pub(crate) fn checks(options: &Options, report: &mut Report) {
 /// Fresh keys, one after the other, into limiters as they are built by default.
 pub(crate) fn inserts(options: &Options, report: &mut Report) {
     let many = if options.full { 10 * M } else { 4 * M };
-    // What is usual, and what happens when a map of many keys grows.
+    // The usual quantiles, and those that show a map of many keys growing.
     inserts_of(M, options.rounds, &[("p50", 0.5), ("p99", 0.99)], options, report);
     inserts_of(many, options.rounds.min(3), &[("p50", 0.5), ("p99.99", 0.9999)], options, report);
 }
@@ -91,14 +91,14 @@ fn inserts_of(
         for (name, (times, shares)) in FEW.iter().zip(&mut all) {
             let contender = few::<u64>(name, keys).expect("one of the few");
             times.push(timed(&*contender, &stream));
-            // Of one round: every one is of a limiter of its own, to which all keys are new.
+            // The limiters of one round, to each of which all keys are new.
             *shares = contender.counts().map(|counts| counts.since(Counts::NONE, keys));
         }
     }
     add(&name, 1, quantiles, &all, report);
 }
 
-/// The times of one of the [`FEW`] in each round, and what became of its decisions.
+/// The times of one of the [`FEW`] in each round, and what happened in its table.
 type Timed = (Vec<Histogram<u64>>, Option<Shares>);
 
 /// Rows of these quantiles, and of the worst, for each of the [`FEW`].

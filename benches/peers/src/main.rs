@@ -1,12 +1,11 @@
 //! Tollgate beside other limiters, in one process, rounds interleaved: `cargo bench --bench peers`.
 //!
-//! The table tells nanoseconds per decision of each thread, and how many times that of governor it is:
-//! the median over rounds of the ratio within a round. Compare within a workload and a number of threads
-//! only; rows of the same code differ by what is noise. Of Tollgate's tables it also tells what became of the
-//! decisions.
+//! The table shows nanoseconds per decision of each thread, and how many times that of governor it is: the median
+//! over rounds of the ratio within a round. Compare within a workload and a number of threads only; rows of the same
+//! code differ by noise. Of Tollgate's tables it also shows what their decisions were.
 //!
-//! It panics where a contender decides otherwise than the workload demands: a time for a wrong answer is
-//! worth nothing, and half a table would be taken for a whole one.
+//! It panics where a contender decides otherwise than the workload demands: the time of a wrong answer is worth
+//! nothing, and a table half as full would be taken for a full one.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 

@@ -1,4 +1,4 @@
-//! Memory: each figure from a process of its own, so that nobody inherits another's heap.
+//! Memory: each figure from a process of its own, so that no contender inherits the heap of another.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::report::{Report, Row};
 use crate::stream::Key;
 use crate::workloads::{FEW, few};
 
-/// How the child is asked: `--child CONTENDER TYPE ROOM KEYS`.
+/// How the child is called: `--child CONTENDER TYPE ROOM KEYS`.
 pub(crate) const CHILD: &str = "--child";
 
 const M: u64 = 1_000_000;
@@ -26,7 +26,7 @@ pub(crate) fn child(arguments: &[String]) {
 
 fn growth<K: Key>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u64) -> u64 {
     let resident = || memory_stats::memory_stats().expect("this system tells").physical_mem as u64;
-    // What a process and a limiter need that holds no key.
+    // What a process and a limiter need before there is any key.
     let before = resident();
     let contender = build();
     // One key at a time, so that no list of keys is counted.

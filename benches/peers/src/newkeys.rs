@@ -1,4 +1,4 @@
-//! New keys: limiters that have room for all of them and hold none, asked for each key once.
+//! New keys: empty limiters that have room for all of them, asked for each key once.
 
 use crate::Options;
 use crate::contenders::{floor, governor, tollgate};
@@ -9,8 +9,8 @@ use crate::stream;
 
 const KEYS: u64 = 1_000_000;
 
-/// One of each kind. All of a round are built before the first of them is timed, so that none finds in the caches what
-/// was written when it was built.
+/// One limiter of each kind. All of a round are built before the first of them is timed, so that none finds in the
+/// caches what was written when it was built.
 fn built() -> Vec<Entrant<u64>> {
     let expect = Expect::All;
     vec![
@@ -24,14 +24,14 @@ fn built() -> Vec<Entrant<u64>> {
     ]
 }
 
-/// What became of the keys of one round, of which each was new.
+/// What happened to the keys of one round, all of which were new.
 fn shares(entrant: &Entrant<u64>) -> Option<Shares> {
     let shares = entrant.contender.counts()?.since(Counts::NONE, KEYS);
     assert!(shares.hit < 1e-4, "{}: {shares}", entrant.contender.name());
     Some(shares)
 }
 
-/// Each key once, on one thread, and on two of which each brings half of them.
+/// Each key once, on one thread, and on two threads with half of the keys each.
 pub(crate) fn throughput(options: &Options, report: &mut Report) {
     let name = "new keys, 1 M u64";
     if !options.wants(name) {

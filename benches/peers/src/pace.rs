@@ -2,8 +2,8 @@
 
 use crate::machine::fence;
 
-/// Times single operations with the counter, fenced on both sides. The fences and two readings cost
-/// about 18 ns of every time it tells, alike for all.
+/// Times single operations with the counter, fenced on both sides. The fences and two readings add about 18 ns to
+/// every time, alike for all.
 pub(crate) struct Stopwatch {
     clock: quanta::Clock,
 }

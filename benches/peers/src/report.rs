@@ -14,11 +14,11 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     pub(crate) contender: String,
     pub(crate) threads: usize,
-    /// Nanoseconds, or what the workload's name says.
+    /// Nanoseconds, or the unit that the workload's name gives.
     pub(crate) median_ns: f64,
-    /// How many times as fast, or as little, as governor.
+    /// This figure as a multiple of governor's.
     pub(crate) ratio_to_governor: f64,
-    /// What became of its decisions, if that can be told.
+    /// What its decisions were, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) shares: Option<Shares>,
 }

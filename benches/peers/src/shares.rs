@@ -1,7 +1,7 @@
-//! What became of a table's decisions: which share of them were hits, and which were not.
+//! What a table's decisions were: the share of hits, and of others.
 //!
-//! A hit counts nothing, so nothing here is counted while a contender is timed: a table is looked at before the first
-//! round and after the last, while no thread decides.
+//! A hit counts nothing, so nothing here is counted while a contender is timed: a table's counts are read before the
+//! first round and after the last, while no thread decides.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -36,7 +36,8 @@ pub(crate) struct Shares {
 }
 
 impl Counts {
-    /// Of a table that has just been built: read it, and its first round would find it in the caches.
+    /// The counts of a table that has just been built: reading them would bring the table into the caches for the
+    /// first round.
     pub(crate) const NONE: Self = Self { installed: 0, reclaimed: 0, without_cell: 0 };
 
     /// The shares of so many decisions, before which these were the counts `before`.
@@ -53,7 +54,8 @@ impl Counts {
     }
 }
 
-/// Percents. That keys found no cell is told only where more did not than one in 100,000, as there are in a full table.
+/// Percentages. Keys without a cell are shown only where they are clearly more than the one in 100,000 of a full
+/// table.
 impl fmt::Display for Shares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [hit, install, reclaim, without_cell] =
@@ -66,13 +68,13 @@ impl fmt::Display for Shares {
     }
 }
 
-/// A limiter that may be able to tell what has happened to its table.
+/// A limiter that may count what has happened to its table.
 pub(crate) trait Counted {
-    /// Asked while no thread decides. It reads a whole table.
+    /// Called while no thread decides. It reads a whole table.
     fn counts(&self) -> Option<Counts>;
 }
 
-/// Of contenders that keep no such counts.
+/// For contenders that keep no such counts.
 impl Counted for () {
     fn counts(&self) -> Option<Counts> {
         None
@@ -83,8 +85,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> Counted for KeyedLimiter<K, S> {
     fn counts(&self) -> Option<Counts> {
         let stats = self.stats();
         // `Stats::live` leaves out keys that are idle and still have their cells, which a hit finds. A snapshot has
-        // them, and no key leaves its cell here but by being forgotten: so each one was installed that is there now, or
-        // was forgotten.
+        // them, and here a key leaves its cell only by being forgotten: so each key that was installed is in its cell
+        // now, or was forgotten.
         let held = self.snapshot(io::sink()).expect("a table at rest").keys as u64;
         Some(Counts {
             installed: held + stats.reclaimed,

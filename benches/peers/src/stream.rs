@@ -13,7 +13,7 @@ impl Key for () {
 }
 
 impl Key for u64 {
-    /// Spread over all 64 bits, as ids of users are not but hashes of them are.
+    /// Spread over all 64 bits, as hashes of users' ids are, though not the ids.
     fn nth(number: u64) -> Self {
         (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -30,8 +30,8 @@ pub(crate) fn all<K: Key>(keys: u64) -> Vec<K> {
     (0..keys).map(K::nth).collect()
 }
 
-/// `length` keys drawn from `keys` evenly, one stream for each thread. Laid out in the order of use, as
-/// freshly parsed requests would have them.
+/// `length` keys drawn from `keys` evenly, one stream for each thread. Laid out in the order of use, as freshly
+/// parsed requests would have them.
 pub(crate) fn uniform<K: Key>(keys: u64, length: usize, threads: usize) -> Vec<Vec<K>> {
     (0..threads as u64)
         .map(|seed| {

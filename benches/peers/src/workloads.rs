@@ -1,4 +1,4 @@
-//! The workloads: who takes part in which, with how many keys, and what is expected.
+//! The workloads: the contenders of each, its number of keys, and the expected decisions.
 
 use std::fmt::Display;
 use std::hash::Hash;
@@ -21,8 +21,8 @@ struct Keyed<K> {
     entrants: Vec<Entrant<K>>,
 }
 
-/// The four that every keyed workload has: governor twice, since what the same code differs by is noise,
-/// the floor, and Tollgate.
+/// The four that every keyed workload has: governor twice, since what the same code differs by is noise, the floor,
+/// and Tollgate.
 fn common<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
@@ -38,7 +38,7 @@ where
     ]
 }
 
-/// Tollgate's other ways to ask, and the floor of each.
+/// Other ways to call Tollgate, and the floor of each.
 fn tollgates<K: Hash + 'static>(keys: u64, expect: Expect) -> Vec<Entrant<K>> {
     vec![
         tollgate::callers_now(keys, expect).into(),
@@ -52,7 +52,7 @@ fn tollgates<K: Hash + 'static>(keys: u64, expect: Expect) -> Vec<Entrant<K>> {
     ]
 }
 
-/// What keys of every type share.
+/// The contenders that are run with keys of every type.
 fn others<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
 where
     K: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -80,7 +80,7 @@ fn u64_keys(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
     Keyed { name: name.to_owned(), keys, expect, entrants }
 }
 
-/// Of peers only governor: at so many keys each of the others takes a minute to fill.
+/// Of the peers only governor: at so many keys each of the others takes a minute to fill.
 fn u64_keys_without_peers(name: &str, keys: u64, expect: Expect) -> Keyed<u64> {
     let mut entrants = common(keys, expect);
     entrants.extend(tollgates(keys, expect));
@@ -165,7 +165,7 @@ fn by_policy(way: Way, keys: u64) -> Keyed<u64> {
     let expect = Expect::All;
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
     entrants.extend(POLICIES.map(|text| Entrant {
-        // A millisecond's burst: a thread whose time lies as far behind another's is denied, as it should be.
+        // A burst of a millisecond: a thread whose time lies as far behind another's is denied, as it should be.
         decides: !(matches!(way, Way::CallersNow) && text.ends_with("burst 1000")),
         ..policies::keyed(text, text, keys, way).into()
     }));
@@ -217,12 +217,12 @@ fn direct(name: &str, expect: Expect, options: &Options, report: &mut Report) {
         entrants.push(tollgate::lease(expect).into());
     } else {
         for entrant in &entrants {
-            // Whatever the burst is, it is gone after this.
+            // This uses up any burst.
             entrant.contender.decide(&[(); 64], Pace::BackToBack);
         }
     }
     for threads in [1, 2] {
-        // So short that threads would hardly meet in fewer.
+        // Fewer decisions would be over before the threads meet.
         let streams = vec![vec![(); 10 * options.decisions()]; threads];
         add(name, &entrants, &streams, expect, options, report);
     }

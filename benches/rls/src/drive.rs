@@ -1,4 +1,4 @@
-//! The client: connections that ask one after the other, and look at what they are answered.
+//! The client: connections that ask one after the other, and check the answers.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::Options;
 use crate::server::{Kind, LIMIT, rules};
 
-/// What one round of one server gave.
+/// The result of one round of one server.
 pub(crate) struct Round {
     pub(crate) requests: u64,
     pub(crate) took: Duration,
@@ -52,7 +52,7 @@ impl Clients {
         Ok(Self { clients })
     }
 
-    /// All of them ask for so long.
+    /// All of them make requests for so long.
     pub(crate) async fn round(&mut self, millis: Duration) -> Result<Round, Box<dyn Error>> {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
@@ -90,7 +90,7 @@ impl Client {
         (self, latencies_ns)
     }
 
-    /// Panics if this is not the answer.
+    /// Panics if the answer is another one.
     fn look_at(&self, answer: &RateLimitResponse) {
         let left = match self.kind {
             Kind::Ours => LIMIT - self.calls,

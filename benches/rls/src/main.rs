@@ -7,9 +7,9 @@
 //! cargo bench -p tollgate-rls-bench -- --serve ours       one server alone, for a profiler or another client
 //! ```
 //!
-//! Each server is a process of its own with as many threads as the machine has cores; both run all the time,
-//! and one is asked at a time. Each of 64 connections has one request under way. Every answer is looked at: of
-//! ours, that it is the limit's and that exactly what was asked for before is missing from it.
+//! Each server is a process of its own with as many threads as the machine has cores; both run all the time, and one
+//! gets requests at a time. Each of 64 connections has one request under way. Every answer is checked: in the
+//! service's, that the limit is right and that exactly what was asked for before is missing from it.
 
 mod drive;
 mod report;

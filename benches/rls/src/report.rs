@@ -15,7 +15,7 @@ pub(crate) struct Report {
     rounds: Vec<Line>,
 }
 
-/// Of both servers in one round: ours, and the bare one's.
+/// The results of both servers in one round: the service's, and the bare one's.
 #[derive(Clone, Copy)]
 struct Line {
     rate: [f64; 2],

@@ -17,14 +17,14 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// Of each client, for a year: none ever gets there, and no window turns.
+/// The limit of each client, for a year: no client reaches it, and no window turns.
 pub(crate) const LIMIT: u32 = 4_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// The service, with the rules of a file.
     Ours,
-    /// A server that knows its answer.
+    /// A server that gives a fixed answer.
     Echo,
 }
 
@@ -47,15 +47,15 @@ pub(crate) fn start(kind: Kind, descriptors: usize) -> Result<Process, Box<dyn E
 }
 
 impl Process {
-    /// Processor time so far, of all threads; 0 where the system does not tell.
+    /// Processor time so far, of all threads; 0 where the system does not report it.
     pub(crate) fn cpu_s(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
         let stat = stat.unwrap_or_default();
-        // Behind the name, which may hold anything: state is the first, utime and stime the 12th and 13th.
+        // The fields after the name, which may hold anything: state is the first, utime and stime the 12th and 13th.
         let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
         let ticks: f64 =
             fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
-        // Linux tells in hundredths of seconds on every machine.
+        // Linux counts in hundredths of seconds on every machine.
         ticks / 100.0
     }
 }
@@ -97,7 +97,7 @@ async fn ours(descriptors: usize) -> Result<(), Box<dyn Error>> {
     let mut options = tollgate_service::Options::new(&file);
     (options.http, options.grpc, options.admin) = (any, any, any);
     let running = tollgate_service::start(options, |_| ()).await?;
-    // They have been read; that they are gone changes nothing.
+    // They have been read: a failure to delete them changes nothing.
     fs::remove_dir_all(&directory)?;
     println!("http://{}", running.grpc);
     std::future::pending().await

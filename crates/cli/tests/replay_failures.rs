@@ -183,7 +183,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn nobody_to_tell_about_bad_lines_is_no_panic() {
+fn a_closed_standard_error_is_no_panic() {
     let scratch = Scratch::new("broken_error_pipe");
     scratch.file("a.log", line("192.0.2.1", "10:00:00 +0000") + "bad\n");
     for (file, code) in [("a.log", 0), ("missing.log", 2)] {

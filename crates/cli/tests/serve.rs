@@ -330,7 +330,7 @@ fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
 
 /// Row 98: a system without free file descriptors has some again later.
 #[test]
-fn row_98_who_cannot_accept_goes_on_when_he_can() {
+fn row_98_a_server_that_cannot_accept_goes_on_when_it_can() {
     let (serving, _) = serve("ulimit -n 64;", &[], &[]);
     let open: Vec<TcpStream> =
         (0..200).map_while(|_| TcpStream::connect(serving.http).ok()).collect();

@@ -45,7 +45,7 @@ async fn exhaust(limiter: &RedisLimiter) -> u64 {
 
 /// A charge whose reply is lost was made, once, and admits no request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_nobody() {
+async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
     for mode in [Mode::Exact, Mode::Leased] {
         let server = Server::start();
         let direct = limiter(&store(&server).await, POLICY, Mode::Exact, 1);

@@ -23,7 +23,7 @@ async fn spend(limiter: &RedisLimiter, requests: u64) {
 
 /// Of 100 units 92 are spent, at a rate at which none comes back while a test runs.
 #[tokio::test]
-async fn a_changed_limit_gives_nobody_a_fresh_quota_in_any_mode() {
+async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
     for mode in MODES {
         for (before, now, left) in [
             ("100/h", "110/h", Some(17)),

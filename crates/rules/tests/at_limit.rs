@@ -58,7 +58,7 @@ fn soft_tells_the_wait_for_the_softened_limit() {
 }
 
 #[test]
-fn counted_denials_keep_out_who_keeps_asking() {
+fn counted_denials_keep_out_a_client_that_keeps_asking() {
     let plain = "unit: minute, requests_per_unit: 4, algorithm: gcra";
     let waits = |words: &str| {
         let world = World::new(&one(&format!("{plain}{words}")));

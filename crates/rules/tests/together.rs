@@ -92,7 +92,7 @@ fn a_quota_rule_that_loses_its_room_within_a_request_is_left_out_and_the_rest_is
 }
 
 #[test]
-fn a_shadow_is_charged_as_if_it_counted_and_denies_nobody() {
+fn a_shadow_is_charged_as_if_it_counted_and_denies_no_request() {
     let world = World::new(RULES);
     let check = || over_and_left(&world.check("d", &[&[("shadow", "x")], &[("normal", "x")]]));
     assert_eq!(check(), [(false, 0), (false, 0)]);

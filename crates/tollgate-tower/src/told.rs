@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_decides_one_call_and_without_it_nobody_goes() {
+    fn what_was_found_decides_one_call_and_without_it_no_caller_goes() {
         let (told, found) =
             (Told::of(Arc::new(Elsewhere)), Limiter::new(Quota::per_hour(9)).check(3));
         let check = || told.check(&Key::new(), 1);

@@ -23,7 +23,7 @@ fn are_one(by: &ClientAddress, peers: &[&str]) -> bool {
 }
 
 #[test]
-fn row_55_who_rotates_within_a_64_is_one_client() {
+fn row_55_a_client_that_rotates_within_a_64_is_one_client() {
     let peer = ClientAddress::peer();
     assert!(are_one(&peer, &["2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff"]));
     assert!(!are_one(&peer, &["2001:db8:1:2::1", "2001:db8:1:3::1"]));

@@ -108,7 +108,7 @@ fn row_76_headers_of_vendors_are_ignored_unless_declared_and_the_peer_is_trusted
 }
 
 #[test]
-fn row_77_who_is_unknown_or_hidden_is_the_last_hop_that_is_not() {
+fn row_77_an_unknown_or_hidden_client_is_the_last_hop_that_is_neither() {
     let by = proxies().in_forwarded();
     for (value, expected) in [
         ("for=198.51.100.9", "198.51.100.9"),
@@ -126,7 +126,7 @@ fn row_77_who_is_unknown_or_hidden_is_the_last_hop_that_is_not() {
 }
 
 #[test]
-fn row_78_nobody_is_exempt_for_what_a_header_says() {
+fn row_78_no_client_is_exempt_for_what_a_header_says() {
     let clock = ManualClock::new();
     let layer = RateLimitLayer::new(one("1/h", &clock), Everyone)
         .exempt_peers(["127.0.0.0/8".parse().unwrap()]);
@@ -376,7 +376,7 @@ fn row_89_a_service_that_yields_before_it_is_ready_is_charged_once() {
 }
 
 #[test]
-fn forwarding_headers_that_nobody_declared_are_told_once() {
+fn undeclared_forwarding_headers_are_told_once() {
     let clock = ManualClock::new();
     for header in [XFF, "forwarded"] {
         let layer = RateLimitLayer::new(keyed("9/h", &clock), ClientAddress::peer());

@@ -40,7 +40,7 @@ async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_gives_his_place_back() {
+async fn a_caller_that_gives_up_gives_its_place_back() {
     let clock = ManualClock::new();
     let service = served(&layer(&clock));
     for _ in 0..2 {

@@ -21,7 +21,7 @@ fn named(name: &str) -> PolicyName {
 }
 
 #[test]
-fn a_client_is_told_where_he_stands_until_he_is_denied_and_when_to_return() {
+fn a_client_is_told_where_it_stands_until_it_is_denied_and_when_to_return() {
     let clock = ManualClock::new();
     let layer = RateLimitLayer::new(keyed("60/m burst 2", &clock), ClientAddress::peer());
     let mut service = served(&layer);

@@ -99,7 +99,7 @@ async fn what_can_be_decided_at_once_is_and_each_request_is_decided_once() {
 }
 
 #[tokio::test]
-async fn who_is_not_concerned_is_not_asked_for_and_passes() {
+async fn a_request_that_is_not_concerned_is_not_asked_for_and_passes() {
     let (remote, asked, _clock) = elsewhere("60/m burst 1");
     let by = FromFn::new(|_, _| Err(NoKey::NotConcerned));
     let service = RemoteLayer::new(remote, by).layer(inner());
@@ -110,7 +110,7 @@ async fn who_is_not_concerned_is_not_asked_for_and_passes() {
 }
 
 #[tokio::test]
-async fn a_gate_that_is_only_tried_denies_nobody() {
+async fn a_gate_that_is_only_tried_denies_no_request() {
     let (remote, asked, _clock) = elsewhere("60/m burst 1");
     let layer = RemoteLayer::of(remote, ClientAddress::peer(), |gate| gate.shadow());
     let service = layer.layer(inner());

@@ -96,14 +96,14 @@ fn obey(policies: &[String], jitter: u64, loads: &[Load], early: u64) -> (u32, u
 
 proptest! {
     #[test]
-    fn who_obeys_is_admitted(policies in policies(), jitter in 0_u64..3, loads in loads()) {
+    fn an_obedient_client_is_admitted(policies in policies(), jitter in 0_u64..3, loads in loads()) {
         let (_, denied_again) = obey(&policies, jitter, &loads, 0);
         prop_assert_eq!(denied_again, 0);
     }
 }
 
 #[test]
-fn who_comes_a_second_early_is_caught() {
+fn a_client_that_comes_a_second_early_is_caught() {
     // The control: if every retry were admitted, however early, the property would say nothing.
     let loads: Vec<Load> = (0..40).map(|n| Load { client: n % 2, cost: 5, after_ms: 10 }).collect();
     let (denied, denied_again) = obey(&["gcra 10/m burst 10".to_owned()], 0, &loads, 1);

@@ -10,7 +10,7 @@ use crate::rules::ceiling;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub(crate) now_ns: u64,
-    /// The latest time that the table had been told by then.
+    /// The latest time that the table had been given by then.
     pub(crate) high_ns: u64,
     pub(crate) cost: u64,
 }
@@ -55,9 +55,9 @@ fn gcra_is_kept(
 
 /// From one decision to another: the limit for each window that may have begun between them.
 ///
-/// A late request counts in the window in force, which nobody can see from outside. But windows only
-/// follow each other, and none begins after the latest time told. So between a request at t and one
-/// by which T had been told at most `(T - t) / window + spare` windows gave units.
+/// A late request counts in the window in force, which cannot be seen from outside. But windows only
+/// follow each other, and none begins after the latest time seen. So between a request at t and one
+/// before which T had been seen, at most `(T - t) / window + spare` windows gave units.
 fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<(), String> {
     let window_ns = period_ns(policy);
     // Counted on the grid of the clock where there is one.
@@ -80,8 +80,8 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
 /// All intervals at once. With P and S the units before and after a request at t, and r the rate, no
 /// S - r * t may exceed any earlier P - r * t by more than the room: so not the least of them.
 ///
-/// Everything is scaled so that nothing is broken, and has what is left of time in place of t, so that
-/// nothing is negative.
+/// Everything is scaled so that all numbers are whole, and counts the time that is left in place of t, so that none
+/// is negative.
 #[derive(Debug)]
 struct Account {
     scale: BigUint,

@@ -1,8 +1,8 @@
 //! What the reference model expects of a decision.
 //!
-//! The model says whether a cost is admitted at an instant. That a number told is the right one is
-//! shown by asking it twice: a wait is right if the cost is admitted then and not one nanosecond
-//! earlier, `remaining` is right if that much is admitted and one unit more is not.
+//! The model says whether a cost is admitted at an instant. Whether a number that a decision tells is right is shown
+//! by asking the model twice: a wait is right if the cost is admitted then and not one nanosecond earlier,
+//! `remaining` is right if that much is admitted and one unit more is not.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) struct Fineness {
 const PLAIN: Fineness = Fineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
 
 impl Fineness {
-    /// Of an un-keyed word, by the rules in the documentation: the finest that leaves room.
+    /// That of an un-keyed word, by the rules in the documentation: the finest that leaves room.
     pub(crate) fn unkeyed(policy: Policy) -> Self {
         let is_plain = policy.at_limit() == AtLimit::default();
         match policy.algorithm() {
@@ -66,8 +66,8 @@ impl Fineness {
         }
     }
 
-    /// Those that a keyed word may have. Where there is plenty of room it is the finest, else the
-    /// answers have to fit one of them.
+    /// Those that a keyed word may have: the finest if the word has plenty of room, else several, of which one must
+    /// fit all answers.
     pub(crate) fn keyed(policy: Policy) -> Vec<Self> {
         let (quota, window_ns) = (policy.quota(), period_ns(policy));
         let quanta = |n: u64| 10_u64.pow((window_ns / n).max(1).ilog10());
@@ -199,7 +199,7 @@ impl Expectation {
         Self { policy, models: models.collect(), end_ns, plant }
     }
 
-    /// Does something to every model.
+    /// Applies a function to every model.
     pub(crate) fn amend(&mut self, mut turn: impl FnMut(&mut Oracle)) {
         self.models.iter_mut().for_each(|(_, model)| turn(model));
     }
@@ -311,7 +311,7 @@ fn compare(
     compare_denial(model, now_ns, (expected, decision), &|wait| first(ask.cost, wait))
 }
 
-/// What a denial tells.
+/// Checks what a denial tells.
 fn compare_denial(
     model: &Oracle,
     now_ns: u64,
@@ -327,7 +327,7 @@ fn compare_denial(
     }
 }
 
-/// The same where what is told is not what is admitted: up to the limit that a soft policy names.
+/// The same for a soft policy, which admits more than the limit that it names and that its answers count to.
 fn compare_soft(
     model: &Oracle,
     ask: Ask,

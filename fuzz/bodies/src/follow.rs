@@ -1,9 +1,9 @@
 //! One key of a table, followed by the model.
 //!
-//! While a key limits something, and whenever time runs forward, the table must answer as the model
-//! does. What it has forgotten it may not know any more when a time runs backward: a late request of
-//! such a key starts at the shard's floor, which nobody can see from outside. From there on the key is
-//! out of step, until it is idle again; meanwhile it must keep its bound.
+//! While a key is not idle, and whenever time runs forward, the table must answer as the model does. When a time
+//! runs backward, the table may have forgotten the key: a late request of such a key starts at the shard's floor,
+//! which cannot be seen from outside. From then on the key is out of step, until it is idle again; meanwhile it
+//! must keep its bound.
 
 use tollgate::{Algorithm, CountDenied, Decision, Policy};
 
@@ -54,12 +54,12 @@ impl Follower {
         at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
     }
 
-    /// A share that is rounded down to 0 is more again when seen from earlier, if it was not forgotten.
+    /// A share that is rounded down to 0 is more again at an earlier time, if it was not forgotten.
     fn forgets_without_a_trace(&self) -> bool {
         self.expected.policy.algorithm() != Algorithm::SlidingWindowRoundDown
     }
 
-    /// Takes a decision. `high_ns` is the latest time told to the table before: no floor lies above.
+    /// Takes a decision. `high_ns` is the latest time given to the table before: no floor lies above.
     pub(crate) fn follow(
         &mut self,
         ask: Ask,
@@ -78,16 +78,16 @@ impl Follower {
         if self.in_step && !forgotten {
             self.expected.agrees(ask, decision)?;
         } else if decision.is_allowed() {
-            // For GCRA the floor only makes the table stricter; but a penalty that is over by the floor is
-            // over for whoever comes late, too.
+            // For GCRA the floor only makes the table stricter; but a penalty that is over at the floor is
+            // over for late requests, too.
             let policy = self.expected.policy;
             if policy.algorithm() == Algorithm::Gcra && policy.at_limit().penalty.is_none() {
                 self.expected.admits(ask)?;
             }
             self.in_step &= !charge || cost == 0;
         }
-        // A denial that may have been written, or not: a late one of a key that may be forgotten, or so
-        // late that a word cannot tell.
+        // Such a denial may or may not have been counted: a late one of a key that may be forgotten, or one so late
+        // that a word cannot hold the distance.
         if !decision.is_allowed() && charge && cost > 0 && (forgotten || !ask.exact) {
             self.in_step &= !self.counts_denials();
         }
@@ -97,7 +97,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Only a key that limits nothing may be without a cell.
+    /// Only an idle key may be without a cell.
     fn found_no_cell(&self, high_ns: u64, remaining: u64) -> Result<(), String> {
         let planted = self.expected.plant == Plant::Cell;
         if self.in_step && (planted || !self.is_idle(high_ns)) {

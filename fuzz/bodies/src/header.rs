@@ -1,4 +1,4 @@
-//! Headers of HTTP: what clients are told about limits, and who is said to be the client.
+//! HTTP headers: what clients are told about limits, and which address a request is said to come from.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use tollgate_tower::{
 use crate::expect::Plant;
 
 /// Target `http_headers`: any lines of headers are read or passed over; what is read is printed so that it is
-/// read again; and nothing that a client writes changes whom his proxy says he is.
+/// read again; and nothing that a client writes changes the address that its proxy gives for it.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderCase<'l>(pub &'l [u8]);
 
@@ -27,7 +27,7 @@ impl fmt::Debug for HeaderCase<'_> {
 
 const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-/// What proxies write at the right end, and whom they mean.
+/// What proxies write at the right end, and the address they mean.
 const SAID: [(&str, &str, &str); 4] = [
     ("x-forwarded-for", "198.51.100.9", "198.51.100.9"),
     ("x-forwarded-for", "[2001:db8::17]:4711", "2001:db8::17"),
@@ -45,10 +45,10 @@ impl HeaderCase<'_> {
     pub fn run_against(&self, plant: Plant) {
         let headers = self.headers();
         advice_is_read_again(&headers, plant);
-        for (name, said, whom) in SAID {
+        for (name, said, client) in SAID {
             for joined in [false, true] {
                 let headers = with_said(&headers, name, said, joined);
-                is_whom_the_proxy_said(headers, name, whom, plant);
+                is_the_client_that_the_proxy_named(headers, name, client, plant);
             }
         }
         normal_path_is_its_own(self.0);
@@ -91,7 +91,7 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
     assert_eq!((again.limits, again.policies), (advice.limits, advice.policies), "read again");
 }
 
-/// Digits, read slowly.
+/// Digits, read in the simplest way.
 fn seconds_of(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes().trim_ascii();
     if digits.is_empty() {
@@ -160,9 +160,9 @@ fn with_said(headers: &HeaderMap, name: &'static str, said: &str, joined: bool) 
     headers
 }
 
-fn is_whom_the_proxy_said(headers: HeaderMap, name: &str, whom: &str, plant: Plant) {
-    let whom: IpAddr = whom.parse().expect("an address");
-    let expected = if plant == Plant::Answer { PROXY } else { whom };
+fn is_the_client_that_the_proxy_named(headers: HeaderMap, name: &str, client: &str, plant: Plant) {
+    let client: IpAddr = client.parse().expect("an address");
+    let expected = if plant == Plant::Answer { PROXY } else { client };
     let mut request = Request::new(());
     *request.headers_mut() = headers;
     request.extensions_mut().insert(PeerAddress(PROXY));
@@ -172,8 +172,8 @@ fn is_whom_the_proxy_said(headers: HeaderMap, name: &str, whom: &str, plant: Pla
         let by = if name == "forwarded" { by.in_forwarded() } else { by };
         assert_eq!(by.find(&head), Some(expected), "whom the proxy said");
     }
-    assert_eq!(ClientAddress::peer().find(&head), Some(PROXY), "nobody is trusted");
-    // Whoever trusts more proxies than there are gets something, too.
+    assert_eq!(ClientAddress::peer().find(&head), Some(PROXY), "no proxy is trusted");
+    // If more proxies are trusted than there are, an address is found, too.
     assert!(ClientAddress::trusting_hops(u8::MAX).find(&head).is_some());
 }
 

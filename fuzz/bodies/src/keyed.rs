@@ -19,7 +19,7 @@ pub struct KeyedCase {
     pub policy: PolicyCase,
     /// The table is built for one key more than this, modulo 40. From 200 on it has a spill.
     pub capacity: u8,
-    /// Whether the limiter reads its own clock, or is told the time.
+    /// Whether the limiter reads its own clock, or is given the time.
     pub own_clock: bool,
     /// What happens.
     pub ops: Steps<Op>,
@@ -35,7 +35,7 @@ pub enum Op {
     Check { key: u8, cost: Cost },
     /// One request for each of several keys, numbered on.
     Crowd { first: u8, keys: u8, cost: Cost },
-    /// A question.
+    /// A peek.
     Peek { key: u8, cost: Cost },
     /// Time moves on.
     Advance { span: Span, fine: i8 },
@@ -85,8 +85,8 @@ pub(crate) struct Observed {
     table: KeyedLimiter<u8>,
     clock: ManualClock,
     own_clock: bool,
-    /// Whether keys without a cell are decided in a spill. What it admits, and what a key takes along from
-    /// there, depends on other keys: so all that is known of a key is that it gets no more than the model.
+    /// Whether keys without a cell are decided in a spill. What it admits, and the debt that a key takes from there
+    /// to its cell, depend on other keys: so a key is only known to get no more than the model.
     spilling: bool,
     pace: Pace,
     followers: BTreeMap<u8, Follower>,
@@ -145,7 +145,7 @@ impl Observed {
         self.forward &= self.pace.now_ns >= before_ns;
     }
 
-    /// Makes a request, or asks whether it would be admitted.
+    /// Makes a request, or peeks.
     pub(crate) fn request(&mut self, key: u8, cost: Cost, charge: bool) {
         if self.requests == STEPS_MAX {
             return;
@@ -197,7 +197,7 @@ impl Observed {
         decision
     }
 
-    /// Who found no cell finds one after the time told, if nothing else happens.
+    /// A key without a cell finds one after the wait that it was told, if nothing else happens.
     fn a_cell_is_free_in_time(&self, key: u8, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         if !denial.is_table_full() || self.spilling {
@@ -213,10 +213,10 @@ impl Observed {
         }
     }
 
-    /// Looks at what is left, and at all that was admitted; and gives every key its turn.
+    /// Checks what is left and all that was admitted, and that every key is admitted again.
     pub(crate) fn finish(mut self) {
         self.count_what_lives();
-        self.nobody_is_shut_out();
+        self.no_key_is_shut_out();
         for (key, follower) in &self.followers {
             if let Err(reason) = follower.keeps_its_bound() {
                 panic!("{}, key {key}: {reason}", self.policy);
@@ -241,9 +241,9 @@ impl Observed {
     }
 
     /// Once everything has drained, each key is admitted again.
-    fn nobody_is_shut_out(&mut self) {
+    fn no_key_is_shut_out(&mut self) {
         let Some(drain_ns) = drain_ns(self.policy) else { return };
-        // What a cell of the spill holds takes twice as long, and its mark a quarter more.
+        // A debt in a cell of the spill takes twice as long to drain, and its mark a quarter more.
         let times = if self.spilling { 3 } else { 1 };
         let drain_ns = drain_ns.saturating_mul(times);
         self.pace.now_ns = self.pace.now_ns.max(self.high_ns);
@@ -292,8 +292,8 @@ fn is_told_exactly(policy: Policy, late_ns: u64) -> bool {
     policy.algorithm() != Algorithm::Gcra || units < 1 << (63 - 12)
 }
 
-/// About the time after which the time in a word of so many bits wraps. It only leads to where
-/// something might go wrong.
+/// About the time after which the time in a word of so many bits wraps. It only leads requests to where something
+/// might go wrong.
 fn turn_ns(policy: Policy, state_bits: u32) -> u64 {
     let (limit, window_ns) = (policy.quota().count(), period_ns(policy));
     let (unit_ns, counters) = match policy.algorithm() {

@@ -81,7 +81,7 @@ impl LogCase<'_> {
         }
     }
 
-    /// What is remembered from line to line changes nothing.
+    /// What the parser remembers from line to line changes nothing.
     fn is_the_same_line_by_line(&self, parser: &Parser, whole: &Parsed<'_>, plant: Plant) {
         let late_ns = u64::from(plant == Plant::Answer);
         let mut together = whole.events.iter().map(|event| {
@@ -99,7 +99,7 @@ impl LogCase<'_> {
     }
 }
 
-/// The time of a line in Common Log Format, read once more and slowly.
+/// The time of a line in Common Log Format, read once more in the simplest way.
 fn is_the_time_of(line: &[u8], nanos: u64) {
     let Some(text) = bracketed(line) else { return };
     // Blanks of all kinds may stand in a time.

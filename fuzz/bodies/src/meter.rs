@@ -65,14 +65,14 @@ impl WindowCase {
 fn run(policy: Policy, steps: &[Step], plant: Plant) {
     let meter = Meter::new(policy);
     let mut expected = Expectation::unkeyed(policy, plant);
-    // No floor and no wrap here: these spans just lead far.
+    // There is no floor and no wrap here: these spans are only long ones.
     let mut pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
     let mut word = Word::UNUSED;
     for (number, step) in steps.iter().enumerate() {
         pace.move_by(step.span, step.fine, step.backward);
         let now = Timestamp::from_nanos(pace.now_ns);
         let cost = step.cost.units(ceiling(policy), meter.peek(word, now, 0).remaining());
-        // Past the latest instant time stands still.
+        // After the latest instant a word's time stands still.
         let ask = Ask { now_ns: pace.now_ns.min(LATEST_NS), cost, charge: false, exact: true };
         let mut must_agree = |ask: Ask, decision: &Decision| {
             if let Err(reason) = expected.agrees(ask, decision) {

@@ -130,7 +130,7 @@ impl PolicyCase {
     }
 }
 
-/// The period in nanoseconds, as every accepted one can be told.
+/// The period in nanoseconds, which every accepted policy has.
 pub(crate) fn period_ns(policy: Policy) -> u64 {
     u64::try_from(policy.quota().period().as_nanos()).expect("a period fits a u64")
 }

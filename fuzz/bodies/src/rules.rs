@@ -7,11 +7,11 @@ use tollgate::{Algorithm, AtLimit, CountDenied, Policy};
 
 use crate::policy::period_ns;
 
-/// Words for what happens at the limit. Those that a policy does not take are left out, so that nearly
-/// every one is of use.
+/// Words for what happens at the limit. A word that a policy does not take is left out, so that nearly every input is
+/// of use.
 #[derive(Arbitrary, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RulesCase {
-    /// By how much the limit is softened, in hundredths of a percent, modulo one more than the most.
+    /// The share by which the limit is softened, in hundredths of a percent, modulo one more than the largest.
     pub soft_bp: u16,
     /// Whether denied requests are charged.
     pub counts: Counts,
@@ -65,7 +65,7 @@ impl RulesCase {
         penalised.unwrap_or(policy)
     }
 
-    /// A policy built anew from what it tells of itself.
+    /// A policy built anew from what its getters say.
     pub(crate) fn again(plain: Policy, at_limit: AtLimit) -> Option<Policy> {
         let mut policy = plain;
         if at_limit.soft_bp > 0 {

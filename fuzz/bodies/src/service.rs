@@ -96,7 +96,7 @@ impl RlsCase<'_> {
                 (Ok(_), Err(error)) => panic!("answered, and no request: {error}"),
             }
         }
-        // Labels are the rules': however many were asked, there are as many lines.
+        // Labels come from rules: the number of lines does not depend on the requests.
         assert_eq!(service.metrics().lines().count(), METRICS_LINES.with(|lines| *lines));
     }
 }
@@ -105,7 +105,7 @@ thread_local! {
     static METRICS_LINES: usize = service().metrics().lines().count();
 }
 
-/// A message, and what comes behind it.
+/// A message, and the bytes behind it.
 fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
@@ -128,7 +128,7 @@ fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
     assert_eq!(expected, plant != Plant::Answer, "refused: {reason}");
 }
 
-/// What limits one client: the limit's name, and whom it counts.
+/// What limits one client: the limit's name, and the client that it counts.
 type Client = (String, String);
 
 fn decided(
@@ -149,7 +149,7 @@ fn decided(
         let spent = spent.get(&client).copied().unwrap_or_default();
         let most = u128::from(most) - u128::from(plant == Plant::Limit && most > 0);
         let own = asked.limit.is_some();
-        // A limit of one's own may be lower than what was counted under a higher one.
+        // A limit that a request brings may be lower than what was counted under a higher one.
         assert!(
             spent <= most || (own && (cost == 0 || !admitted)),
             "{client:?}: {spent} of {most}"
@@ -162,7 +162,7 @@ fn decided(
     }
 }
 
-/// Who is counted, and up to what; nobody under a shadow, or without a limit.
+/// The client that is counted, and its limit; `None` in shadow mode, or without a limit.
 fn counted(
     request: &RateLimitRequest,
     asked: &RateLimitDescriptor,
@@ -171,13 +171,13 @@ fn counted(
     let limit = status.current_limit.as_ref()?;
     let entries = || format!("{:?}", asked.entries);
     if let Some(own) = &asked.limit {
-        // One count for each unit, whatever the limit.
+        // One count for each unit of time, whatever the limit.
         let client = (format!("own {}", own.unit), format!("{} {}", request.domain, entries()));
         return Some((client, u64::from(own.requests_per_unit).min(MOST_OWN)));
     }
-    let (most, whom) = limit.name.split_once(' ')?;
-    let whom = if whom == "shared" { String::new() } else { entries() };
-    Some(((limit.name.clone(), whom), most.parse().expect("a number")))
+    let (most, scope) = limit.name.split_once(' ')?;
+    let counted = if scope == "shared" { String::new() } else { entries() };
+    Some(((limit.name.clone(), counted), most.parse().expect("a number")))
 }
 
 impl JsonCase<'_> {

@@ -1,9 +1,9 @@
 //! A sketch that is too small for its keys against one model per key: never above it.
 //!
 //! A key alone must be decided exactly as the model decides. With others it may get less, at no time more:
-//! what is granted, the key's own model must grant. Windows place a late request in a window that others may
-//! have turned, which nobody can see from outside: from there on, until it is idle again, such a key is only
-//! held to its bound over all windows.
+//! what is granted, the key's own model must grant. A window policy counts a late request in the current window,
+//! which other keys may have turned; that cannot be seen from outside. From then on, until it is idle again, such
+//! a key is only held to its bound over all windows.
 
 use std::collections::BTreeMap;
 
@@ -85,12 +85,12 @@ struct Observed {
 
 impl Observed {
     fn new(policy: Policy, sketch: SketchLimiter<u8, RandomState>, plant: Plant) -> Self {
-        // No floor and no wrap here: these spans just lead far.
+        // There is no floor and no wrap here: these spans are only long ones.
         let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self { policy, plant, sketch, pace, keys: BTreeMap::new(), high_ns: 0, requests: 0 }
     }
 
-    /// Makes a request, or asks whether it would be admitted.
+    /// Makes a request, or peeks.
     fn request(&mut self, key: u8, cost: Cost, charge: bool) {
         if self.requests == STEPS_MAX {
             return;
@@ -104,7 +104,7 @@ impl Observed {
         let decision = if charge { self.sketch.check_at(&key, cost, now) } else { asked };
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
-        // Past the latest instant time stands still.
+        // After the latest instant a word's time stands still.
         let now_ns = self.pace.now_ns.min(LATEST_NS);
         let ask = Ask { now_ns, cost, charge, exact: true };
         if let Err(reason) = self.follow(key, ask, is_whole, &decision) {
@@ -144,20 +144,20 @@ impl Observed {
         let is_late = policy.algorithm() != Algorithm::Gcra && ask.now_ns < high_ns;
         if !of_key.in_step && !is_late && is_whole {
             of_key.own.renew();
-            // A share that is rounded down to 0 is more again when seen from earlier.
+            // A share that is rounded down to 0 is more again at an earlier time.
             of_key.in_step = policy.algorithm() != Algorithm::SlidingWindowRoundDown;
         }
         if is_late {
             of_key.in_step &= !charged;
         } else if of_key.in_step && decision.is_allowed() && ask.cost > 0 {
-            // A cost of nothing may fit where the model, seen from an earlier time, is over its limit: a
-            // full cell has room for nothing, whatever it would hold if it held more.
+            // A cost of 0 may fit where the model, at an earlier time, is over its limit: a full cell has no room for
+            // a unit, but it does not hold how far above the limit the key is.
             return of_key.own.admits(ask);
         }
         Ok(())
     }
 
-    /// Who was told to wait is admitted then, if nothing else happens.
+    /// A request that comes again after its wait is admitted, if nothing else happens.
     fn a_wait_is_enough(&self, key: u8, ask: Ask, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         assert_eq!(denial.is_never(), ask.cost > self.policy.quota().max_burst());
@@ -169,7 +169,7 @@ impl Observed {
         }
     }
 
-    /// What the model of a key remembers the sketch contains.
+    /// The sketch contains every key whose model is not idle.
     fn nothing_is_forgotten(&self, key: u8, now_ns: u64) {
         let of_key = &self.keys[&key];
         if of_key.in_step && of_key.own.may_be_live(now_ns) {
@@ -178,7 +178,7 @@ impl Observed {
         }
     }
 
-    /// Looks at all that was admitted, over every interval; and nobody is shut out for ever.
+    /// Checks all that was admitted, over every interval; and that no key is shut out for ever.
     fn finish(self) {
         let most = self.policy.quota().max_burst() - u64::from(self.plant == Plant::Bound);
         let tick = Fineness::unkeyed(self.policy).tick;

@@ -38,7 +38,7 @@ impl SlidingLogCase {
 
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
-        // A log's time ends after 2^63 ns, in 2262: no unit is told to leave its window later.
+        // A log's time ends after 2^63 ns, in 2262: no unit leaves its window later.
         let window = Duration::from_nanos(self.window.nanos() % (1 << 62));
         let Ok(quota) = Quota::try_per(u64::from(self.limit) + 1, window) else { return };
         let Some(logs) = Logs::new(quota, self.capacity) else { return };
@@ -113,7 +113,7 @@ struct Observed {
 impl Observed {
     fn new(quota: Quota, logs: Logs, plant: Plant) -> Self {
         let policy = Policy::from(quota);
-        // No floor and no wrap here: these spans just lead far.
+        // There is no floor and no wrap here: these spans are only long ones.
         let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         let (window_ns, known) = (period_ns(policy), BTreeMap::new());
         Self { quota, window_ns, plant, logs, pace, known, forward: true, requests: 0 }
@@ -126,7 +126,7 @@ impl Observed {
         self.forward &= self.pace.now_ns >= before_ns;
     }
 
-    /// Makes a request, or asks whether it would be admitted.
+    /// Makes a request, or peeks.
     fn request(&mut self, key: u8, cost: Cost, charge: bool) {
         if self.requests == STEPS_MAX {
             return;
@@ -185,7 +185,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Who was told to wait is admitted then and not before, if nothing else happens.
+    /// A request that comes again after its wait is admitted, and not before, if nothing else happens.
     fn a_wait_is_exact(&self, cost: u64, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         assert_eq!(denial.is_never(), cost > self.quota.count());
@@ -199,7 +199,7 @@ impl Observed {
         }
     }
 
-    /// Over all that was admitted: a fullest window begins where something was admitted.
+    /// Checks all that was admitted: a fullest window begins where something was admitted.
     fn no_window_holds_more(&self) {
         let most = u128::from(self.quota.count() - u64::from(self.plant == Plant::Bound));
         for (key, known) in &self.known {

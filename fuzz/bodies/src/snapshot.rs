@@ -43,12 +43,12 @@ impl fmt::Debug for Bytes<'_> {
 const WORDS_AT: usize = 376;
 
 impl SnapshotCase<'_> {
-    /// Panics if a file is taken that is not right, or one that is right is not.
+    /// Panics if a wrong file is restored, or a right one refused.
     pub fn run(&self) {
         self.run_against(Plant::Nothing);
     }
 
-    /// Panics if a file is not taken, or not written again, as expected.
+    /// Panics if a file is not restored, or not written again, as expected.
     pub fn run_against(&self, plant: Plant) {
         match self {
             Self::Whatever(Bytes(bytes)) => {
@@ -91,7 +91,7 @@ fn changed(whole: &[u8], keep: Option<u16>, sealed: bool, edits: &[u8]) -> Vec<u
     file
 }
 
-/// A clock as the file wants it.
+/// A clock as the file needs it.
 fn clock_of(file: &[u8]) -> ManualClock {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_nanos(number(file, 24)));
@@ -118,7 +118,7 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
         again[WORDS_AT] ^= 1;
     }
     assert!(again == file, "the snapshot of what was restored is another");
-    // Whatever the words say: an answer, and no more of it than there can be.
+    // Whatever the words are, there is an answer, and no more is left than there can be.
     let saved = Timestamp::from_nanos(number(file, 24));
     let hours = [0, 1, 1_000_000].map(|hours| saved + Duration::from_secs(3_600 * hours));
     for now in [Timestamp::default(), Timestamp::from_nanos(u64::MAX)].into_iter().chain(hours) {

@@ -14,7 +14,7 @@ pub(crate) const STEPS_MAX: usize = 512;
 /// The floor of a shard moves in granules of 2^20 ns.
 const GRANULE_NS: u64 = 1 << 20;
 
-/// What is done one after the other.
+/// Steps, one after the other.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Steps<T>(pub Vec<T>);
 
@@ -49,9 +49,9 @@ pub enum Span {
     EpochEighths(u8),
     /// The time after which the time in a word wraps.
     Turns(u8),
-    /// What the last denial told to wait.
+    /// The wait that the last denial told.
     ToRetry,
-    /// What the last decision told until the whole limit is there.
+    /// The time that the last decision told until the whole limit is there.
     ToReset,
     /// To this instant, whatever the direction.
     To(u64),

@@ -12,7 +12,7 @@ use crate::rules::RulesCase;
 pub struct TextCase<'t>(pub &'t str);
 
 impl TextCase<'_> {
-    /// Panics if the text is read wrongly, or refused without saying which it was.
+    /// Panics if the text is read wrongly, or refused by an error that does not show it.
     pub fn run(&self) {
         self.run_against(Plant::Nothing);
     }
@@ -49,7 +49,7 @@ fn accepted(text: &str, policy: Policy, plant: Plant) {
     let plain =
         Policy::new(policy.algorithm(), policy.quota()).expect("without words it fits, too");
     assert_eq!(RulesCase::again(plain, policy.at_limit()), Some(policy));
-    // Every policy that exists can be used; a table may lack the room, and says so.
+    // Every policy that exists can be used; a table may lack the room, and then says so.
     assert_eq!(Meter::new(policy).limit(), policy.quota().max_burst());
     if let Err(error) = KeyedLimiter::<u8>::with_clock(policy, 1, ManualClock::new()) {
         assert!(error.to_string().contains("one key's state"), "{printed}: {error}");

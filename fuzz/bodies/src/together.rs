@@ -1,9 +1,9 @@
-//! What concerns more than one limit, or another quota than before: several limits at once, quotas that are changed,
-//! keys that are moved from one tier to another, units that are borrowed or leased.
+//! Operations on several limits, or across a change of quota: several limits at once, quotas that are changed, keys
+//! that are moved from one tier to another, units that are borrowed or leased.
 //!
 //! Every rate is 1, 2 or 4 units in a step of time, every headroom a power of two, and time moves by whole steps: so
-//! all debts are whole units, whatever is changed, and the model is a number for each limit. After each step every
-//! limit is asked what is left.
+//! all debts are whole units, whatever is changed, and the model is a number for each limit. After each step what is
+//! left of every limit is compared.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl TogetherCase {
     }
 }
 
-/// One limit as it should be: what it owes, in units.
+/// The model of one limit: what it owes, in units.
 #[derive(Clone, Copy, Debug)]
 struct Debt {
     rated: Rated,
@@ -278,7 +278,7 @@ impl World {
         let cost = cost.units(debt.burst(), debt.left());
         let asked = self.elastic.check_at(&key, cost, now);
         let is_own = debt.take(cost);
-        // The fewer are to spare, the dearer each is.
+        // The fewer units there are to spare, the more each costs.
         let is_lent = !is_own
             && cost <= debt.burst()
             && self.quarters > 0

@@ -3,14 +3,14 @@
 //!
 //! Time goes back as well. What is expected then:
 //!
-//! * *take, up to, charge, reserve*: the same as at any time. A look at this instant, whenever that is, tells
-//!   what is left at it, and a charge leaves as much less.
+//! * *take, up to, charge, reserve*: the same as at any time. A peek at this instant, whenever that is, tells what is
+//!   left at it, and a charge leaves as much less.
 //! * *refund*: no more comes back than the permit charged, and no more than is told.
-//! * *cancel*: the place is as if it had never been, from the time on at which it was made; in a table, whose
-//!   floor may have passed that, from the latest time on that was asked at. What has drained since its turn
-//!   is not given back; if that is all of it, or if a table has forgotten the key by then, nothing is.
-//! * *reset*: at the latest time that was ever asked at, the limit is whole; before, whoever resets it at an
-//!   earlier time does not profit, if the key is in a table whose floor has passed that time.
+//! * *cancel*: the place is as if it had never been, from the time on at which it was made; in a table, whose floor
+//!   may have passed that, from the latest time of any request on. What has drained since its turn is not given back;
+//!   if that is all of it, or if a table has forgotten the key by then, nothing is.
+//! * *reset*: at the latest time of any request, the limit is whole. A reset at an earlier time gains
+//!   nothing before that if the key is in a table whose floor has passed that time.
 
 use std::time::Duration;
 
@@ -46,15 +46,15 @@ pub enum Verb {
     Take { cost: Cost },
     /// As much as there is.
     UpTo { cost: Cost },
-    /// Whatever there is.
+    /// Fit or not.
     Charge { cost: Cost },
     /// A place that comes after at most so many thousandths of the period.
     Reserve { cost: Cost, thousandths: u16 },
-    /// Of the permit so many before the last one, so many units at most.
+    /// Refunds the permit so many before the last one, so many units at most.
     Refund { nth: u8, most: u8 },
     /// The place so many before the last one.
     Cancel { nth: u8 },
-    /// As never used.
+    /// The limit is as never used.
     Reset,
     /// Time moves on.
     Later { span: Span, fine: i8 },
@@ -124,7 +124,7 @@ struct Books {
     last_place: Option<(u64, u64)>,
     /// What was charged and not given back, since the first of it.
     net: u128,
-    /// The latest time that anything was asked at.
+    /// The latest time of any request.
     latest_ns: u64,
     since_ns: Option<u64>,
     told: String,
@@ -132,7 +132,7 @@ struct Books {
 
 impl Books {
     fn new(policy: Policy, subject: Subject, plant: Plant) -> Self {
-        // No floor and no wrap here: these spans just lead far.
+        // There is no floor and no wrap here: these spans are only long ones.
         let pace = Pace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self {
             policy,
@@ -166,7 +166,7 @@ impl Books {
         self.policy.algorithm() == Algorithm::Gcra
     }
 
-    /// The limit, at the latest time that anything was asked at.
+    /// The limit, at the latest time of any request.
     fn is_whole_at_last(&self) -> bool {
         self.left_at(Timestamp::from_nanos(self.latest_ns)) == self.limit
     }
@@ -242,7 +242,7 @@ impl Books {
             Err(denial) => assert!(cost > left || cost == 0, "{}: {denial:?}", self.told),
             Ok(place) => {
                 assert!(place.wait() <= most, "{}: {place:?}", self.told);
-                // Nothing is a place as well: at the end of the queue.
+                // A cost of 0 has a place, too: at the end of the queue.
                 let waits = place.wait() > Duration::ZERO;
                 assert!(waits == (cost > left) || cost == 0, "{}: {place:?}", self.told);
                 self.charged(cost, left.saturating_sub(cost));
@@ -286,7 +286,7 @@ impl Books {
             assert!(!is_since || self.left() >= before, "{}: {before} before", self.told);
         }
         if is_cancelled {
-            // Of an old place less than its cost comes back, which the books need not know.
+            // A place from long ago gives back less than its cost, which the books need not know.
             self.net -= u128::from(cost);
             assert!(self.left() <= left.saturating_add(cost), "{}", self.told);
         } else {
@@ -294,8 +294,8 @@ impl Books {
         }
     }
 
-    /// GCRA: whether a cost has drained by now, or by the latest time that anything was asked at, which a table
-    /// may know of; but for the tick to which an instant is rounded, the 256th of a unit at most.
+    /// GCRA: whether a cost has drained by now, or by the latest time of any request, which a table may know; less
+    /// the tick to which an instant is rounded, the 256th of a unit at most.
     fn has_drained(&self, cost: u64, since: Timestamp) -> bool {
         let is_keyed = matches!(self.subject, Subject::Keyed(_));
         let at_ns = if is_keyed { self.latest_ns } else { self.pace.now_ns };

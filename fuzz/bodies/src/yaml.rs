@@ -65,7 +65,7 @@ impl YamlCase<'_> {
         assert!(at.line >= 1 && at.line <= lines, "line {} of {lines}: {told}", at.line);
     }
 
-    /// Whatever words of the file are asked about.
+    /// Checks requests for all words of the file.
     fn decides(&self, cache: &Arc<RuleCache>) {
         let maker = DecisionMaker::new(Arc::clone(cache)).expect("no counts of requests' own");
         let text = String::from_utf8_lossy(self.0);
@@ -97,7 +97,7 @@ impl YamlCase<'_> {
     }
 }
 
-/// Whether a rule that does this with clients without a cell may have decided one so.
+/// Whether a rule that treats clients without a cell like this may have decided one so.
 fn is_said(no_cell: Option<NoCell>, is_over: bool, on_full: OnFull) -> bool {
     match no_cell {
         Some(NoCell::Allowed) => on_full == OnFull::Allow && !is_over,

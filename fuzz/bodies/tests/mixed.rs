@@ -1,22 +1,21 @@
 //! Mixed verbs in random worlds, of every limiter and under any policy: against the ledger of what was admitted and
-//! given back, and against the debt, step by step. And what is wrong with a limiter, in each of many ways, which
-//! these must notice.
+//! given back, and against the debt, step by step. And many faults of limiters, each of which these must notice.
 //!
 //! ```text
 //! TOLLGATE_STEPS=50000000 cargo test --release -p tollgate-fuzz-bodies --no-default-features --test mixed -- --nocapture
 //! ```
 //!
-//! Without the default features a tenth is to be built; `--release` for many steps.
+//! Without the default features a tenth of the crates is built; `--release` for many steps.
 
 use std::thread;
 
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Fault, Hunt, Judges, MixedCase, Plant, hunt};
 
-/// Of two threads together, where nothing else is said.
+/// Steps by default, of two threads together.
 const STEPS: u64 = 200_000;
 
-/// A control that is not caught by then is not caught. Most are within a thousandth of it.
+/// A control that is not caught within so many steps has failed. Most need a thousandth of them.
 const STEPS_OF_A_CONTROL: u64 = 2_000_000;
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -49,7 +48,7 @@ fn mixed_verbs_keep_every_bound_in_random_worlds() {
     println!("{compared} steps of mixed verbs, seed {seed}: no excess, every answer as defined");
 }
 
-/// What is planted must be found, and be told in these words.
+/// The fault must be found, with this message.
 fn caught((fault, plant, judges): (Fault, Plant, Judges), words: &str) {
     let hunted = Hunt { seed: 1, steps: STEPS_OF_A_CONTROL, fault, plant, judges };
     let (steps, found) = hunt(hunted);
@@ -63,7 +62,7 @@ fn fault_is_caught(fault: Fault, words: &str) {
     caught((fault, Plant::Nothing, Judges::ALL), words);
 }
 
-/// By the ledger alone, which knows no word and no tick: what is wrong lets something through.
+/// The ledger alone, which needs no knowledge of words and ticks, finds faults that admit too much.
 fn excess_is_caught(fault: Fault) {
     caught((fault, Plant::Nothing, Judges::LEDGER), "excess");
 }
@@ -93,8 +92,9 @@ fn a_refund_that_tells_more_than_it_gives_back_is_caught() {
     fault_is_caught(Fault::ReportedMore, "given back");
 }
 
-/// What it admits too much, the ledger alone sees: `the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst`.
-/// Random worlds take millions of steps to that.
+/// What it admits too much, the ledger alone sees:
+/// `the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst`. Random worlds need millions of steps for
+/// that.
 #[test]
 fn a_place_that_is_undone_by_equal_bits_is_caught() {
     fault_is_caught(Fault::UndoneByBits, "");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_fuzz_bodies::{Plant, TARGETS, Target};
 
-/// The least that a target has to start from.
+/// The least number of seeds of a target.
 const SEEDS_MIN: usize = 8;
 
 fn fuzz() -> &'static Path {
@@ -30,7 +30,7 @@ fn seeds(target: Target) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
 }
 
-/// What a run of these bytes finds, if anything.
+/// The failure that these bytes cause, if there is one.
 fn finding(target: Target, bytes: &[u8], plant: Plant) -> Option<String> {
     let run = AssertUnwindSafe(|| (target.run)(bytes, plant));
     let thrown: Box<dyn Any + Send> = catch_unwind(run).err()?;
@@ -51,7 +51,7 @@ fn replay(name: &str) {
     }
 }
 
-/// Some seed must notice, and say it in these words.
+/// Some seed must notice the error, with this message.
 fn caught(name: &str, plant: Plant, words: &str) {
     let target = target(name);
     let found: Vec<_> =

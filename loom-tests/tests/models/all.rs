@@ -1,7 +1,7 @@
 //! One request under several limits: charged to all or to none, while others charge the same words.
 //!
-//! Properties: no limit admits above its bound; what a denied request was charged before it was denied
-//! is there again, unless another has charged that limit in between: then at most its one cost is not.
+//! Properties: no limit admits above its bound; what a denied request was charged before it was denied is given back,
+//! unless another request has charged that limit in between: then at most its one cost is not.
 //!
 //! Enough, because an undo touches one word, once: what can go wrong is a charge that comes between the
 //! charge and the undo, or between the undo's load and its compare-and-swap. A limit that is named twice
@@ -18,7 +18,7 @@ use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_clai
 use tollgate::control::{self, Fault};
 use tollgate::{Limiter, ManualClock, Quota, Timestamp, check_all, check_all_at};
 
-/// What a model says of units that nobody was admitted for and that are not left either.
+/// What a model says of units that no request was admitted for and that are not left either.
 const STAYED: &str = "a denied request stays charged";
 
 const NOW: Timestamp = Timestamp::from_secs(10);
@@ -28,7 +28,7 @@ fn limiter(burst: u64) -> Arc<Limiter> {
     Arc::new(Limiter::with_clock(Quota::per_second(1).burst(burst), ManualClock::new()))
 }
 
-/// Of a burst, what was admitted and what is left; what one denied request was charged may stay.
+/// Checks a burst against what was admitted and what is left; the charge of one denied request may stay.
 fn account(burst: u64, admitted: u64, left: u64, stays: u64) {
     assert!(admitted <= burst, "{ABOVE_BOUND}: {admitted} admitted of {burst}");
     assert!(admitted + left <= burst, "{LOST_CHARGE}: {admitted} admitted, {left} left");
@@ -65,9 +65,8 @@ fn against_a_charge() {
     account(1, 0, own.peek_at(0, NOW).remaining(), 0);
 }
 
-/// 2 threads, as before, but by the limits' own clock, which does not move. So what is undone under the
-/// other's charges is given back too, less what drains in the difference of two clocks: after that
-/// nothing of it is left.
+/// 2 threads, as before, but by the limits' own clock, which does not move. So what is undone under the other's
+/// charges is given back too, less what drains in the difference of two clocks: which is nothing.
 fn by_own_clock(is_keyed: bool) {
     control::use_rounds(2);
     control::count_apart(true);

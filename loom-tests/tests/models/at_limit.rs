@@ -1,16 +1,15 @@
 //! Denials that are written: two threads that are denied on one word, or one of them admitted.
 //!
-//! Property, in every model: the answers, and what is left after both threads have ended (the units, and
-//! whether a penalty is in force), are those of the exact reference model for some order of the requests.
-//! So each denial is counted once, the N-th begins the penalty and no other, an admission begins the row
-//! anew, a charge of a denied request is not lost, and the end of a penalty never moves back.
+//! Property, in every model: the answers, and what is left after both threads have ended (the units, and whether a
+//! penalty is in force), are those of the exact reference model for some order of the requests. So each denial is
+//! counted once, exactly the N-th begins the penalty, an admission resets the count, a charge of a denied request is
+//! not lost, and the end of a penalty never moves back.
 //!
-//! Enough, because a denial that is written goes through the very loop of a charge: it depends on other
-//! threads only through the word that it finds. With two threads another's write can come before it, after
-//! it, or between its load and its compare-and-swap, and with a second request also after it has lost
-//! once. In a table the loop is the same but for the floor, which these requests stay within. Under several
-//! limits a request is asked for first and its denial counted afterwards, so there is a load more between
-//! which another's write may come.
+//! Enough, because a denial that is written goes through the very loop of a charge: it depends on other threads only
+//! through the word that it finds. With two threads another's write can come before it, after it, or between its load
+//! and its compare-and-swap, and with a second request also after it has lost once. In a table the loop is the same
+//! but for the floor, which these requests stay within. Under several limits a request is decided first and its
+//! denial counted afterwards, so there is one more load before which another's write may come.
 
 use std::sync::Arc;
 
@@ -61,7 +60,7 @@ fn the_nth_denial() {
     races(penalty(1, 2, 2, false), &[ask(1, 5_000)], vec![vec![ask(1, 5_000)]; 2], 5_000);
 }
 
-/// Three denials, and it takes four: none is counted twice, also where a swap fails for no reason.
+/// Three denials, and it takes four: none is counted twice, even if a compare-and-swap fails spuriously.
 fn one_too_few(spurious: u32) {
     control::fail_spuriously(spurious);
     let lists = vec![vec![ask(1, 5_000)], vec![ask(1, 5_000); 2]];

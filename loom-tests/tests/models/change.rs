@@ -1,13 +1,12 @@
 //! A quota that changes while others decide.
 //!
-//! Properties: every decision is of one quota, whole: its limit and what it says of what is left and of how
-//! long that takes belong together. All that is admitted at one instant is at most the larger burst, since
-//! what was spent stays spent. When the change has returned, no word is counted in the old quota, no
-//! install brings one back, and new decisions are of the new one. A key that moves is charged somewhere at
-//! every moment.
+//! Properties: every decision is of one quota, whole: its limit, what it says is left and how long that takes belong
+//! together. All that is admitted at one instant is at most the larger burst, since what was spent stays spent. When
+//! the change has returned, no word is counted in the old quota, no install brings one back, and new decisions are of
+//! the new one. A key that moves is charged in one tier or the other at every moment.
 //!
-//! The fewest indices there are: a second change takes the first quota's again, so who stalls with an old word in
-//! hand reads numbers in the making, and numbers of a third quota.
+//! A table has as few indices as possible: a second change reuses that of the first quota. So a thread that stalls
+//! with an old word reads numbers that are being written, or those of a third quota.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +20,14 @@ use tollgate::{Decision, LiveLimiter, ManualClock, Policy, Timestamp};
 
 /// What a model says of a decision whose numbers are of several quotas.
 const TORN: &str = "a decision of no quota";
-/// What a model says of a word that the change has left.
+/// What a model says of a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
-/// What a model says of a decision after the change.
+/// What a model says of a decision by the old quota after the change.
 const OLD_QUOTA: &str = "the old quota decides after the change";
 
 const NOW: Timestamp = Timestamp::from_secs(5);
 
-/// Of unequal limits, rates and ticks. The middle one's ticks are 2^8 and more times as long.
+/// Three unequal limits, rates and ticks. The middle one's ticks are at least 2^8 times as long.
 const FIRST: &str = "gcra 1/s burst 2";
 const SECOND: &str = "gcra 1/h burst 7";
 const THIRD: &str = "gcra 1/m burst 4";
@@ -44,13 +43,13 @@ fn live(text: &str) -> Arc<LiveLimiter> {
 /// With `spent` units spent at one instant, what each of these quotas says at that instant.
 fn is_of_one(decision: Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
-    // To the second: a reading is rounded down to a tick.
+    // Rounded to the second, since a reading is rounded down to a tick.
     let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
     let found = (decision.limit(), decision.remaining(), reset_s);
     quotas.into_iter().any(|(limit, each_s)| found == (limit, limit - spent, each_s * spent))
 }
 
-/// Two changes, of which the second takes the index that the first retired, and somebody who looks.
+/// Two changes, of which the second takes the index that the first retired, and a thread that peeks.
 fn a_look_during_two_changes() {
     let limiter = live(FIRST);
     assert!(limiter.check_at(1, NOW).is_allowed());
@@ -66,7 +65,7 @@ fn a_look_during_two_changes() {
     assert_eq!(limiter.peek_at(1, NOW).remaining(), 3, "{LOST_CHARGE}");
 }
 
-/// A burst of 2, raised to 4, while somebody asks for single units.
+/// A burst of 2, raised to 4, while another thread asks for single units.
 fn charges_while_a_burst_is_raised() {
     let limiter = live(FIRST);
     let other = Arc::clone(&limiter);
@@ -83,7 +82,7 @@ fn charges_while_a_burst_is_raised() {
     assert!(admitted + left >= 4, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
-/// Somebody installs a key while the quota changes.
+/// A thread installs a key while the quota changes.
 fn an_install_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
     let key = key_in(&table, [0, 0], 1);
@@ -99,7 +98,7 @@ fn an_install_during_a_change() {
     assert_eq!((after.limit(), after.remaining()), (4, 3), "{LOST_CHARGE}");
 }
 
-/// Somebody charges a key while the quota changes, and is late: with a floor that has gone on meanwhile.
+/// A thread charges a key while the quota changes, at a time below the floor, which has advanced meanwhile.
 fn a_charge_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
     let key = key_in(&table, [0, 0], 1);
@@ -116,7 +115,7 @@ fn a_charge_during_a_change() {
     assert!(after.remaining() >= 2, "{LOST_CHARGE}: {after:?}");
 }
 
-/// A key that is idle by the new quota loses its cell to another, while somebody charges it by the old.
+/// A key that is idle by the new quota loses its cell to another, while a thread charges it by the old.
 fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     control::count_apart(true);
     let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
@@ -129,15 +128,15 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     let _ = table.check_at(&stranger, 1, later);
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
-    // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is. Then its cell is
-    // busy, and nobody's to take.
+    // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is owed and it is admitted.
+    // Then its cell is busy, and no other key may take it.
     let seen = table.peek_at(&key, 0, later);
     let is_gone = matches!(&seen, Decision::Denied(denial) if denial.is_table_full());
     assert!(!admitted || (seen.remaining() == 0 && !is_gone), "{ABOVE_BOUND}: {seen:?}");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
 }
 
-/// Who finds a key cleared in its old tier finds its debt in the new one.
+/// A thread that finds a key cleared in its old tier finds its debt in the new one.
 fn a_key_that_moves() {
     let table: Arc<Table> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
     let key: Key = key_in(&table, [0, 0], 1);

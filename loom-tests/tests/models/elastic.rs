@@ -1,7 +1,7 @@
 //! Elastic limits: clients that borrow from one pool while the server reports its headroom.
 //!
-//! Properties: each client is admitted its own burst, and what all borrow together is at most the pool's
-//! burst times the largest headroom that was in force; while the headroom stands, it is as much.
+//! Properties: each client is admitted its own burst, and what all borrow together is at most the pool's burst times
+//! the largest headroom that was in force; if the headroom does not change, it is exactly that.
 //!
 //! Enough, because a loan is one compare-and-swap loop on the pool's word, as a charge is on a limiter's
 //! (see `limiter`), and a report writes a word that no loan writes: it can come before a loan's reading

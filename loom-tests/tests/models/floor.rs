@@ -1,4 +1,4 @@
-//! Floors that advance while others charge, install, sweep and come late.
+//! Floors that advance while other threads charge, install, sweep and come late.
 //!
 //! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows;
 //! afterwards no key has more left than its admissions allow; an idle key is admitted.
@@ -7,9 +7,9 @@
 //! so that a sweep could forget. So a check at 450 s moves the floor, more than once, and a word of 450 s dated by the
 //! first floor reads as long expired; a word of 210 s that no thread swept reads as busy at 600 s.
 //!
-//! Enough, because a reader can meet an advance at four places only: before its first header, between
-//! header and words, between words and second header, and after; two threads reach them all. A second
-//! advance, or a second reader, is the composition's business.
+//! Enough, because a reader can meet an advance at four places only: before its first header, between header and
+//! words, between words and second header, and after; two threads reach them all. A second advance, or a second
+//! reader, repeats these.
 
 use loom_tests::race::{Ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
@@ -36,7 +36,8 @@ fn table(shards: u32, cells: usize) -> std::sync::Arc<Table> {
     table_with_clock("gcra 1/s burst 1", shards, cells, clock)
 }
 
-/// One shard, some cells, two keys. A caller gives up after one lost round, as after the last of many.
+/// One shard, some cells, two keys. An install gives up after one lost round, as it otherwise does after the last of
+/// many.
 fn shard(cells: usize) -> (std::sync::Arc<Table>, [Key; 2]) {
     control::count_apart(true);
     control::use_rounds(1);
@@ -87,8 +88,8 @@ fn install() {
     assert_no_claims(&table);
 }
 
-/// 2 threads after a long silence: the key that was there, and another. Both are idle: both are admitted,
-/// or were in each other's way, and that is counted.
+/// 2 threads after a long silence: the key that was there, and another. Both are idle: both are admitted, or one was
+/// denied because of the other's install, and that is counted.
 fn silence() {
     let (table, [key, other]) = shard(2);
     assert_admitted(&ask_all(&*table, &[ask(key, 1, BEFORE_MS)]));
@@ -102,9 +103,9 @@ fn silence() {
     }
 }
 
-/// 2 threads: a newcomer that stalls with its claim standing, and one that moves the floor twice, since a
-/// key that has spent its burst is live at the first. A word of the newcomer's old time would be dated by
-/// the last floor, and from a little later read as busy. Its key is idle then: it is admitted.
+/// 2 threads: a newcomer that stalls while its claim stands, and one that advances the floor twice, since a key that
+/// has spent its burst is live at the first time. A word of the newcomer's old time would be dated by the last floor,
+/// and from a little later read as busy. Its key is idle then: it is admitted.
 fn stalled_claim() {
     let (table, [busy, key]) = shard(2);
     let other = key_in(&table, [0, 0], 3);

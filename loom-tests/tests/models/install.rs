@@ -1,13 +1,12 @@
-//! Newcomers: a key that is not there, asked for by several threads at once.
+//! New keys: a key without a cell, requested by several threads at once.
 //!
 //! Properties, in every model: at every moment at most one live cell carries a key (the core asserts it
 //! under loom after each opening, on the newest words); no key is admitted above its bound, counted over
 //! the callers' own nows; afterwards no key has more left than its admissions allow; no claim is left.
 //!
-//! Enough, because an install meets others of its key only through the cells of its two shards and
-//! their headers: two cells in one shard and one in each of two are the smallest tables in which two
-//! openers can choose unlike cells, and three threads the fewest in which a stalled opener is overtaken
-//! by one and imitated by another.
+//! Enough, because an install meets others of its key only through the cells of its two shards and their headers: two
+//! cells in one shard and one in each of two are the smallest tables in which two openers can choose different cells,
+//! and three threads the fewest in which a stalled opener is overtaken by one and its word repeated by another.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
     Ask { key, cost, now_ms }
 }
 
-/// A table whose headers nobody writes but for a floor: what is raced for here is the cells.
+/// A table whose headers are written for a floor only: what is raced for here is the cells.
 fn cells_of(policy: &str, shards: u32, cells: usize) -> Arc<Table> {
     control::count_apart(true);
     control::mark_floors(false);
@@ -40,7 +39,7 @@ fn same_key(asks: &[usize], burst: u64, cells: usize) {
     let calls = race(&table, lists).concat();
     assert_bound(&table, burst, key, &[&calls]);
     assert_no_claims(&table);
-    // Threads that re-claim each other's claims may use up their rounds: then they are denied, counted.
+    // Threads that re-claim each other's claims may use up their rounds: then they are denied, and that is counted.
     let admitted = calls.iter().filter(|call| call.allowed).count() as u64;
     let contended = table.stats_at(Timestamp::from_secs(5)).contended;
     let told = format!("{contended} contended, {calls:?}");

@@ -1,10 +1,10 @@
 //! A lease that is returned while others charge the same word.
 //!
-//! Properties: what was spent and what others were admitted is within the burst and what drained; what
-//! was not spent and has not drained is there again, to the unit.
+//! Properties: what was spent and what others were admitted is within the burst and what drained; what was not spent
+//! and has not drained is given back, to the unit.
 //!
-//! Enough, because a return is one compare-and-swap loop on the limiter's word, as a charge is: another
-//! thread's charge can come before it, after it, or between its load and its exchange.
+//! Enough, because a return is one compare-and-swap loop on the limiter's word, as a charge is: another thread's
+//! charge can come before it, after it, or between its load and its compare-and-swap.
 
 use std::sync::Arc;
 

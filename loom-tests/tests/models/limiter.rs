@@ -52,7 +52,7 @@ fn three_threads_once(burst: u64) {
     races(burst, &[], vec![vec![ask(1, 5_000)]; 3]);
 }
 
-/// 2 threads, costs 2 and 1 and 1 against a burst of 3: what fits depends on who comes first.
+/// 2 threads, costs 2 and 1 and 1 against a burst of 3: what fits depends on which thread is first.
 fn unequal_costs() {
     races(3, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000), ask(1, 5_000)]]);
 }

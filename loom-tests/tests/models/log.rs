@@ -1,15 +1,15 @@
-//! One sliding log: slots that several threads want.
+//! One sliding log: slots that several threads contend for.
 //!
-//! Properties, in every model: no window holds more than the limit; what is left afterwards is the limit less
-//! what was admitted, to the unit. Where only single units are asked for, the answers are those of the exact
-//! reference model in some order. A request of several units may be denied when it meets another, but never
-//! all of them at once if one could go.
+//! Properties, in every model: no window holds more than the limit; what is left afterwards is the limit less what
+//! was admitted, to the unit. Where only single units are asked for, the answers are those of the exact reference
+//! model in some order. A request of several units may be denied when it meets another, but if one of them fits, not
+//! all are denied.
 //!
-//! Enough, because requests meet only in slots, each a word that is taken by a compare-and-swap: with two
-//! threads every taking of a slot can come between the other's load and exchange; with two slots an attempt
-//! at both can lose either of them first or last; and a second request of a thread finds what an attempt that
-//! failed has left. The cursor and the bounds of rows are hints and caches: a model with rows of two slots
-//! shows that nothing is passed over for good.
+//! Enough, because requests meet only in slots, each a word that is taken by a compare-and-swap: with two threads
+//! every such step can come between the other's load and compare-and-swap; with two slots an attempt at both can lose
+//! either of them first or last; and a second request of a thread finds what an attempt that failed has left. The
+//! cursor and the bounds of rows are hints and caches: a model with rows of two slots shows that no slot is passed
+//! over for good.
 
 use loom_tests::logs::{WINDOW_MS, assert_left, assert_windows, log, units};
 use loom_tests::race::{Ask, Call, ask_all, race};
@@ -69,13 +69,13 @@ fn several(limit: u64, setup: &[Ask], lists: Vec<Vec<Ask>>) -> Vec<Vec<Call>> {
     calls
 }
 
-/// 2 threads: two units against one, two slots. One of them goes.
+/// 2 threads: two units against one, two slots. At least one request is admitted.
 fn two_against_one() {
     let calls = several(2, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000)]]).concat();
     assert!(units(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads: two units each, three slots. At most one of them goes, and nothing is left marked.
+/// 2 threads: two units each, three slots. At most one request is admitted, and no slot is left marked.
 fn two_against_two() {
     several(3, &[], vec![vec![ask(2, 5_000)], vec![ask(2, 5_000)]]);
 }
@@ -96,7 +96,7 @@ fn two_against_one_and_one() {
     assert!(units(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads, three slots in rows of two: one thread looks in vain a second before they are free.
+/// 2 threads, three slots in rows of two: one thread is denied a second before they are free.
 fn rows() {
     let log = log(3, 1);
     assert_admitted(&ask_all(&*log, &[ask(3, 5_000)]));
@@ -154,7 +154,7 @@ pub(crate) fn models() -> Vec<Model> {
             REFUSED,
         ),
     ];
-    // The first three weak compare-and-swaps fail by a mask, for no reason.
+    // The first three weak compare-and-swaps fail spuriously, by a mask.
     models.extend((1..8).map(|mask| {
         let name = format!("last_two_slots_mask_{mask:03b}");
         let scenario = move || {

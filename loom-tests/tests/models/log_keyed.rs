@@ -1,13 +1,13 @@
 //! Sliding logs by key: entries that are given to keys, and taken from keys that come back.
 //!
-//! Properties, in every model: at every moment at most one entry is a key's (the core asserts it under loom
-//! after each opening, on the newest headers); no window of any key holds more than the limit, by the
-//! callers' own nows; afterwards each key has left what its admissions allow, to the unit.
+//! Properties, in every model: at every moment at most one entry belongs to a key (the core asserts it under loom
+//! after each opening, on the newest headers); no window of any key holds more than the limit, by the callers' own
+//! nows; afterwards each key has left what its admissions allow, to the unit.
 //!
-//! Enough, because two keys meet only in one entry's header, `until` and slots, and a key meets itself in
-//! the headers of its two shards. One entry in each of two shards is the smallest store in which two openers
-//! can choose unlike entries, and in which a key that was forgotten has one other place to go. One slot is
-//! the smallest log: with it every unit that is lost lets another in.
+//! Enough, because two keys meet only in one entry's header, `until` and slots, and a key meets itself in the headers
+//! of its two shards. One entry in each of two shards is the smallest store in which two openers can choose different
+//! entries, and in which a key that was forgotten has one other place to go. One slot is the smallest log: with it
+//! every unit that is lost admits another.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn same_key(limit: u64, entries: usize) {
 }
 
 /// Threads that ask for one new key and do not agree on where it can go: the entry of its first shard holds
-/// a key that is idle for those who come last. One entry in each of two shards.
+/// a key that is idle for the threads with the latest times. One entry in each of two shards.
 fn unlike_entries(nows_ms: &[u64], limit: u64) {
     control::use_rounds(1);
     let logs = logs(limit, 2, 1);
@@ -57,7 +57,7 @@ fn returns(lists: &[&[(bool, u64)]]) {
     let last_ms = lists.iter().flat_map(|list| list.iter()).map(|&(_, now_ms)| now_ms).max();
     let lists = lists.iter().map(|list| list.iter().map(to_ask).collect()).collect();
     let calls = race(&logs, lists).concat();
-    // The newcomer first: it is whose units are lost when its entry is taken from it.
+    // The newcomer first: its units are the ones that are lost when its entry is taken from it.
     for key in [other, key] {
         assert_windows(1, key, &[&setup, &calls]);
         assert_left(&*logs, 1, key, last_ms.unwrap_or(0), &[&setup, &calls]);
@@ -89,7 +89,7 @@ fn several_units() {
     assert_admitted(&setup);
     let lists = vec![vec![ask(key, 2, 10_000), ask(key, 1, 10_000)], vec![ask(other, 1, 10_000)]];
     let calls = race(&logs, lists).concat();
-    // The newcomer first: it is whose units are lost when its entry is taken from it.
+    // The newcomer first: its units are the ones that are lost when its entry is taken from it.
     for key in [other, key] {
         assert_windows(2, key, &[&setup, &calls]);
         assert_left(&*logs, 2, key, 10_000, &[&setup, &calls]);
@@ -104,7 +104,7 @@ fn full_shard() {
     let setup = ask_all(&*logs, &[ask(one, 1, 5_000)]);
     let lists = vec![vec![ask(new, 1, 6_000)], vec![ask(one, 1, 6_000), ask(one, 1, 15_000)]];
     let calls = race(&logs, lists).concat();
-    control::plant(None); // the question is what the race has left behind
+    control::plant(None); // only what the race has left behind is checked
     let one_now = logs.look(ask(one, 1, 15_000));
     let evicted = matches!(&one_now, Decision::Denied(denial) if denial.is_table_full());
     assert!(!evicted, "{LOST_CHARGE}: {calls:?}");

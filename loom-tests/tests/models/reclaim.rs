@@ -1,4 +1,4 @@
-//! Idle keys: their cells are taken over, by callers whose clocks need not agree, while they return.
+//! Idle keys: their cells are taken over, by callers whose clocks may differ, while the keys return.
 //!
 //! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows;
 //! afterwards no key has more left than its admissions allow; at every moment at most one live cell

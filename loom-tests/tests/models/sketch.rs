@@ -1,7 +1,7 @@
 //! A sketch of two rows: the other row is charged first, then the emptier one decides.
 //!
 //! Properties: every key keeps its own bound in every interval, or in every window; and of single requests
-//! that race for a key's units, enough are admitted. What a loser has left behind refuses nobody who has
+//! that race for a key's units, enough are admitted. What a loser has left behind refuses no key that has
 //! another row.
 //!
 //! Enough, because a request meets others only in the cells of its key: with two rows each is either the one
@@ -38,15 +38,15 @@ fn one_key(burst: u64, threads: usize, times: usize) {
     assert_eq!(admitted(&calls), burst.min(calls.len() as u64), "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads, a key each; the keys share their cell in the first row. The second key is a second late. Who
-/// loses that cell to the other key is denied, and has left its cost in its other cell: one key may get
+/// 2 threads, a key each; the keys share their cell in the first row. The second key is a second late. The key
+/// that loses that cell to the other is denied, and has left its cost in its other cell: one key may get
 /// nothing, but not both.
 fn shared_cell() {
     let sketch = gcra(1);
     let keys = [[0, 0], [0, 1]].map(|cells| key_with(&sketch, cells));
     let lists = vec![vec![ask(keys[1], 1, 4_000); 2], vec![ask(keys[0], 1, 5_000); 2]];
     let calls = race(&sketch, lists).concat();
-    // Once more, after both: what the other has done to the shared cell must not have freed the key.
+    // Once more, after both: the other's charge of the shared cell must not have given the key a unit.
     let after = ask_all(&*sketch, &keys.map(|key| ask(key, 1, 5_000)));
     for key in keys {
         assert_intervals(1, key, &[&calls, &after]);
@@ -100,7 +100,7 @@ fn turn(policy: &str, most: u64) {
     assert!(admitted(&setup) + admitted(&calls) <= most, "{ABOVE_BOUND}: {calls:?}");
 }
 
-/// 2 threads race for one unit while compare-and-swaps fail for no reason.
+/// 2 threads race for one unit while compare-and-swaps fail spuriously.
 fn weak(mask: u32) {
     fail_spuriously(mask);
     one_key(1, 2, 1);

@@ -1,8 +1,8 @@
 //! Snapshots that are taken while others charge, install, forget and move a floor.
 //!
-//! Properties, in every model, of the table that is restored from the snapshot: the file is not refused,
-//! so no key has two live cells and no claim is left; of what was charged before the snapshot began
-//! nothing is lost; and what it says of a key is what it was at some moment, never a mixture.
+//! Properties, in every model, of the table that is restored from the snapshot: the file is not refused, so no key
+//! has two live cells and no claim is left; nothing is lost of what was charged before the snapshot began; and each
+//! key's state is one that it had at some moment, never a mixture.
 //!
 //! Enough, because a snapshot reads a shard in eight loads that others' writes can fall between, and shard
 //! after shard: one shard shows what can happen to a word and its header, and one cell in each of two
@@ -31,11 +31,11 @@ fn snapshot(table: &Table) -> Vec<u8> {
 
 /// What is left for a key at some times.
 fn left<const N: usize>(table: &Table, key: Key, nows_ms: [u64; N]) -> [u64; N] {
-    control::plant(None); // the question is what the snapshot holds
+    control::plant(None); // only what the snapshot holds is checked
     nows_ms.map(|now_ms| table.look(ask(key, 1, now_ms)).remaining())
 }
 
-/// Asks while a snapshot is taken. Gives what is restored, the answers, and the setup's.
+/// Makes requests while a snapshot is taken. Returns the restored table, the answers, and the setup's.
 fn race(table: &Arc<Table>, policy: &str, shards: u32, asks: Vec<Ask>) -> (Table, Vec<Call>) {
     let (calls, file) = race_beside(table, asks, snapshot);
     let restored = restored(policy, shards, &file);

@@ -1,15 +1,15 @@
-//! Keys without a cell: decided in the spill, while others give them one.
+//! Keys without a cell: decided in the spill, while other threads install them.
 //!
 //! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows, whether
 //! it was decided in the spill, in its cell, or now here and now there; no claim is left.
 //!
 //! Enough, because what can be lost between the spill and a cell is one charge, by one spiller and one
 //! installer of the same key: the spiller's charge, fence and look against the installer's claim, fence and
-//! estimate. One shard with one cell has all of it: a stranger holds the cell, and is idle for who comes later.
-//! A key that gets the cell and loses it again while a spiller looks on takes one more request. Two spillers
-//! of one key meet in the sketch, which has models of its own; here they meet where both were in each other's
-//! way. In a table of several quotas all of that is the same, but that the quota is read, too, by the spiller and
-//! by the installer; and a change of it brings the sketch's words over.
+//! estimate. One shard with one cell has all of it: a stranger holds the cell, and is idle for later requests.
+//! A key that gets the cell and loses it again while a spiller peeks takes one more request. Two spillers of one key
+//! meet in the sketch, which has models of its own; here they meet where a lost round has denied both a cell. In a
+//! table of several quotas all of that is the same, except that the spiller and the installer also read the quota;
+//! and a change of it brings the sketch's words over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use loom_tests::verdict::{
 use tollgate::control::{self, Fault};
 use tollgate::{Policy, Timestamp};
 
-/// What a model says of a word that the change has left.
+/// What a model says of a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
 
 fn ask(key: Key, cost: u64, now_ms: u64) -> Ask {
@@ -69,8 +69,8 @@ fn came_and_went() {
     beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000), (false, 1, 20_000)]]);
 }
 
-/// 2 threads bring a new key to a vacant cell, and get into each other's way: a lost round ends an install. Here
-/// a spiller may meet a claim that no floor tells it of.
+/// 2 threads bring a new key to a vacant cell, and disturb each other: a lost round ends an install. Here a spiller
+/// may meet a claim that no floor tells it of.
 fn both_in_the_way() {
     control::count_apart(true);
     control::mark_floors(false);
@@ -137,7 +137,7 @@ fn a_spill_during_a_change() {
     control::plant(None);
     let left = table.peek_at(&key, 0, now);
     assert!(admitted + left.remaining() <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left:?}");
-    // One alone is never in another's way, but what was added to one cell before the change is left there.
+    // A thread alone is never disturbed, but what was added to one cell before the change is left there.
     assert!(admitted + left.remaining() >= 2, "{LOST_CHARGE}: {admitted} admitted, {left:?}");
     // What was owed is owed in the cell that the key gets, which has ticks of its own.
     let later = now + Duration::from_secs(4);

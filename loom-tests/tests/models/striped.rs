@@ -1,7 +1,7 @@
 //! A limit split into stripes: its own first, then the others'.
 //!
 //! Properties: never more than the whole burst, whatever stripes it is taken from; and while the stripes
-//! together hold enough single units, nobody is denied.
+//! together hold enough single units, no request is denied.
 //!
 //! Enough, because a stripe is a `Limiter`'s word, modelled in `limiter`, and a request's visits share
 //! nothing but those words: with two stripes every visit can be first or last, with a second request a

@@ -81,8 +81,8 @@ fn late_return() {
     assert_no_claims(&table);
 }
 
-/// 2 threads with unlike keys of one tag, whose homes are the two shards of one unit: they are one key to the table. All
-/// cells but one at home are held, and one in the second unit, which is idle by now.
+/// 2 threads with different keys of one tag, whose homes are the two shards of one unit: they are one key to the
+/// table. All cells are held but one at home, and one in the second unit, which is idle by now.
 fn siblings_of_one_tag() {
     let (table, one) = held();
     let other = Key { first: 1, ..one };

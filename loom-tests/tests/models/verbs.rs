@@ -1,8 +1,8 @@
 //! Charges into debt, refunds, reservations and resets against each other, on one word and on a key's.
 //!
-//! Properties: places that are promised differ and follow each other, whoever cancels; units that were charged and not given
-//! back are owed, to the unit; a reset forgives what was there and nothing that comes later; what has drained
-//! is not given back, whatever has restored the bits of a word.
+//! Properties: places that are promised differ and follow each other, whichever thread cancels; units that were
+//! charged and not given back are owed, to the unit; a reset forgives what was there and nothing that comes later;
+//! what has drained is not given back, whatever has restored the bits of a word.
 //!
 //! Enough, because each of them is one compare-and-swap loop on the word that a check charges. On a
 //! keyed word they also read the floor: so a refund races an advance, too.
@@ -27,7 +27,7 @@ fn limiter(burst: u64) -> Arc<Limiter> {
 }
 
 /// Two threads reserve a place each; the first cancels its own if it can. A third place, taken at the
-/// end, is nobody's whose place stands; and what was cancelled is there again.
+/// end, differs from every place that still stands; and a cancelled place is free again.
 fn places<L: Send + Sync + 'static>(
     limit: &Arc<L>,
     reserve: fn(&L) -> Reservation,
@@ -49,8 +49,8 @@ fn places<L: Send + Sync + 'static>(
 }
 
 /// The queue itself, one thread with two places in a row, the other with one that it gives up: places are apart
-/// and follow each other in the order in which they were taken; one that is given up is there again if nobody
-/// stands behind it, and otherwise it stays where it is.
+/// and follow each other in the order in which they were taken; one that is given up is free again if no place
+/// was taken behind it, and otherwise it stays taken.
 fn queue_order<L: Send + Sync + 'static>(
     limit: &Arc<L>,
     reserve: fn(&L) -> Reservation,
@@ -69,7 +69,7 @@ fn queue_order<L: Send + Sync + 'static>(
     let turns = 0..standing.len() as u64;
     assert!(turns.map(turn).all(|turn| standing.contains(&turn)), "{ABOVE_BOUND}: {standing:?}");
     assert_eq!(last, turn(standing.len() as u64), "{ABOVE_BOUND}: {standing:?}");
-    assert!(is_back || left < second, "{OUT_OF_ORDER}: nobody was behind {left:?}");
+    assert!(is_back || left < second, "{OUT_OF_ORDER}: no place was behind {left:?}");
 }
 
 const OUT_OF_ORDER: &str = "out of order";
@@ -91,7 +91,7 @@ fn places_of_one() {
     places(&limiter(1), |limit| limit.reserve_at(1, MINUTE, NOW).expect("a place"), cancel);
 }
 
-/// A key's word reaches a burst beyond the burst.
+/// The word of a key can hold a debt of twice the burst.
 fn places_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     assert!(limit.check_at(&KEY, 2, NOW).is_allowed());
@@ -128,7 +128,7 @@ fn refund_of_a_key() {
 }
 
 /// A refund of 2 units a second after they were charged, while another thread, minutes ahead, has the
-/// floor advance: a drained unit does not come back, and nobody is locked out afterwards.
+/// floor advance: a drained unit does not come back, and no key is locked out afterwards.
 fn refund_across_a_floor() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     let permit = limit.check_at(&KEY, 2, NOW).into_result().expect("the first");

@@ -1,9 +1,9 @@
-//! Weak compare-and-swaps that fail for no reason, which hardware may and loom never does.
+//! Weak compare-and-swaps that fail spuriously, which hardware may do and loom never does.
 //!
-//! Property: a spurious failure changes no answer and loses no charge: the answers, and what is left,
-//! are the exact reference model's for some order of the requests. 2 threads x 2 checks; the first three
-//! weak compare-and-swaps of each execution fail by a mask, one model per mask in 0..2^3. All weak ones
-//! there are: the un-keyed loop, and the keyed one with the key in place.
+//! Property: a spurious failure changes no answer and loses no charge: the answers, and what is left, are the exact
+//! reference model's for some order of the requests. 2 threads x 2 checks; the first three weak compare-and-swaps of
+//! each execution fail by a mask, one model per mask in 0..2^3. There are two such loops: the un-keyed one, and the
+//! keyed one for a key that has a cell.
 //!
 //! Enough, because a loop carries nothing from one turn to the next but the word that it found.
 

@@ -4,8 +4,8 @@
 //! for some order of the requests. So a window turns once, each charge counts in one window, and a late
 //! request is placed in the window in force.
 //!
-//! Enough, because a turn has no step of its own: it is computed by whoever charges first in the new
-//! window, and its compare-and-swap carries it. Two threads race for it; three add one that comes with
+//! Enough, because a turn has no step of its own: the first thread that charges in the new window computes it,
+//! and writes it with the compare-and-swap of its charge. Two threads race for it; three add one that comes with
 //! the old window's time while two turn it.
 
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn turn(window: Window) {
     races(window, &[ask(1, 5_100)], vec![vec![ask(1, 5_900), ask(1, 6_200)], vec![ask(1, 6_200)]]);
 }
 
-/// 3 threads: two turn the window, one still lives in the old one.
+/// 3 threads: two turn the window, one comes with a time of the old one.
 fn turn_by_three(window: Window) {
     races(
         window,

@@ -1,7 +1,8 @@
-//! The planted faults that worlds catch, each in the family of worlds where that takes least, and what is said then.
+//! The planted faults that worlds catch, each in the family of worlds that needs the fewest schedules, and the
+//! message.
 //!
-//! With the seeds of the controls that takes from 1 to some 30,000 schedules; any change of the library makes it other
-//! ones. Those faults that only loom catches, or only a long run, are in `docs/verification.md` with the reason.
+//! With the seeds of the controls a fault is caught after 1 to some 30,000 schedules; any change of the library
+//! changes that. Faults that only loom catches, or only a long run, are in `docs/verification.md` with the reason.
 
 use tollgate::control::Fault;
 
@@ -9,11 +10,11 @@ use crate::history::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use crate::kinds::Family::{self, Gcra, Log, Logs, Sketch, Striped, Tiers, Windows};
 use crate::verdict::{LEFT_CLAIM, REFUSED_FILE};
 
-/// Many times what any control takes: one that has caught nothing by then has gone blind. A schedule takes a tenth of a
-/// millisecond.
+/// Many times what any control takes: a control that has caught nothing by then no longer works. A schedule takes a
+/// tenth of a millisecond.
 pub(crate) const SCHEDULES_MAX: u64 = 400_000;
 
-/// A charge that is lost shows as an admission too much, or where time stands still as more that is left.
+/// A lost charge shows as an admission too much, or where time stands still as more units left.
 const EXCESS: &[&str] = &[ABOVE_BOUND, LOST_CHARGE];
 /// What the core says of an opening that makes a key live twice.
 const TWO_LIVE: &[&str] = &["live cells carry one key"];
@@ -26,7 +27,7 @@ const FILE: &[&str] = &[REFUSED_FILE];
 pub(crate) struct Control {
     pub(crate) fault: Fault,
     pub(crate) family: Family,
-    /// One of these is said.
+    /// Messages of which one must be given.
     pub(crate) messages: &'static [&'static str],
 }
 

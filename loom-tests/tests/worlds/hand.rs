@@ -1,4 +1,4 @@
-//! [`Hand`]: what a thread of a world asks, what it holds of what it was given, and what it was told.
+//! [`Hand`]: what a thread of a world asks, the permits, places and leases that it holds, and the answers.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl<'a> Hand<'a> {
         Self { told: Told::default(), permits: Vec::new(), places: Vec::new(), leases: Vec::new() }
     }
 
-    /// A request of the setup: at its own time, whatever the clock.
+    /// A request of the setup: at its own time, whatever clock the world has.
     pub(crate) fn ask_at(&mut self, world: &'a World, ask: &Ask) {
         let begun = Begun::new(world, Some(Timestamp::from_nanos(ask.time_ns)));
         let decision = world.subject.check(ask.key, ask.cost, begun.at);
@@ -66,7 +66,7 @@ impl<'a> Hand<'a> {
         if at.is_none() {
             world.turn_clock(ask.time_ns);
         }
-        // What there is nothing for yet is asked for first.
+        // A verb that needs something that the thread does not hold yet becomes the verb that gives it.
         let verb = match ask.verb {
             Verb::Refund if self.permits.is_empty() => Verb::Check,
             Verb::Cancel if self.places.is_empty() => Verb::Reserve,
@@ -82,7 +82,8 @@ impl<'a> Hand<'a> {
             }
             (Verb::Peek, _) => {
                 let _ = world.subject.peek(ask.key, ask.cost, at);
-                // In the spill of a table whose quota changes a look brings over what it finds.
+                // While a quota of the table changes, a peek may write: it brings over the words that it finds in the
+                // spill.
                 let wrote = control::writes() != begun.writes;
                 let may_write = world.family == Family::Tiers && world.is_changing();
                 assert!(!wrote || may_write, "{DENIAL_WROTE}: {ask:?}");
@@ -97,7 +98,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Gives back what is left of leases, as dropping them does, and tells.
+    /// Gives back what is left of leases, as dropping them does, and records it.
     pub(crate) fn close(mut self, world: &'a World) -> Told {
         while !self.leases.is_empty() {
             self.give_back_lease(world, world.is_of_callers().then_some(Timestamp::from_nanos(0)));
@@ -105,7 +106,7 @@ impl<'a> Hand<'a> {
         self.told
     }
 
-    /// Asks what only a shop knows, and says whether there was anything to ask.
+    /// Calls the verbs that only a shop has; `false` if there was nothing to call.
     fn ask_shop(&mut self, world: &'a World, shop: &'a Shop, ask: &Ask, begun: Begun) -> bool {
         let (Ask { key, cost, .. }, at) = (*ask, begun.at);
         let wait = Duration::from_nanos(ask.wait_ns);
@@ -154,7 +155,7 @@ impl<'a> Hand<'a> {
                 let moved = (key > LIVE).then(|| shop.move_key(key, at)).flatten();
                 let Some(units) = moved else { return false };
                 self.add(world, ask, begun, (Kind::Forgiven, 0));
-                // Told in units rounded up: of the last one some may have drained.
+                // Moved units are rounded up: part of the last one may have drained.
                 let units = if world.time == Time::Still { units } else { units.saturating_sub(1) };
                 self.add(world, &Ask { key: key ^ 1, ..*ask }, begun, (Kind::Loose, units))
             }
@@ -185,7 +186,7 @@ impl<'a> Hand<'a> {
                 self.permits.push((self.told.events.len() - 1, permit));
             }
             Decision::Denied(denial) => {
-                // A table's newcomer claims a cell and gives it back; a log marks its slots.
+                // A denied newcomer of a table claims a cell and gives it back; a log marks its slots.
                 if ask.key == LIMITER && !matches!(world.subject, Subject::Log(_)) {
                     assert_eq!(control::writes(), begun.writes, "{DENIAL_WROTE}: {ask:?}");
                 }
@@ -211,7 +212,7 @@ impl<'a> Hand<'a> {
         true
     }
 
-    /// What was given back of a call that was told before.
+    /// Records what was given back of an earlier call.
     fn back(&mut self, event: usize, begin: u64, units: u64) -> bool {
         let event = &mut self.told.events[event];
         (event.back, event.back_begin, event.back_end) = (units, begin, stamp());
@@ -221,7 +222,7 @@ impl<'a> Hand<'a> {
     fn refund(&mut self, world: &World, shop: &Shop, at: At) -> bool {
         let Some((event, permit)) = self.permits.pop() else { return false };
         let (key, begin) = (self.told.events[event].key, stamp());
-        // Not before any other charge.
+        // A refund at the latest time of all is not before any other charge.
         let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
         let units = shop.refund(key, permit, at);
         self.back(event, begin, units)
@@ -231,11 +232,11 @@ impl<'a> Hand<'a> {
         let Some((event, place)) = self.places.pop() else { return false };
         let Event { key, units, .. } = self.told.events[event];
         let (begin, turn_ns) = (stamp(), place.ready_at().as_nanos());
-        // Not before any other charge.
+        // A cancellation at the latest time of all is not before any other charge.
         let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
         let now_ns = at.unwrap_or_else(|| world.clock.now()).as_nanos();
         if shop.cancel(key, place, at) {
-            // All of it until its turn, and then what has not drained since.
+            // Until its turn all of a place comes back, and then what has not drained since.
             let drained = world.least_flow(key, now_ns.saturating_sub(turn_ns));
             self.back(event, begin, units.saturating_sub(drained));
         }
@@ -256,7 +257,7 @@ impl<'a> Hand<'a> {
         if ask.key <= LIVE {
             return false;
         }
-        // All of the first tier, where there are several.
+        // Where there are several tiers, the keys of a batch are of the first.
         let key = if shop.has_tiers() { ask.key & !1 } else { ask.key };
         let keys = [key, key + 2, key];
         let mut decisions = Vec::new();
@@ -281,7 +282,7 @@ impl<'a> Hand<'a> {
                     self.add(world, &ask, begun, (Kind::Firm, permit.cost()));
                     self.permits.push((self.told.events.len() - 1, permit));
                 }
-                // Charged and undone, if it was.
+                // It may have been charged and undone.
                 None => {
                     self.add(world, &ask, begun, (Kind::Unsure, ask.cost));
                 }
@@ -290,7 +291,7 @@ impl<'a> Hand<'a> {
         true
     }
 
-    /// Once in a world for each tier, and for the limit that may be changed.
+    /// Changes a quota: once in a world for each tier, and for the limit that may be changed.
     fn set_quota(&mut self, world: &World, shop: &Shop, ask: &Ask, begun: Begun) -> bool {
         let now = begun.at.unwrap_or_else(|| world.clock.now());
         let scope = scope(world.family, ask.key);

@@ -5,19 +5,19 @@
 //!
 //! # The bound of GCRA
 //! In any interval of the callers' own times the units admitted, less those given back, are at most the burst and
-//! what the rate gives, and the documented ticks. A place counts at the instant from which it may be used, with the
-//! largest one for the burst if that is larger. A charge into debt asks for nobody's leave: it counts towards the
-//! admissions that came after it. A reset forgives, so the history is split there: a call that overlaps one counts
-//! on neither side.
+//! what the rate gives, and the documented ticks. A place counts at the instant from which it may be used; where
+//! the largest place exceeds the burst, it stands for the burst. A charge into debt is never denied: it counts
+//! towards the admissions that came after it. A reset forgives, so the history is split there: a call that overlaps
+//! one counts on neither side.
 //!
-//! Given back is taken off the charge itself, since what comes back has not drained: the limit is then as if less
-//! had been charged. Until then the charge counts whole.
+//! What is given back is subtracted from its charge, since it has not drained: the limit is then as if less had been
+//! charged. Until then the charge counts whole.
 
 use std::fmt;
 
 use crate::kinds::Verb;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Admitted.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Unsure,
     /// Refused.
     Denied,
-    /// Asked for: its time has come, whatever the answer was.
+    /// Peeked: its time counts, whatever the answer was.
     Asked,
     /// Everything before is forgiven.
     Forgiven,
@@ -55,7 +55,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// A call from a stamp to another; its times are to be said.
+    /// A call between two stamps, whose times are set later.
     pub(crate) fn new(
         key: u64,
         verb: Verb,
@@ -101,10 +101,10 @@ pub(crate) struct Rate {
     pub(crate) burst: u64,
 }
 
-/// What a key is promised.
+/// The bound of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// GCRA on so many words, each of which may be a tick early; and what it was before it was changed.
+    /// GCRA on so many words, each of which may admit a tick early; and the change of its quota, if there was one.
     Gcra { rate: Rate, words: u64, change: Option<Change> },
     /// So many units in each window of the clock.
     Fixed { window_ns: u64, limit: u64 },
@@ -112,7 +112,7 @@ pub(crate) enum Bound {
     Within([(u64, u64); 2]),
 }
 
-/// What an execution that is wrong is said to have done.
+/// The messages of an execution that breaks its bound.
 pub(crate) const ABOVE_BOUND: &str = "admitted above the bound";
 pub(crate) const LOST_CHARGE: &str = "a charge was lost";
 pub(crate) const REFUSED: &str = "refused without a reason";
@@ -140,8 +140,8 @@ pub(crate) fn judge(bound: &Bound, of_key: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// The stretches at which a history is split, in their order. What was given back although its charge had been
-/// forgiven was another's: that forgives, too.
+/// The stretches at which a history is split, in their order. If units are given back whose charge was forgiven, they
+/// are of another charge: that forgives, too.
 fn forgiven(events: &mut [Event]) -> Vec<(u64, u64)> {
     let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
     let mut spans: Vec<_> = resets.map(|event| (event.begin, event.end)).collect();
@@ -173,7 +173,7 @@ fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
     };
     let told = |excess: Result<(), String>| excess.map_err(|what| format!("{ABOVE_BOUND}: {what}"));
     told(keeps(bound, &parts(&firm, &net), None, (largest, events)))?;
-    // Before it was given back a charge counted whole.
+    // Until it is given back a charge counts whole.
     if events.iter().any(|event| event.back > 0) {
         for last in &firm {
             let known: Vec<_> =
@@ -184,11 +184,11 @@ fn judge_stretch(bound: &Bound, events: &[Event]) -> Result<(), String> {
             told(keeps(bound, &parts(&known, &then), None, (largest, events)))?;
         }
     }
-    // A change of quota may forgive what a word has no room for; a window has no debts.
+    // A change of quota may forgive a debt that a word has no room for; a window has no debts.
     if loose.is_empty() || !matches!(bound, Bound::Gcra { change: None, .. }) {
         return Ok(());
     }
-    // Of the admissions the last in the limit's order came no earlier than that which began last.
+    // The admission that is last in the limit's order came no earlier than the one that began last.
     for last in &firm {
         let mut known: Vec<_> =
             firm.iter().filter(|event| event.begin <= last.begin).copied().collect();
@@ -224,7 +224,7 @@ fn keeps(
                 let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
                 return intervals(parts, around, flow, (unit, burst + ticks));
             };
-            // See `src/algorithm/rebase.rs`. What is surely of one quota keeps that one's bound.
+            // See `src/algorithm/rebase.rs`. Calls that are surely of one quota keep the bound of that quota.
             let old = change.before;
             let of = |rate, is_of: &dyn Fn(&Part) -> bool| {
                 let own: Vec<Part> = parts.iter().filter(|part| is_of(part)).copied().collect();
@@ -232,8 +232,8 @@ fn keeps(
             };
             of(old, &|part| part.end < change.begin)?;
             of(rate, &|part| part.begin > change.end)?;
-            // Both together: how far decisions of the one may lie on the other's side of the change, to which every
-            // interval is taken to reach.
+            // Calls of both quotas together: every interval is extended by how far decisions of each quota may lie on
+            // the other's side of the change.
             let before = parts.iter().filter(|part| part.begin <= change.end);
             let late = before.map(|part| part.to_ns.saturating_sub(change.at_ns)).max();
             let after = parts.iter().filter(|part| part.end >= change.begin);
@@ -325,7 +325,7 @@ pub(crate) fn judge_instant(
     };
     for denied in of_key.iter().filter(|event| event.kind == Kind::Denied) {
         let began = charges().filter(|event| event.begin < denied.end);
-        // Of what is left in a lease less comes back while the limit is in debt, and nobody tells how much.
+        // While the limit is in debt, less than what is left in a lease comes back, and no call tells how much.
         let is_gone = |event: &Event| event.back_end < denied.begin && event.verb != Verb::Lease;
         let held = began.map(|event| event.units - if is_gone(event) { event.back } else { 0 });
         let beside = of_key.iter().filter(|other| {

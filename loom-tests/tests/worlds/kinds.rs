@@ -42,7 +42,7 @@ pub(crate) const VERBS: [Verb; 17] = [
     Verb::Snapshot,
 ];
 
-/// What a world is a world of.
+/// The limiters that a world has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     /// A limit, one that may change, and a table with a spill or without, under GCRA: every verb.
@@ -57,7 +57,7 @@ pub(crate) enum Family {
     Logs,
 }
 
-/// Of 16 seeds, how many are of each family: the tables have most that can go wrong.
+/// The families of 16 seeds: tables have the most that can go wrong, so they have most seeds.
 const SHARES: [Family; 16] = [
     Family::Gcra,
     Family::Gcra,
@@ -90,10 +90,10 @@ impl Family {
     }
 }
 
-/// What the threads of a shop are after.
+/// What the requests of a shop's threads are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
-    /// Every verb, two of them more than others.
+    /// Every verb, two of them more often than the others.
     Verbs,
     /// A few new keys in a table of strangers, some of them idle.
     Newcomers,
@@ -101,16 +101,16 @@ pub(crate) enum Scene {
     Crowd,
 }
 
-/// Where the times of a world come from.
+/// The times of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// Of the callers', all the same.
+    /// Times of the callers, all the same.
     Still,
-    /// Of the callers', each thread's own: late, early, back and far ahead.
+    /// Times of the callers, each thread's own: late, early, back and far ahead.
     Skewed,
-    /// Of one clock, which the threads move on.
+    /// One clock, which the threads advance.
     Clock,
-    /// Of one clock, which the threads move on and back.
+    /// One clock, which the threads turn forward and back.
     Backward,
 }
 
@@ -120,18 +120,18 @@ pub(crate) struct Ask {
     pub(crate) verb: Verb,
     pub(crate) key: u64,
     pub(crate) cost: u64,
-    /// The caller's now; of a clock, what it is set to or moved on by.
+    /// The caller's now; with a clock, what it is set to or advanced by.
     pub(crate) time_ns: u64,
     pub(crate) wait_ns: u64,
 }
 
 impl Scene {
-    /// Of four worlds of a shop, how many are of each.
+    /// The scenes of four worlds of a shop.
     pub(crate) const SHARES: [Self; 4] = [Self::Verbs, Self::Verbs, Self::Newcomers, Self::Crowd];
 }
 
 impl Time {
-    /// Of eight worlds, how many have their times from where.
+    /// The times of eight worlds.
     pub(crate) const SHARES: [Self; 8] = [
         Self::Still,
         Self::Still,

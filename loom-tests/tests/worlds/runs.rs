@@ -21,16 +21,16 @@ use crate::state::{self, Pairs};
 use crate::turns::Turns;
 use crate::world;
 
-/// Of a coroutine: the verdict is spoken on one.
+/// The stack of a coroutine, which also computes the verdict.
 const STACK_BYTES: usize = 1 << 18;
 
-/// Steps of one schedule, hundreds of times what any has taken: a world that takes more turns without end.
+/// Steps of one schedule, hundreds of times what any has taken: a world that takes more does not end.
 const STEPS_MAX: usize = 1_000_000;
 
 /// Worlds between two looks at the time.
 const ROUND: u64 = 2_000;
 
-/// Worlds where nothing else is said: some twelve seconds on two cores, all pairs of verbs several times.
+/// Worlds by default: some twelve seconds on two cores, all pairs of verbs several times.
 const SCHEDULES: u64 = 200_000;
 
 const USAGE: &str = "--schedules N   so many worlds, one schedule each
@@ -40,12 +40,12 @@ const USAGE: &str = "--schedules N   so many worlds, one schedule each
 --test-threads N
 --no-controls   no planted faults first";
 
-/// What a run of worlds came to.
+/// The result of a run of worlds.
 #[derive(Default)]
 struct Run {
     schedules: u64,
     points: u64,
-    /// The seed of the world that failed, and what was wrong.
+    /// The seed of the world that failed, and the failure.
     failure: Option<(u64, String)>,
 }
 
@@ -119,8 +119,8 @@ pub(crate) fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
     if are_caught && worlds(&choice) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What fails is told with its seed; a trace would name a scheduler. Shuttle sets a hook of its own when it runs for
-/// the first time.
+/// A failure is reported with its seed; a trace would name a scheduler. Shuttle sets a hook of its own when it runs
+/// for the first time.
 fn hush() {
     Runner::new(RandomScheduler::new_from_seed(0, 1), config()).run(|| {});
     panic::set_hook(Box::new(|_| {}));
@@ -247,6 +247,6 @@ fn worlds(choice: &Choice) -> bool {
 }
 
 fn say(line: &str) {
-    // Nobody is left to tell if this fails.
+    // A failure is ignored: there is no other place to report it.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

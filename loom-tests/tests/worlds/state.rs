@@ -16,7 +16,7 @@ thread_local! {
     static PAIRS: RefCell<Pairs> = RefCell::default();
 }
 
-/// Where the seeds of the next worlds come from.
+/// Sets the source of the next worlds' seeds.
 pub(crate) fn seeds_from(seeds: impl FnMut() -> Option<u64> + 'static) {
     SEEDS.set(Some(Box::new(seeds)));
     FAILURE.take();
@@ -41,17 +41,17 @@ pub(crate) fn count_point() {
     POINTS.set(POINTS.get() + 1);
 }
 
-/// The switch points since this was asked last.
+/// The switch points since the last call of this function.
 pub(crate) fn take_points() -> u64 {
     POINTS.take()
 }
 
-/// What went wrong in the world that ran last.
+/// The failure of the world that ran last.
 pub(crate) fn take_failure() -> Option<String> {
     FAILURE.take()
 }
 
-/// Says what went wrong in the world that runs now. What was said first counts.
+/// Reports a failure of the world that runs now. The first report counts.
 pub(crate) fn fail(what: String) {
     FAILURE.with_borrow_mut(|failure| {
         failure.get_or_insert(what);
@@ -95,7 +95,7 @@ impl Pairs {
     }
 }
 
-/// The pairs of verbs since this was asked last.
+/// The pairs of verbs since the last call of this function.
 pub(crate) fn take_pairs() -> Pairs {
     PAIRS.take()
 }

@@ -1,4 +1,4 @@
-//! What the threads of a world ask: limits of every kind, with the real geometry and few cells.
+//! The limits that the threads of a world use: of every kind, with the real geometry and few cells.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::pin::pin;
@@ -31,7 +31,7 @@ pub(crate) enum Subject {
     Logs(KeyedLogLimiter<u64, Plain>),
 }
 
-/// A limit, one that may be changed, and a table, which between them know every verb.
+/// A limit, one whose quota may change, and a table, which together have every verb.
 pub(crate) struct Shop {
     limiter: Limiter,
     live: LiveLimiter,
@@ -163,7 +163,7 @@ impl Shop {
         }
     }
 
-    /// Waits for its turn and gives up at once if that has not come: whether it had, and then the cost.
+    /// Waits for its turn and gives up at once if that has not come: returns whether it had, and the cost.
     pub(crate) fn acquire(&self, key: u64, cost: u64, wait: Wait) -> Option<Poll<Permit>> {
         let mut context = Context::from_waker(Waker::noop());
         let polled = match self.home(key) {
@@ -200,7 +200,7 @@ impl Shop {
         }
     }
 
-    /// One request under the limit and a key's: the decision, and what each was charged.
+    /// One request under the limit and a key's: the decision, and what each limit was charged.
     pub(crate) fn check_all(
         &self,
         key: u64,
@@ -227,7 +227,7 @@ impl Shop {
         }
     }
 
-    /// Gives the limit that may be changed, or a tier, another policy.
+    /// Gives another policy to the limit whose quota may change, or to a tier.
     pub(crate) fn set_quota(&self, key: u64, policy: Policy, now: Timestamp) -> bool {
         match self.home(key) {
             Home::Live(limit) => limit.set_quota_at(policy, now).is_ok(),
@@ -251,7 +251,7 @@ impl Shop {
         Some(file)
     }
 
-    /// The shop with the table of a snapshot for its own.
+    /// The shop with the table that is restored from a snapshot.
     pub(crate) fn restored(&self, file: &[u8]) -> Result<Self, String> {
         let (clock, wall) = (ManualClock::new(), SystemTime::UNIX_EPOCH);
         let table = if let [policy] = self.policies[..] {

@@ -9,10 +9,10 @@ use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use crate::random::Random;
 use crate::state;
 
-/// Out of 256: how often a thread goes on, each as often as the others.
+/// How often, out of 256, a thread goes on instead of giving way; a world draws one of these.
 const STAYS: [u64; 4] = [0, 128, 224, 248];
 
-/// A thread that is held up: which, before which of its steps, and for how many steps of the others.
+/// A thread that is held up: its number, before which of its steps, and for how many steps of the others.
 #[derive(Clone, Copy)]
 struct Hold {
     task: usize,

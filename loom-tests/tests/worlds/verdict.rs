@@ -9,22 +9,22 @@ use crate::state::stamp;
 use crate::subject::{LIVE, Shop, Subject};
 use crate::world::{BASE_NS, World};
 
-/// What is said of a claim that outlived its install.
+/// The message for a claim that outlived its install.
 pub(crate) const LEFT_CLAIM: &str = "a claim was left behind";
-/// What is said of a snapshot that cannot be restored.
+/// The message for a snapshot that cannot be restored.
 pub(crate) const REFUSED_FILE: &str = "the snapshot is refused";
 
 fn latest(events: &[Event]) -> u64 {
     events.iter().map(|event| event.to_ns).max().unwrap_or(0)
 }
 
-/// What a change of a key's quota changes: that of its tier.
+/// The scope of a change of a key's quota: its tier.
 pub(crate) fn scope(family: Family, key: u64) -> u64 {
     if family == Family::Tiers && key > LIVE { 2 + key % 2 } else { key }
 }
 
 impl World {
-    /// What of it is wrong, if anything.
+    /// What is wrong, if anything.
     pub(crate) fn verdict(
         &self,
         mut events: Vec<Event>,
@@ -39,7 +39,7 @@ impl World {
                 println!("{:?}", shop.stats());
             }
         }
-        // A window that has come to there may take in what is asked for at an earlier time.
+        // A window that has been turned to a later time may count requests of earlier times.
         let latest_ns = if self.is_gcra() { 0 } else { latest(&events) };
         let mut keys: Vec<u64> = events.iter().map(|event| event.key).collect();
         keys.sort_unstable();
@@ -67,14 +67,14 @@ impl World {
                 let left = is_told.then(|| look.remaining());
                 judge_instant(&of_key, (burst, self.words), left).map_err(told)?;
             }
-            // What is left now is one more admission.
+            // All that is left now counts as one more admission.
             self.probe(&self.subject, key, &mut of_key, latest_ns);
             judge(&bound, &of_key).map_err(told)?;
         }
         Ok(())
     }
 
-    /// Whether a key's limit is its own, so that what is left follows from its calls.
+    /// Whether a key shares its limit with no other, so that what is left follows from its calls.
     fn is_exact(&self, key: u64) -> bool {
         match &self.subject {
             Subject::Shop(shop) => key <= LIVE || !shop.was_crowded(),
@@ -83,9 +83,9 @@ impl World {
         }
     }
 
-    /// What is known only when all is known.
+    /// Changes that need the whole history.
     fn settle(&self, events: &mut [Event]) {
-        // The spill remembers a little less of what is charged there by several threads at once.
+        // Where several threads charge one cell of the spill at once, it may remember a little less.
         if self.subject.shop().is_some_and(Shop::was_crowded) {
             let is_charge = |event: &&mut Event| {
                 event.key > LIVE
@@ -94,7 +94,7 @@ impl World {
             };
             events.iter_mut().filter(is_charge).for_each(|event| event.kind = Kind::Unsure);
         }
-        // A word takes in no more than twice the burst; what a key that moves brings beyond is dropped.
+        // A word holds no more than twice the burst; what a key that moves owes beyond that is dropped.
         for n in 0..events.len() {
             if events[n].verb == Verb::MoveKey && events[n].kind == Kind::Loose {
                 let key = events[n].key;
@@ -105,7 +105,8 @@ impl World {
                 }
             }
         }
-        // A window places a time that lies before it at its own start: somewhere up to the latest that has come.
+        // A request before the current window counts at the window's start: somewhere up to the latest time of any
+        // request.
         if !self.is_gcra() {
             let latest: Vec<u64> = events
                 .iter()
@@ -120,7 +121,7 @@ impl World {
         }
     }
 
-    /// Takes all that a key can have now, and adds it to what it was told.
+    /// Takes all that a key can have now, and records it.
     fn probe(&self, subject: &Subject, key: u64, of_key: &mut Vec<Event>, latest_ns: u64) {
         let times = of_key.iter().filter(|event| !matches!(event.kind, Kind::Denied | Kind::Asked));
         let Some(now_ns) = times.map(|event| event.to_ns).max() else { return };
@@ -139,7 +140,7 @@ impl World {
         });
     }
 
-    /// What was charged before a snapshot began is in it.
+    /// Checks that a charge from before a snapshot began is in it.
     fn judge_snapshot(
         &self,
         keys: &[u64],
@@ -150,11 +151,11 @@ impl World {
         let Some(shop) = self.subject.shop() else { return Ok(()) };
         let restored = match shop.restored(file) {
             Ok(restored) => Subject::Shop(Box::new(restored)),
-            // It names another quota than the one that it is to be restored with.
+            // The file names another quota than the one that it is to be restored with.
             Err(_) if changes.iter().any(|(scope, _)| *scope != LIVE) => return Ok(()),
             Err(error) => return Err(format!("{REFUSED_FILE}: {error}")),
         };
-        // Its quotas are those of the beginning.
+        // The restored table has the quotas of the beginning.
         let is_changed = |key: u64| {
             let of_key = |change: &&(u64, Change)| change.0 == scope(self.family, key);
             changes.iter().filter(of_key).any(|(_, change)| change.begin < end)
@@ -165,9 +166,9 @@ impl World {
                     && (event.end < begin || (event.kind == Kind::Forgiven && event.begin < end))
             };
             let mut of_key: Vec<Event> = events.iter().filter(known).copied().collect();
-            // What was given back after it had begun may be in it or not.
+            // Units that were given back after the snapshot began may be in it or not.
             let late = of_key.iter().filter(|event| event.back > 0 && event.back_begin > end);
-            // Of a batch several charges begin at once, and each ends by itself.
+            // The charges of a batch begin at once, and each ends by itself.
             let whole: Vec<_> = late.map(|event| (event.begin, event.end)).collect();
             for event in &mut of_key {
                 if whole.contains(&(event.begin, event.end)) {
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// What a key is promised.
+    /// The bound of a key.
     fn bound(&self, key: u64, events: &[Event], changes: &[(u64, Change)]) -> Bound {
         let policy = self.policy_of(key);
         let rate = Self::rate_of(policy);
@@ -208,7 +209,7 @@ impl World {
         if matches!(self.family, Family::Log | Family::Logs) {
             return Bound::Within([(window_ns, limit); 2]);
         }
-        // As the README's table says of a half-open window.
+        // The README's table states these bounds of a half-open window.
         match policy.algorithm() {
             Algorithm::SlidingWindowStrict => return Bound::Within([(window_ns, limit); 2]),
             Algorithm::SlidingWindowRoundDown => {
@@ -239,7 +240,7 @@ impl World {
                     .clone()
                     .any(|(other, before)| *other != own && change.begin < before.end);
                 if overlaps {
-                    return Bound::Within([(1, u64::MAX); 2]); // which came first nobody knows
+                    return Bound::Within([(1, u64::MAX); 2]); // either may have come first
                 }
                 let at_ns = before.map(|(_, other)| other.at_ns).max().unwrap_or(change.at_ns);
                 let change = Change { before: rate, at_ns, ..*change };

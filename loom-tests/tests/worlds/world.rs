@@ -21,7 +21,7 @@ pub(crate) struct World {
     pub(crate) clock: ManualClock,
     /// No request has a later time.
     pub(crate) horizon_ns: u64,
-    /// What a quota is changed to.
+    /// The policy that a quota is changed to.
     pub(crate) other: Policy,
     pub(crate) policy: Policy,
     /// The second tier's.
@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) words: u64,
     setup: Vec<Ask>,
     lists: Vec<Vec<Ask>>,
-    /// What somebody has begun to change.
+    /// Scopes in which a thread has begun a change.
     changing: Mutex<Vec<u64>>,
     /// When the clock was turned, and to what.
     turned: Mutex<Vec<(u64, u64)>>,
@@ -83,8 +83,8 @@ impl World {
         let burst = bursts.min().expect("a policy");
         let mut threads = 2 + random.below(5);
         let mut cost_max = burst.min(4);
-        // What is decided without a cell of its own holds its bound while threads that decide one key at one
-        // moment ask for no more than a burst in all.
+        // A key without a cell of its own keeps its bound while threads that decide it at one moment ask for no more
+        // than a burst in all.
         if family == Family::Sketch || full == Full::Spill {
             threads = threads.min(burst);
             cost_max = (burst / threads).max(1);
@@ -124,7 +124,7 @@ impl World {
         let (policy, own_clock) = (policies[0], clock.clone());
         match family {
             Family::Gcra | Family::Windows | Family::Tiers => {
-                // A sketch cannot keep the bound of these.
+                // A sketch does not keep the bound of these.
                 let is_from_first = policy.algorithm() == Algorithm::FixedWindowFromFirst;
                 let full = if is_from_first { Full::Deny } else { full };
                 let capacity = random.of(&[4, 4, 9, 13]);
@@ -155,7 +155,7 @@ impl World {
         let step_ns =
             random.of(&[0, 1, 1_000_000, unit_ns / 4, unit_ns / 2, unit_ns, unit_ns, period_ns]);
         let burst_ns = unit_ns * quota.max_burst();
-        // What a floor may be away from what it dates: an epoch; and a word's wrap, some epochs.
+        // How far a floor may be from what it dates: an epoch; and after how long a word wraps: some epochs.
         let epoch = self.subject.shop().map_or(Duration::from_secs(70), |shop| shop.stats().epoch);
         let epoch_ns = u64::try_from(epoch.as_nanos()).expect("short").min(BASE_NS / 16);
         let leaps = [burst_ns, 2 * period_ns, 40 * SECOND_NS, epoch_ns, 2 * epoch_ns, 4 * epoch_ns];
@@ -191,7 +191,7 @@ impl World {
         self.horizon_ns = asks.map(|ask| ask.time_ns).max().unwrap_or(BASE_NS);
     }
 
-    /// Requests of before: of strangers, some of them idle by now and some in the way, and some of the keys' own.
+    /// Earlier requests: of strangers, some of them idle by now and some not, and some of the keys' own.
     fn strangers(
         &self,
         random: &mut Random,
@@ -247,7 +247,7 @@ impl World {
         let is_known = |verb: &Verb| match (self.family, *verb) {
             (_, Verb::Check | Verb::Peek) => true,
             (Family::Striped | Family::Sketch | Family::Log | Family::Logs, _) => false,
-            // What is given back must not be so before a charge.
+            // Units must not be given back at a time before a charge.
             (_, Verb::Refund | Verb::Lease | Verb::Return | Verb::Cancel | Verb::Acquire) => {
                 self.time != Time::Backward
             }
@@ -275,7 +275,7 @@ impl World {
             let mut turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
             turned.push((stamp(), to_ns));
         } else if to_ns > now_ns {
-            // Another may have turned it meanwhile: then it goes further.
+            // Another thread may have turned it meanwhile: then it goes further.
             self.clock.advance(to - Timestamp::from_nanos(now_ns));
         }
     }
@@ -293,7 +293,7 @@ impl World {
         !self.changing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Whether nobody has begun to change this before.
+    /// Whether this is the first change in this scope.
     pub(crate) fn begin_change(&self, scope: u64) -> bool {
         let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = !changing.contains(&scope);
@@ -343,13 +343,13 @@ pub(crate) fn run(tell: bool) {
     let mut random = Random::new(seed.rotate_left(32));
     let mask = random.next() & random.next() & random.next();
     control::fail_spuriously(u32::try_from(mask >> 32).expect("32 bits"));
-    // As it is in use, or of one shard: then fewer keys come to differ in their floors.
+    // Units as they are in use, or of one shard: then fewer keys have floors that differ.
     control::use_unit(random.of(&[1, 2]));
     let world = Arc::new(World::new(seed));
     let mut own = Hand::new();
     let mut clock_ns = 0;
     for ask in &world.setup {
-        // Of a clock: the setup sets it to its times, and leaves it at the base.
+        // With a clock the setup sets it to its times, and leaves it at the base.
         clock_ns = clock_ns.max(ask.time_ns);
         own.ask_at(&world, ask);
     }
@@ -377,7 +377,7 @@ pub(crate) fn run(tell: bool) {
     if state::has_failed() {
         return;
     }
-    control::plant(None); // the question is what the threads have left behind
+    control::plant(None); // only what the threads have left behind is checked
     let verbs: Vec<_> = told.iter().map(|told| told.verbs.clone()).collect();
     state::count_pairs(&verbs);
     let mut events = own.close(&world).events;

@@ -1,5 +1,5 @@
-//! The floor: the least that a keyed limiter of any design has to do on a table of this size. It hashes
-//! the key, asks for the cell's line, reads the counter, loads the cell and exchanges it. It compares no
+//! The floor: the least that a keyed limiter of any design has to do on a table of this size. It hashes the key,
+//! prefetches the cell's line, reads the counter, loads the cell and writes it by compare-and-swap. It compares no
 //! key and decides nothing.
 
 use std::hash::Hash;
@@ -24,7 +24,7 @@ impl Cells {
         Self { cells, hasher: RandomState::new() }
     }
 
-    /// Where a key would be; its line is on its way.
+    /// The cell where a key would be, which is being prefetched.
     #[inline(always)]
     fn fetch<K: Hash>(&self, key: &K) -> &AtomicU64 {
         let hash = u128::from(self.hasher.hash_one(key));
@@ -49,15 +49,15 @@ pub(crate) fn keyed<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// The floor and 128 instructions more, which need nothing of the line: about as many as a decision takes that compares
-/// keys and computes. A core looks ahead for so many instructions, and asks for so many lines at a time.
+/// The floor and 128 instructions more, none of which waits for the line: about as many as a decision that compares
+/// keys and computes. A core looks ahead for so many instructions, and fetches so many lines at a time.
 pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let cells = Cells::new(keys);
     let clock = quanta::Clock::new();
     single("floor, and 128 instructions", move |key: &K| {
         let cell = cells.fetch(key);
         let now = clock.raw();
-        // Products of 64 bits, which no compiler does several of at once: there is no such vector instruction.
+        // Products of 64 bits, which no compiler can vectorise: there is no such vector instruction.
         let turn = |lanes: [u64; 4], step: u64| {
             lanes.map(|lane| lane.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ step)
         };
@@ -66,7 +66,7 @@ pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// The floor of a decision at a time of the caller's: it reads no counter.
+/// The floor of a decision at a time that the caller gives: it reads no counter.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let cells = Cells::new(keys);
     many("floor, caller's now", move |keys: &[K]| {
@@ -75,7 +75,7 @@ pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// The floor of a batch: asks for all its lines, reads the counter once, exchanges each.
+/// The floor of a batch: prefetches all its lines, reads the counter once, and writes each cell by compare-and-swap.
 pub(crate) fn many_of<K: Hash + 'static>(keys: u64, size: usize) -> Boxed<K> {
     let cells = Cells::new(keys);
     let clock = quanta::Clock::new();
@@ -95,7 +95,7 @@ pub(crate) fn many_of<K: Hash + 'static>(keys: u64, size: usize) -> Boxed<K> {
     })
 }
 
-/// Reads the counter, loads and exchanges one word.
+/// Reads the counter, loads one word and writes it by compare-and-swap.
 pub(crate) fn direct() -> Boxed<()> {
     let cell = AtomicU64::new(0);
     let clock = quanta::Clock::new();

@@ -36,7 +36,7 @@ pub(crate) fn keyed_with_room(keys: u64, expect: Expect) -> Boxed<u64> {
     ask("governor, room for all", limiter)
 }
 
-/// One function for both: a second one that calls governor's would keep it from being compiled into the first.
+/// One function for both: a second one that calls governor's would keep it from being inlined into the first.
 fn ask<K: Hash + Eq + Clone + Send + Sync + 'static>(
     name: &str,
     limiter: DefaultKeyedRateLimiter<K>,

@@ -40,7 +40,7 @@ where
     })
 }
 
-/// pingora-limits: a sketch that counts; the comparison is the caller's.
+/// pingora-limits: a sketch that counts; the comparison with a limit is left to its caller.
 pub(crate) fn pingora<K: Hash + Send + Sync + 'static>(expect: Expect) -> Boxed<K> {
     let rate = pingora_limits::rate::Rate::new(Duration::from_secs(1));
     let most = if expect == Expect::All { isize::MAX } else { 0 };

@@ -1,4 +1,4 @@
-//! Requests whose times lie below those of others: of callers who bring a time that they took a while ago, and of
+//! Requests whose times lie below those of others: of callers that bring a time that they took a while ago, and of
 //! threads that read the clock in another order than they decide in.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_nanos(20);
 /// How far the first request of a round lies below the newest. It takes 2.5 million steps to get there.
 const BEHIND: Duration = Duration::from_millis(50);
 
-/// Of a thread that is put to sleep between reading its clock and deciding: times lie up to 2^22 ns back.
+/// Times of a thread that is preempted between reading its clock and deciding: up to 2^22 ns back.
 const JITTER_BITS: u32 = 22;
 
 fn table(text: &str, keys: u64) -> KeyedLimiter<u64> {
@@ -31,7 +31,7 @@ pub(crate) fn out_of_order(text: &str, keys: u64) -> Boxed<u64> {
         let mut admitted = 0;
         for (key, nth) in keys.iter().zip(1_u64..) {
             now = now + STEP;
-            // As good as random, and a multiplication.
+            // A cheap stand-in for a random number: one multiplication.
             let behind = nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - JITTER_BITS);
             let late = Timestamp::from_nanos(now.as_nanos().saturating_sub(behind));
             admitted += u64::from(limiter.check_at(key, 1, late).is_allowed());
@@ -43,7 +43,7 @@ pub(crate) fn out_of_order(text: &str, keys: u64) -> Boxed<u64> {
 /// Times below every time floor of the table, by some milliseconds.
 pub(crate) fn below_the_floor(text: &str, keys: u64) -> Boxed<u64> {
     let limiter = table(text, keys);
-    // So late that the floor of every shard has to follow. While a shard holds nothing, it follows all the way.
+    // So late that the floor of every shard has to advance. While a shard holds no key, it advances all the way.
     let newest_ns = (limiter.now() + 2 * limiter.stats().epoch).as_nanos();
     let late = Late { limiter, keys, newest_ns: newest_ns.into() };
     late.ask_each();
@@ -66,7 +66,7 @@ impl Late {
         Timestamp::from_nanos(self.newest().as_nanos() - BEHIND.as_nanos() as u64)
     }
 
-    /// Asks for each key at the newest time, which the floors follow.
+    /// Asks for each key at the newest time, to which the floors advance.
     fn ask_each(&self) {
         let newest = self.newest();
         let is_allowed = |key: &u64| self.limiter.check_at(key, 1, newest).is_allowed();
@@ -81,12 +81,13 @@ impl Contender<u64> for Late {
         "late, below the floor"
     }
 
-    /// An epoch later every floor has to follow, and while keys are there it follows by one epoch: to the newest time.
+    /// An epoch later every floor has to advance, and while keys are there it does so by one epoch: to the newest
+    /// time.
     fn prepare(&self) {
         let epoch = self.limiter.stats().epoch;
         self.newest_ns.store((self.newest() + epoch).as_nanos(), Relaxed);
         self.ask_each();
-        // A key that is not there starts at the highest floor of its shards, and is idle then.
+        // A new key starts at the highest floor of its shards, and is idle then.
         for stranger in (self.keys..self.keys + 100).map(<u64 as Key>::nth) {
             let above = self.limiter.peek_at(&stranger, 1, self.first()).reset_after();
             assert!(above > BEHIND * 9 / 10, "the floor lies {above:?} above a late time");

@@ -1,4 +1,4 @@
-//! Tollgate under policies of every kind, and the ways to ask it. All of them admit what they are asked here.
+//! Tollgate under policies of every kind, and the ways to call it. All of them admit every request here.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::shares::{Counted, Counts};
 
 const STEP: Duration = Duration::from_nanos(20);
 
-/// So many percent of a table's cells hold keys when it holds its capacity.
+/// The percentage of a table's cells that hold keys when it holds as many as its capacity.
 pub(crate) const DESIGN_LOAD: u64 = 70;
 
-/// How a limiter is asked.
+/// How a limiter is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
     OwnClock,
     CallersNow,
     ManyOf(usize),
-    /// Through a function that is not inlined, and asked what is left.
+    /// Through a function that is not inlined, reading what remains.
     Called,
-    /// The same in line.
+    /// The same, inlined.
     Inlined,
 }
 
@@ -49,13 +49,13 @@ fn policy(text: &str) -> Policy {
     text.parse().expect("a policy")
 }
 
-/// A table for so many keys, asked in this way.
+/// A table for so many keys, called in this way.
 pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: Way) -> Boxed<u64> {
     let limiter = Keyed::new(policy(text), capacity as usize).expect("a table");
     ask(name, limiter, way)
 }
 
-/// A table of whose capacity these keys are so many percent.
+/// A table of which these keys are so many percent of the capacity.
 pub(crate) fn filling(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
     let name = format!("own clock, keys are {percent} % of capacity");
     keyed(&name, text, keys * 100 / percent, Way::OwnClock)
@@ -104,7 +104,7 @@ fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
     }
 }
 
-/// A table of several tiers, of which the last is asked.
+/// A table of several tiers, of which the last is used.
 struct Tiered {
     limiter: Keyed,
     last: usize,
@@ -140,7 +140,7 @@ pub(crate) fn tiers(count: usize, capacity: u64, way: Way) -> Boxed<u64> {
     }
 }
 
-/// A limit that all share, and one of each key's own.
+/// A limit for all keys, and one of each key's own.
 struct Two {
     shared: Limiter,
     own: Keyed,
@@ -160,7 +160,7 @@ impl Counted for Two {
     }
 }
 
-/// One request under both.
+/// One request under both limits.
 pub(crate) fn all_of_two(capacity: u64) -> Boxed<u64> {
     let two = Two::new(capacity);
     counted("check_all of a shared and a keyed limit", two, |Two { shared, own }, key: &u64| {

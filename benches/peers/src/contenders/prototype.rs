@@ -1,7 +1,7 @@
-//! The prototype: what a decision costs that is right for one thread of known keys, and nothing more.
+//! The prototype: the cost of a decision that is right only for one thread and known keys.
 //!
-//! Lines of a header and seven words, `[tag | time]`; a key in its line, or beside it; GCRA in ticks. What it leaves out
-//! is what makes a table right for many threads and many keys: an install may open two words for one key, no word is
+//! Lines of a header and seven words, `[tag | time]`; a key in its line, or beside it; GCRA in ticks. It leaves out
+//! what makes a table right for many threads and many keys: an install may open two words for one key, no word is
 //! ever forgotten, and a time that is read half a wrap later is taken for another.
 
 use std::hash::Hash;
@@ -13,11 +13,11 @@ use super::Boxed;
 use crate::contender::{many, single};
 use crate::machine::prefetch;
 
-/// Bits of a word that are its time: of ticks of 2^10 ns half an hour.
+/// Bits of a word's time: in ticks of 2^10 ns they hold half an hour.
 const TIME_BITS: u32 = 31;
 const TIME: u64 = (1 << TIME_BITS) - 1;
 const TICK_BITS: u32 = 10;
-/// What a request costs, and what a key may owe: more than any workload asks for.
+/// The cost of a request, and the most that a key may owe: more than any workload asks for.
 const COST: u64 = 1;
 const BURST: u64 = 1 << (TIME_BITS - 2);
 
@@ -41,7 +41,7 @@ impl Table {
         Self { lines, place: RandomState::new(), tag: RandomState::new() }
     }
 
-    /// Where a key would be, its line on its way, and its tag.
+    /// The line where a key would be, which is being prefetched, and the key's tag.
     #[inline(always)]
     fn find<K: Hash>(&self, key: &K) -> (usize, u64) {
         let hash = u128::from(self.place.hash_one(key));
@@ -71,14 +71,15 @@ impl Table {
         if (held ^ tag) > TIME || line.header.load(Acquire) != floor {
             return None;
         }
-        // How far the word's time lies ahead of half a wrap ago: what lies behind now is owed no more.
+        // How far the word's time lies ahead of half a wrap ago: a time that lies behind now means that nothing is
+        // owed.
         let since = held.wrapping_sub(now).wrapping_add(1 << (TIME_BITS - 1)) & TIME;
         let owed = since.saturating_sub(1 << (TIME_BITS - 1));
         let next = tag | (now + owed + COST) & TIME;
         Some(owed + COST <= BURST && word.compare_exchange(held, next, Release, Relaxed).is_ok())
     }
 
-    /// In the next line, or a new word in the first vacant cell of either.
+    /// In the next line, or a new word in the first vacant cell of either line.
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, line: usize, tag: u64, now: u64) -> bool {
@@ -100,7 +101,7 @@ pub(crate) fn own_clock<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// At times of the caller's.
+/// At times that the caller gives.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let table = Table::new(keys);
     many("prototype, caller's now", move |keys: &[K]| {

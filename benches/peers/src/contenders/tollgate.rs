@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_nanos(20);
 fn keyed<K: Hash>(keys: u64, expect: Expect) -> KeyedLimiter<K> {
     let quota = match expect {
         Expect::All => {
-            // A key of very many may be asked for twice in a moment.
+            // With very many keys, one may be asked for twice in a moment.
             let burst = (PLENTY_PER_SECOND / keys / 10).max(20);
             Quota::per_second(PLENTY_PER_SECOND / keys).burst(burst)
         }
@@ -31,7 +31,7 @@ pub(crate) fn own_clock<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K
     counted("tollgate", limiter, |limiter, key: &K| limiter.check(key, 1).is_allowed())
 }
 
-/// With a time of the caller's, which moves on as if a thread decided 50 million times a second.
+/// With a time that the caller gives, which goes on as if a thread decided 50 million times a second.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
     let limiter = keyed(keys, expect);
     counted_many("tollgate, caller's now", limiter, |limiter, keys: &[K]| {
@@ -59,8 +59,8 @@ pub(crate) fn many<K: Hash + 'static>(keys: u64, expect: Expect, size: usize) ->
     })
 }
 
-/// The sketch, in as many bytes as pingora-limits takes: 4 rows of 2,048 cells. Keys share the cells, so each
-/// has what all have together elsewhere: then it admits everything, as it must here.
+/// The sketch, in as many bytes as pingora-limits takes: 4 rows of 2,048 cells. Keys share the cells, so each key
+/// gets the quota that all keys together have elsewhere: so it admits everything, as it must here.
 pub(crate) fn sketch<K: Hash + 'static>() -> Boxed<K> {
     let size = SketchSize::new(4, 2_048).expect("a size");
     let limiter = SketchLimiter::new(Quota::per_second(PLENTY_PER_SECOND), size).expect("a sketch");
@@ -92,7 +92,7 @@ pub(crate) fn direct_callers_now(expect: Expect) -> Boxed<()> {
     })
 }
 
-/// With a clock that is read by a load, and here never ticks: what a decision costs without the clock.
+/// With a clock that is read by a load and does not tick here: the cost of a decision without the clock.
 pub(crate) fn direct_coarse(expect: Expect) -> Boxed<()> {
     let coarse = CoarseClock::new();
     let limiter = Limiter::with_clock(quota(expect), coarse.clock());

@@ -1,4 +1,4 @@
-//! Who takes part, and how large each is built.
+//! The contenders, and how large each is built.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ pub(crate) type Check = Box<dyn Fn(u64, u32) -> bool>;
 
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// The bytes that it may take, if that is bounded here; rate-net's own figure sets the others'.
+    /// The most bytes that it may take, if that is limited here; rate-net's own figure limits the others.
     pub(crate) budget: Option<u64>,
-    /// A table of Tollgate, which must do no worse than rate-net.
+    /// Whether it is a table of Tollgate, which must do no worse than rate-net.
     pub(crate) is_table: bool,
     pub(crate) build: Box<dyn Fn() -> Check>,
 }
 
-/// In which a unit comes back: in a flood that is one instant, none does.
+/// The time in which a unit comes back: none does in a flood, which is one instant.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Tollgate's requests, all of them.
+/// The time of all requests to Tollgate's limiters.
 const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
-/// As in what rate-net publishes.
+/// As in rate-net's own publication.
 const SHARDS: usize = 128;
 
 type RateNet = RateLimiter<Arc<ManualClock>>;
@@ -49,9 +49,9 @@ fn rate_net(burst: u32, cap: usize, overflow: Overflow) -> (RateNet, Arc<ManualC
 
 /// What rate-net takes at one cap.
 pub(crate) struct Budget {
-    /// When it holds as many keys as it may, none of which owes anything.
+    /// When it holds as many keys as it may, all of them idle.
     pub(crate) full: u64,
-    /// When it also remembers what it has evicted.
+    /// When it also remembers the keys that it has evicted.
     pub(crate) flooded: u64,
 }
 
@@ -60,7 +60,7 @@ impl Budget {
         let full = bytes(|| {
             let (limiter, clock) = rate_net(1, cap, Overflow::FailClosed);
             for key in 0..4 * cap as u64 {
-                // The one before has its unit back, and is forgotten without a trace.
+                // The key before has its unit back, and is forgotten without a trace.
                 clock.advance(PERIOD);
                 let _ = black_box(limiter.check(key));
             }
@@ -78,7 +78,7 @@ impl Budget {
     }
 }
 
-/// What is left allocated by what was built.
+/// The bytes that stay allocated by what was built.
 fn bytes<T>(build: impl Fn() -> T) -> u64 {
     let mut built = None;
     let info = measure(|| built = Some(build()));
@@ -120,7 +120,7 @@ fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
     most
 }
 
-/// Everybody who takes part, at this cap of rate-net and with the bytes that it takes there.
+/// All contenders: rate-net at this cap, the others with as many bytes as it takes then.
 pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<Contender> {
     let burst = flood.burst;
     vec![

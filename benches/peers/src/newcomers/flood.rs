@@ -1,35 +1,35 @@
-//! [`Flood`]: keys that come once, newcomers among them and after them, and victims who have spent all they had.
+//! [`Flood`]: keys that come once, newcomers among them and after them, and victims that have spent their burst.
 
 use std::fmt;
 
 use crate::contenders::Check;
 
-/// Where the numbers of each kind of key begin.
+/// The first number of each kind of key.
 const FLOOD: u64 = 1 << 32;
 const NEWCOMERS: u64 = 1 << 40;
 const VICTIMS: u64 = 1 << 50;
 const LATE_VICTIMS: u64 = VICTIMS + VICTIMS_EACH as u64;
 
-/// So many spend all they have before the flood, and so many in the midst of it.
+/// So many victims spend their burst before the flood, and so many in the midst of it.
 const VICTIMS_EACH: usize = 200;
 
 /// One newcomer comes to so many keys of the flood.
 const KEYS_PER_NEWCOMER: u64 = 100;
 
-/// Of rate-net's cap, so many come after it. Few, since they add to the flood.
+/// One newcomer after the flood for so many keys of rate-net's cap. Few, since they add to the flood.
 const CAP_PER_NEWCOMER: u64 = 10;
 
-/// What each key of a flood asks for.
+/// The cost of each key of a flood.
 pub(crate) struct Flood {
     pub(crate) burst: u32,
     cost: u32,
 }
 
-/// Those who spend all; and those who spend a tenth, or a hundredth.
+/// Each key of the flood spends its whole burst; or a tenth of it, or a hundredth.
 pub(crate) const FLOODS: [Flood; 3] =
     [Flood { burst: 10, cost: 10 }, Flood { burst: 10, cost: 1 }, Flood { burst: 100, cost: 1 }];
 
-/// How many were asked for, and how many of them refused.
+/// How many were asked for, and how many of those were refused.
 #[derive(Debug, Default)]
 struct Share {
     asked: u64,
@@ -43,7 +43,7 @@ impl Share {
     }
 }
 
-/// What became of newcomers and victims.
+/// The outcome for newcomers and victims.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     during: Share,
@@ -83,8 +83,8 @@ impl Flood {
         outcome
     }
 
-    /// Asks for one unit after the other until one is refused, and says how many there were. One more than a
-    /// burst is enough to know.
+    /// Asks for one unit after the other until one is refused, and returns how many were admitted; it stops at one
+    /// more than a burst.
     fn drain(&self, check: &Check, victim: u64) -> u64 {
         (0..=self.burst).take_while(|_| check(victim, 1)).count() as u64
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Flood {
 }
 
 impl Outcome {
-    /// The share of those who came after the flood.
+    /// The share of newcomers after the flood that were refused.
     pub(crate) fn refused_after(&self) -> f64 {
         self.after.refused as f64 / self.after.asked.max(1) as f64
     }

@@ -1,11 +1,10 @@
-//! Newcomers in a flood, at equal bytes: how many are refused that have asked for nothing before.
+//! New keys in a flood, at equal bytes: how many are refused though they have asked for nothing before.
 //! `cargo bench --bench newcomers`.
 //!
-//! rate-net bounds its memory as Tollgate does, remembers what it has evicted, and publishes what that costs:
-//! after a flood of keys that spend all they have, 38 % of newcomers are denied at six times its cap and 86 % at
-//! nine times. Here it gets its cap, what it takes for that is counted at the allocator, and Tollgate gets as many
-//! bytes and the same requests, all at one instant. What a newcomer asks for is one unit, which any exact limiter
-//! admits.
+//! rate-net bounds its memory as Tollgate does, remembers what it has evicted, and publishes what that costs: after a
+//! flood of keys that spend their burst, 38 % of newcomers are denied at six times its cap and 86 % at nine times.
+//! Here it gets its cap, the bytes that it takes for that are counted at the allocator, and Tollgate gets as many
+//! bytes and the same requests, all at one instant. A newcomer asks for one unit, which any exact limiter admits.
 //!
 //! It panics if a key gets more of Tollgate than its burst, and if a table of Tollgate refuses a larger share of
 //! newcomers than rate-net does. No time is measured.
@@ -78,7 +77,7 @@ fn table(flood: &Flood, options: &Options, budget: &Budget) {
         let refused = outcomes.each_ref().map(Outcome::refused_after);
         let peers = *peers.get_or_insert(refused);
         if contender.is_table {
-            // Two hundredths for what is chance: rate-net's seeds, and a newcomer more or less.
+            // Two hundredths are chance: rate-net's seeds, and a newcomer more or less.
             let is_better = refused.iter().zip(peers).all(|(own, peer)| *own <= peer + 0.02);
             assert!(is_better, "{name}: {refused:?} of the newcomers, beside {peers:?}");
         }

@@ -208,7 +208,7 @@ async fn row_96_streams_that_are_reset_at_once_and_headers_without_end_close_the
 
 /// Time advances only to the next deadline: a task that waits for one meets it at once.
 #[tokio::test(start_paused = true)]
-async fn row_97_who_sends_no_headers_in_time_is_closed() {
+async fn row_97_a_client_that_sends_no_headers_in_time_is_closed() {
     let world = world("97_closed").await;
     for said in ["", "GET /healthcheck HT", "GET /healthcheck HTTP/1.1\r\nhost: x\r\n"] {
         let begun = tokio::time::Instant::now();
@@ -222,7 +222,7 @@ async fn row_97_who_sends_no_headers_in_time_is_closed() {
 }
 
 #[tokio::test]
-async fn row_97_slow_clients_keep_nobody_waiting() {
+async fn row_97_slow_clients_keep_no_other_client_waiting() {
     let world = world("97_waiting").await;
     let mut slow = Vec::new();
     for n in 0..200 {

@@ -172,7 +172,7 @@ async fn metrics_hold_rules_and_nothing_of_requests() {
 
 /// Each metric has a text that says what it means, and when to worry.
 #[tokio::test]
-async fn every_metric_is_explained_to_who_runs_the_service() {
+async fn every_metric_is_explained_to_operators() {
     let world = world("every_metric").await;
     let (_, page) = world.http("GET", "/metrics", "").await;
     let names = page.lines().filter_map(|line| line.strip_prefix("# HELP tollgate_"));
@@ -331,7 +331,7 @@ descriptors:
 
 /// Row 97 of the bad inputs: headers may take 5 s, by the system clock.
 #[tokio::test]
-async fn who_sends_headers_too_slowly_is_closed_and_keeps_nobody_waiting() {
+async fn a_client_that_sends_headers_too_slowly_is_closed_and_keeps_no_other_waiting() {
     let world = world("slow_headers").await;
     let mut slow = tokio::net::TcpStream::connect(world.running.http).await.expect("it listens");
     slow.write_all(b"GET /healthcheck HTTP/1.1\r\nhost: t").await.expect("it is open");

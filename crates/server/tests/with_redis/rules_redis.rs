@@ -229,7 +229,7 @@ fn what_is_pushed_while_it_is_read_is_read_as_a_whole() {
 }
 
 #[test]
-fn who_writes_field_by_field_is_caught() {
+fn a_writer_of_field_after_field_is_caught() {
     let server = Server::start();
     let write = |number: u32| {
         let version = number.to_string();
@@ -313,7 +313,7 @@ fn what_cannot_be_told_apart_is_not_pushed() {
 }
 
 #[test]
-fn a_user_who_may_only_read_is_enough_for_a_service() {
+fn a_user_that_may_only_read_is_enough_for_a_service() {
     let server = Server::start();
     rules_of(&server).push(&[text("one", 5)]).expect("it is written");
     let rights =

@@ -21,7 +21,7 @@ pub(crate) fn quota(count: Amount, period: Period, burst: Option<Amount>) -> Quo
     QuotaCase { count, period, burst }
 }
 
-/// The whole limit, then what comes back of it, one nanosecond before and at each wait.
+/// The whole limit, then what drains of it, one nanosecond before and at each wait.
 pub(crate) fn drained(start_ns: u64) -> Vec<Step> {
     let mut steps = vec![at(To(start_ns), 0, Whole), at(Still, 0, Single), at(Still, 0, Never)];
     for cost in [Single, Units(2), Units(3), Whole] {
@@ -100,7 +100,7 @@ pub(crate) fn penalty(longer: u8, after: u8, extended: bool) -> Option<PenaltyCa
     Some(PenaltyCase { longer, after, extended })
 }
 
-/// More than there is, again and again; waits that are kept to the nanosecond, and late requests.
+/// More than is left, again and again; waits that are kept to the nanosecond, and late requests.
 pub(crate) fn flood(start_ns: u64) -> Vec<Step> {
     let mut steps = vec![at(To(start_ns), 0, Whole)];
     for turn in 0..4 {

@@ -1,4 +1,4 @@
-//! Seeds of `mixed_ops`: what has once been wrong, and every limiter.
+//! Seeds of `mixed_ops`: worlds that once found a bug, and every limiter.
 
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Kind, Mixed, PolicyCase, Verb};
@@ -52,7 +52,7 @@ fn years_late() -> Vec<Mixed> {
     ]
 }
 
-/// What every limiter can do, and what it should not be asked.
+/// Every verb of every limiter, and verbs that it does not have.
 fn everything() -> Vec<Mixed> {
     let mut ops = vec![later(Periods(3))];
     for key in [0, 1, 13] {

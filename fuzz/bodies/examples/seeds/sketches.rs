@@ -28,7 +28,7 @@ pub(crate) fn alone() -> Vec<Op> {
     ops
 }
 
-/// A key that asks for all it can get, among others who do too.
+/// A key that asks for all it can get, among other keys that do the same.
 pub(crate) fn greedy() -> Vec<Op> {
     let mut ops = vec![on(Periods(3))];
     for round in 0..20_u8 {

@@ -1,4 +1,4 @@
-//! The verbs: each with the limiter, and then with the books of its key.
+//! The verbs: each is called on the limiter, and then entered in the books of its key.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::world::World;
 use crate::expect::{Ask, LATEST_NS};
 use crate::step::Cost;
 
-/// At most so many permits and places are at hand.
+/// At most so many permits and places are kept.
 const AT_HAND: usize = 12;
 
-/// So many before the last one of these, in a circle.
+/// The one that is so many before the last of these, in a circle.
 fn back(len: usize, nth: usize) -> Option<usize> {
     let nth = nth.checked_rem(len)?;
     Some(len - 1 - nth)
@@ -45,7 +45,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Writes a permit into the books.
+    /// Enters a permit in the books.
     fn admitted(&mut self, name: Name, permit: Permit, when: When) -> Found {
         let book = self.book_of(name);
         let number = book.admit(permit.cost(), when.now_ns, when, true)?;
@@ -104,7 +104,7 @@ impl World<'_> {
                 if !place.wait().is_zero() {
                     book.is_placed(cost);
                 }
-                // A place beyond all time is never used.
+                // A place after the end of time is never used.
                 let units = if ready_ns == u64::MAX { 0 } else { cost };
                 let number = book.admit(units, ready_ns, when, true)?;
                 let charge = book.charge(cost, number, when.now_ns);
@@ -154,7 +154,7 @@ impl World<'_> {
         let Some(last) = back(book.places.len(), nth) else { return Ok(()) };
         let place = &book.places[last];
         let (part, mut charge) = (place.reservation.permit().portion(most), place.charge.clone());
-        // What is given up of a place whose turn is to come cannot have been used, though less may be told.
+        // A place that is cancelled before its turn cannot have been used, though the answer may name fewer units.
         let is_to_come = place.reservation.ready_at() > now;
         self.gave_back(name, (&mut charge, is_to_come), part)?;
         self.book_of(name).places[last].charge = charge;
@@ -194,7 +194,7 @@ impl World<'_> {
         // Nothing has happened since: it must be given back, if any of it is still owed.
         let is_plain = !is_table && !book.debt.counts_denials() && now.as_nanos() < LATEST_NS;
         let is_plain = is_plain && !book.debt.is_at_change(charge.then_ns);
-        // A debt beyond the last instant cannot be told from its like when it is seen from long before.
+        // From long before, a debt beyond the last instant cannot be told from another one.
         let is_plain = is_plain && place.left.as_nanos() < u64::MAX;
         let is_last = place.version == book.version && cost > 0 && is_plain;
         let is_owed = !book.is_gcra() || place.reservation.ready_at() > now;

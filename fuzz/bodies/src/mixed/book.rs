@@ -18,7 +18,7 @@ pub(super) struct Charge {
     pub(super) cost: u64,
     pub(super) then_ns: u64,
     policy: Policy,
-    /// In the ledgers.
+    /// Its entries in the ledgers.
     number: u64,
     epoch: u64,
     renewals: u64,
@@ -55,7 +55,7 @@ pub(super) struct Place {
     pub(super) charge: Charge,
     /// When all that was owed then would have drained.
     pub(super) left: Timestamp,
-    /// Of the book, when it was given.
+    /// The version of the book when it was given.
     pub(super) version: u64,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Place {
 pub(super) struct Book {
     pub(super) policy: Policy,
     pub(super) debt: Debt,
-    /// Whether every interval is judged.
+    /// Whether every interval is checked.
     is_judge: bool,
     /// GCRA: what was admitted since something was given back of an unknown charge,
     strict: Ledger,
@@ -75,7 +75,7 @@ pub(super) struct Book {
     epoch: u64,
     /// Whether a debt may be above the burst: by a charge, or by a place in the future.
     owes_more: bool,
-    /// Of all that was charged.
+    /// The latest time of everything that was charged.
     latest_ns: u64,
     /// Rises with every change.
     pub(super) version: u64,
@@ -107,8 +107,8 @@ impl Book {
         self.policy.algorithm() == Algorithm::Gcra
     }
 
-    /// Notes that units count from `from_ns` on. If they are `judged`, every interval that they lie in must
-    /// keep its bound.
+    /// Notes that units count from `from_ns` on. If they are `judged`, every interval that they lie in must keep its
+    /// bound.
     pub(super) fn admit(
         &mut self,
         units: u64,
@@ -136,7 +136,7 @@ impl Book {
         Ok(number)
     }
 
-    /// What units that were just admitted are for the books.
+    /// Units that were just admitted, as the books enter them.
     pub(super) fn charge(&self, cost: u64, number: u64, now_ns: u64) -> Charge {
         let places = self.debt.places();
         let (policy, epoch, renewals) = (self.policy, self.epoch, self.debt.renewals);
@@ -150,7 +150,7 @@ impl Book {
         self.loose.place(units);
     }
 
-    /// Notes that `told` of `units` of a charge are given back.
+    /// Notes that, of `units` of a charge, `told` are said to be given back.
     pub(super) fn take_off(
         &mut self,
         charge: &mut Charge,
@@ -163,7 +163,7 @@ impl Book {
         self.version += 1;
         let is_first = charge.left >= units;
         charge.left = charge.left.saturating_sub(units);
-        // See `Limiter::refund_at` for what it says of times before that of another charge.
+        // The documentation of `Limiter::refund_at` says what holds at times before that of another charge.
         let is_known = is_first && charge.epoch == self.epoch && now_ns >= self.latest_ns;
         if told == 0 {
             return Ok(());
@@ -214,7 +214,7 @@ impl Book {
         self.debt = debt;
         self.debt.replaced(now_ns);
         self.version += 1;
-        // Of what is owed above the new burst all is forgiven: no bound speaks of that.
+        // Any debt above the new burst is forgiven: no bound speaks of that.
         if std::mem::take(&mut self.owes_more) {
             self.forget();
         }
@@ -227,7 +227,8 @@ impl Book {
         if self.is_gcra() || !self.is_judge {
             return Ok(());
         }
-        // What was given back as a whole is as if it had not been: the key may be forgotten, and with it when it was.
+        // A charge that was given back as a whole is as if it had not been: the key may be forgotten, and its time
+        // with it.
         let counts: Vec<_> =
             self.admitted.iter().filter(|admitted| admitted.cost > 0).copied().collect();
         let is_kept = bound::is_kept(self.policy, ceiling(self.policy), 0, &counts);

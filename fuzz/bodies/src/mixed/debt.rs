@@ -14,10 +14,10 @@ use crate::policy::period_ns;
 use crate::rules::ceiling;
 use crate::step::nanos_of;
 
-/// A denial is counted of a request that is late by less, at any rate.
+/// A request that is less late than this has its denial counted in any case.
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// When something happens: now, and the latest time that the limiter was told before.
+/// The time of a step: now, and the latest time that the limiter was given before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct When {
     pub(super) now_ns: u64,
@@ -37,7 +37,7 @@ pub(super) struct Debt {
     since_ns: u64,
     /// When the quota came into force, if it is not the first one.
     quota_ns: Option<u64>,
-    /// How often all was forgotten since it was not known.
+    /// How often everything was forgotten since it was not known.
     pub(super) renewals: u64,
 }
 
@@ -75,7 +75,7 @@ impl Debt {
         count_denied != CountDenied::No || penalty.is_some()
     }
 
-    /// A share that is rounded down to 0 is more again when seen from earlier.
+    /// A share that is rounded down to 0 is more again at an earlier time.
     fn rounds_down(&self) -> bool {
         self.policy().algorithm() == Algorithm::SlidingWindowRoundDown
     }
@@ -83,7 +83,7 @@ impl Debt {
     /// A key that had drained by the latest time may have been forgotten.
     fn is_known(&self, When { now_ns, high_ns }: When) -> bool {
         let is_late = self.is_keyed && now_ns < high_ns;
-        // Of a request so late that its word cannot tell how late, no denial is counted.
+        // The denial of a request that is so late that its word cannot hold the distance is not counted.
         let is_counted = !self.counts_denials() || high_ns.saturating_sub(now_ns) < DAY_NS;
         self.in_step
             && (is_counted || !is_late)
@@ -91,18 +91,18 @@ impl Debt {
             && !(is_late && (self.rounds_down() || self.expected.is_idle(high_ns)))
     }
 
-    /// Another quota has come: from now on it is not known, and permits of before are of no use.
+    /// The quota has changed: from now on the debt is not known, and permits from before are of no use.
     pub(super) fn replaced(&mut self, now_ns: u64) {
         self.in_step = false;
         self.quota_ns = Some(now_ns);
     }
 
-    /// From now on it is not known.
+    /// From now on the debt is not known.
     pub(super) fn lose(&mut self) {
         self.in_step = false;
     }
 
-    /// Compares if it is known; if it is not, what `changes` leaves it so.
+    /// Compares if the debt is known; if not, a step that `changes` it leaves it unknown.
     fn compare(
         &mut self,
         when: When,
@@ -117,7 +117,7 @@ impl Debt {
         }
     }
 
-    /// A decision of a check, or of a look.
+    /// A decision of a check, or of a peek.
     pub(super) fn decided(&mut self, ask: Ask, when: When, decision: &Decision) -> Found {
         if let Decision::Denied(denial) = decision
             && denial.is_table_full()
@@ -135,7 +135,7 @@ impl Debt {
         if self.in_step && !is_idle { Err("a live key lost its cell".to_string()) } else { Ok(()) }
     }
 
-    /// A look at what is left; also finds out whether everything has drained, so that it is known again.
+    /// A peek at what is left; also finds out whether everything has drained, so that the debt is known again.
     pub(super) fn seen(&mut self, when: When, look: &Decision) -> Found {
         let is_whole = look.is_allowed() && look.remaining() == look.limit();
         let has_drained = is_whole && look.reset_after().is_zero();
@@ -151,7 +151,7 @@ impl Debt {
         self.decided(ask, when, look)
     }
 
-    /// What was taken of as much as there is.
+    /// What was taken by a request for as much as there is.
     pub(super) fn took_up_to(&mut self, cost: u64, when: When, decision: &Decision) -> Found {
         let now_ns = when.now_ns;
         let Decision::Allowed(permit) = decision else {
@@ -184,7 +184,7 @@ impl Debt {
         })
     }
 
-    /// What was charged, fit or not.
+    /// A charge, whether or not it fits.
     pub(super) fn settled(&mut self, [cost, charged]: [u64; 2], when: When) -> Found {
         let now_ns = when.now_ns;
         let (is_gcra, is_keyed) = (self.is_gcra(), self.is_keyed);
@@ -245,7 +245,7 @@ impl Debt {
         })
     }
 
-    /// A place that was denied: it would have come too late, or beyond what a word remembers.
+    /// A place that was denied: it would have come too late, or is more than a word can hold.
     pub(super) fn found_no_place(
         &mut self,
         (cost, most): (u64, Duration),
@@ -254,7 +254,7 @@ impl Debt {
     ) -> Found {
         let now_ns = when.now_ns;
         let policy = self.policy();
-        // Half a burst is remembered everywhere.
+        // Every word can hold half a burst.
         let reach = u128::from(period_ns(policy)) * u128::from(policy.quota().max_burst())
             / u128::from(policy.quota().count())
             / 2;
@@ -287,12 +287,12 @@ impl Debt {
         })
     }
 
-    /// Whether the quota came into force just then: which of the two a charge is of, is not told.
+    /// Whether the quota came into force just then: no answer says which of the two a charge is of.
     pub(super) fn is_at_change(&self, then_ns: u64) -> bool {
         self.quota_ns == Some(then_ns)
     }
 
-    /// What comes back below a floor, or of a window that is not known, is not compared.
+    /// Units that come back below a floor, or of a window that is not known, are not compared.
     fn knows_what_is_back(&self, charge: &Charge, when: When) -> bool {
         let is_late = self.is_keyed && when.now_ns < when.high_ns;
         !is_late
@@ -300,7 +300,8 @@ impl Debt {
             && (self.is_gcra() || charge.is_placed(self.renewals))
     }
 
-    /// What was told to be given back, or what is if nothing was told; and how much that is by the definition.
+    /// The units that a refund says it gives back, or those that it does if it says nothing; and how many by the
+    /// definition.
     pub(super) fn gave_back(
         &mut self,
         (charge, units): (&Charge, u64),
@@ -331,7 +332,7 @@ impl Debt {
         Ok(found)
     }
 
-    /// A place that was told to be cancelled; and how much that gives back by the definition.
+    /// A place that was said to be cancelled; and how much that gives back by the definition.
     pub(super) fn undid(&mut self, charge: &Charge, when: When) -> Found<Option<u64>> {
         let mut found = None;
         let (is_same, is_gcra) = (charge.is_of(self.policy(), self.quota_ns), self.is_gcra());

@@ -1,12 +1,12 @@
-//! Limiters that are wrong, each in one way: what is planted to see that the reference notices. Each is the real
-//! limiter, asked through its public face by a wrapper that lies or does too much.
+//! Limiters that are wrong, each in one way: faults that the reference must notice. Each is the real limiter behind a
+//! wrapper that answers wrongly or does too much.
 
 use tollgate::{Decision, Lease, Permit, Policy, Timestamp};
 
 use super::book::Place;
 use super::subject::{KEYS, Name, Subject};
 
-/// What is wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -27,7 +27,7 @@ pub enum Fault {
     StaysCharged,
     /// What is cancelled is refunded as well.
     CancelledTwice,
-    /// A look asks for one unit more.
+    /// A peek asks for one unit more.
     StricterLook,
     /// What was leased and is spent comes back, too.
     SpentComesBack,
@@ -86,7 +86,7 @@ impl Subject {
         }
     }
 
-    /// Charges anew what remains charged if so many units are not.
+    /// Charges again what remains charged if so many units are not.
     fn force_back(&self, name: Name, units: u64, now: Timestamp) -> u64 {
         let decision = self.peek(name, 0, now);
         let used = decision.limit() - decision.remaining();
@@ -115,7 +115,7 @@ impl Subject {
         }
     }
 
-    /// When nothing will be owed any more: what a word says, as anybody can see it.
+    /// When nothing will be owed any more, as a peek tells.
     pub(super) fn drained_at(&self, name: Name, now: Timestamp) -> Timestamp {
         now + self.peek(name, 0, now).reset_after()
     }

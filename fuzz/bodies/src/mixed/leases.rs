@@ -9,7 +9,7 @@ use super::subject::{KEYS, Name};
 use super::world::World;
 use crate::expect::{Ask, LATEST_NS};
 
-/// At most so many leases are at hand.
+/// At most so many leases are held.
 const LEASES: usize = 3;
 
 /// A lease, and what the books say of its last batch.
@@ -63,7 +63,7 @@ impl World<'_> {
             self.leases.push(lent);
             return Ok(());
         }
-        // What is left is returned; then comes the next batch, or if there is none, the cost alone.
+        // What is left is returned; then comes the next batch, or if that does not fit, the cost alone.
         let asked = lent.lease.check(cost);
         self.returned(name, &mut lent.charge, left, when)?;
         match asked {
@@ -78,7 +78,7 @@ impl World<'_> {
         self.see(name)
     }
 
-    /// Units of a lease are returned, and no answer tells how many of them had not drained.
+    /// Returns units of a lease; no answer tells how many of them had not drained.
     fn returned(&mut self, name: Name, charge: &mut Charge, left: u64, when: When) -> Found {
         let book = self.book_of(name);
         if left == 0 {
@@ -99,7 +99,8 @@ impl World<'_> {
         self.see(name)
     }
 
-    /// Another quota of one limit or of a tier. In the order of times: across it the bound says more of others.
+    /// Changes the quota of one limit or of a tier, at a time no earlier than that of any step before: with times in
+    /// another order the bound across a change is larger.
     pub(super) fn change(&mut self, tier: usize, policy: Policy) -> Found {
         let now = self.now();
         let first = Self::number(self.name(0, tier));

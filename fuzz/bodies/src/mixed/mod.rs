@@ -1,5 +1,5 @@
-//! Every verb of every limiter, in any order, at any times, under any policy: against a reference that shares
-//! no idea with how a limiter undoes, gives back or forgets.
+//! Every verb of every limiter, in any order, at any times, under any policy: against a reference that undoes, gives
+//! back and forgets in ways of its own.
 //!
 //! Three things are compared after each step, for each key by itself (`book.rs`):
 //!
@@ -7,13 +7,12 @@
 //!   every interval of the callers' own times, against `burst + rate * t`. Windows: against their own bound.
 //! * *The debt*, step by step (`tollgate_oracle::Oracle`): it falls by exactly what was reported given back, and
 //!   decision, rest, wait and reset are those of the definition, to the nanosecond.
-//! * *What is told of itself*: a look says what the request after it is told; a request that waits as
-//!   long as told is admitted, and one that waits a nanosecond less is not; never more is given back than was charged.
+//! * *What it tells of itself*: a peek says what the request after it is told; a request that waits as long as told
+//!   is admitted, and one that waits a nanosecond less is not; never more is given back than was charged.
 //!
-//! What the ledger may not judge is said where it is left out: a permit that is refunded twice, or to a limiter
-//! that has not made it, forgives units of other requests, and so does a refund at a time before that of another
-//! charge. Those units are within the bound of every interval from then on, in a second ledger; the first one
-//! begins anew.
+//! What the ledger cannot judge is said where it is left out: a permit that is refunded twice, or to a limiter that
+//! has not made it, forgives units of other requests, and so does a refund at a time before that of another charge.
+//! Those units stay within the bound of every interval from then on, in a second ledger; the first one begins anew.
 
 macro_rules! ensure {
     ($condition:expr, $($words:tt)*) => {
@@ -61,7 +60,7 @@ pub struct MixedCase {
     pub ops: Steps<Mixed>,
 }
 
-/// What decides.
+/// The limiter.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `Limiter`, with leases.
@@ -90,17 +89,17 @@ pub struct Judges {
 impl Judges {
     /// All of them.
     pub const ALL: Self = Self { ledger: true, debt: true };
-    /// The ledger alone, which knows no word.
+    /// The ledger alone, which needs no knowledge of words.
     pub const LEDGER: Self = Self { ledger: true, debt: false };
 }
 
-/// Something that is done.
+/// A step.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum Mixed {
     /// A verb.
     Does { key: u8, verb: Verb },
-    /// A look.
+    /// A peek.
     Looks { key: u8, cost: Cost },
     /// Of the permit so many before the last one, so many units at most; it stays at hand.
     Again { key: u8, nth: u8, most: u8 },
@@ -135,11 +134,11 @@ impl MixedCase {
         }
     }
 
-    /// Says what is wrong, if anything is, of a limiter with this fault; else how many steps were compared.
+    /// The failure of a limiter with this fault, if there is one; else how many steps were compared.
     ///
     /// # Errors
     ///
-    /// What was found, and in which step.
+    /// The failure, and its step.
     pub fn follow(&self, plant: Plant, fault: Fault, judges: Judges) -> Result<u64, String> {
         let Some(policy) = self.policy.policy() else { return Ok(0) };
         let policy = self.rules.apply(policy);

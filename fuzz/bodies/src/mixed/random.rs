@@ -1,4 +1,4 @@
-//! Random worlds without end, from a seed: the same body at any length, on stable.
+//! Random worlds, drawn from a seed: the same body at any length, on stable.
 
 use arbitrary::{Arbitrary, Unstructured};
 
@@ -14,15 +14,15 @@ pub struct Hunt {
     pub seed: u64,
     /// So many steps at most.
     pub steps: u64,
-    /// What is wrong with the limiter.
+    /// The fault of the limiter.
     pub fault: Fault,
-    /// What is wrong with the expectation.
+    /// The error in the expectation.
     pub plant: Plant,
     /// Which of the references judge.
     pub judges: Judges,
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The world.
@@ -31,8 +31,7 @@ pub struct Found {
     pub what: String,
 }
 
-/// Draws worlds until one is found in which something is wrong. Tells the steps that were compared, and what
-/// was found.
+/// Draws worlds until one fails. Returns the steps that were compared, and the failure.
 #[must_use]
 pub fn hunt(hunt: Hunt) -> (u64, Option<Found>) {
     let mut draw = Draw(hunt.seed);
@@ -47,7 +46,7 @@ pub fn hunt(hunt: Hunt) -> (u64, Option<Found>) {
     (steps, None)
 }
 
-/// The same without the steps that it does not take.
+/// The same without the steps that it does not need.
 fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> Found {
     let mut found = Found { case, what };
     loop {
@@ -93,7 +92,7 @@ impl Draw {
         if !self.one_in(4) {
             case.rules = Default::default();
         }
-        // Most of what happens, happens to one key. Where it does not, many steps are taken, by keys of a table.
+        // Most steps are of one key. In other worlds keys of a table take many steps.
         let crowd = self.one_in(4);
         let steps = if crowd { 64 + self.number() % 128 } else { 8 + self.number() % 56 };
         if crowd && self.one_in(2) {
@@ -139,7 +138,7 @@ fn is_far(span: Span) -> bool {
 }
 
 impl Mixed {
-    /// The same at the usual cost and as a whole, three times in four.
+    /// The same step, three times in four with the usual cost, giving back all of it.
     fn costs(mut self, usual: Option<Cost>, draw: &mut Draw) -> Self {
         let Some(usual) = usual.filter(|_| !draw.one_in(4)) else { return self };
         match &mut self {

@@ -1,4 +1,4 @@
-//! What decides: any limiter, asked by one name for each verb. The only place that knows which one it is.
+//! Any limiter, with one name for each verb. The only place that knows which one it is.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ enum Decider {
     Sketched(SketchLimiter<u8, RandomState>),
 }
 
-/// What decides, its clock, and what is wrong with it.
+/// A limiter, its clock, and its fault.
 #[derive(Debug)]
 pub(super) struct Subject {
     decider: Decider,
@@ -42,11 +42,11 @@ pub(super) struct Subject {
     own_clock: bool,
     pub(super) fault: Fault,
     pub(super) kind: Kind,
-    /// Of the same policy, and of another: for permits of theirs.
+    /// Other limiters of the same policy, and of another: for permits of theirs.
     strangers: [Limiter; 2],
 }
 
-/// Calls a verb of those that have them all: by the own clock or at a time.
+/// Calls a verb of a limiter that has all of them: by its own clock or at a time.
 macro_rules! verb {
     ($subject:expr, $name:expr, $now:expr, $plain:ident / $at:ident ($($argument:expr),*)) => {{
         let (Name { key, tier }, now, own) = ($name, $now, $subject.own_clock);
@@ -72,7 +72,7 @@ impl Subject {
         let clock = ManualClock::new();
         let decider = match kind {
             Kind::Alone => Decider::Single(Limiter::with_clock(policy, clock.clone())),
-            // A key without a cell is denied: the spill has another tick, and tests of its own.
+            // A key without a cell is denied: the spill has ticks of its own, and tests of its own.
             Kind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
                 let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers());
@@ -113,7 +113,7 @@ impl Subject {
         self.own_clock
     }
 
-    /// Whether it only decides.
+    /// Whether it has no verbs but check and peek.
     pub(super) fn only_decides(&self) -> bool {
         matches!(self.decider, Decider::Striped(_) | Decider::Sketched(_))
     }
@@ -123,7 +123,7 @@ impl Subject {
         matches!(self.decider, Decider::Table(_) | Decider::Tiered(_))
     }
 
-    /// How far the floor of a table may trail; of others something as long.
+    /// How far the floor of a table may trail; other limiters have a time of that order.
     pub(super) fn epoch_ns(&self) -> u64 {
         match &self.decider {
             Decider::Table(table) | Decider::Tiered(table) => nanos_of(table.stats().epoch),
@@ -154,7 +154,7 @@ impl Subject {
         }
     }
 
-    /// A look, always at a time given.
+    /// A peek, always at a time given.
     pub(super) fn peek(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
             Decider::Striped(limiter) => limiter.peek_at(cost, now),
@@ -232,7 +232,7 @@ impl Subject {
         Some(if self.own_clock { limiter.lease(units) } else { limiter.lease_at(units, now) })
     }
 
-    /// Changes the quota of one limit, or of a tier; `None` if it has one for good.
+    /// Changes the quota of one limit, or of a tier; `None` if its quota is fixed.
     pub(super) fn set_quota(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
         match &self.decider {
             Decider::Alive(limiter) => Some(limiter.set_quota_at(policy, now).is_ok()),
@@ -243,7 +243,7 @@ impl Subject {
         }
     }
 
-    /// Moves what a key has spent, and tells how many units that was.
+    /// Moves what a key has spent, and returns how many units that was.
     pub(super) fn migrate(&self, key: u8, [from, to]: [usize; 2], now: Timestamp) -> Option<u64> {
         match &self.decider {
             Decider::Tiered(limiter) => limiter.move_key_at(&key, from, to, now).ok(),

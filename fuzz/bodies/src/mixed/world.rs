@@ -14,21 +14,21 @@ use crate::policy::period_ns;
 use crate::step::{Cost, Pace, nanos_of};
 use crate::verbs::Verb;
 
-/// No time is later: the year 2408. Past 2^64 ns there is no first instant to be told.
+/// No time is later: the year 2408. After 2^64 ns there is no first instant to name.
 const END_NS: u64 = 3 << 62;
 
 /// A limiter, its books, and the time.
 #[derive(Debug)]
 pub(super) struct World<'s> {
     pub(super) subject: &'s Subject,
-    /// The first one.
+    /// The first policy.
     policy: Policy,
     plant: Plant,
     judges: Judges,
     pub(super) pace: Pace,
-    /// The latest time that the limiter was told.
+    /// The latest time that the limiter was given.
     pub(super) high_ns: u64,
-    /// No time goes back below this: a change of quota.
+    /// No time goes back below this, the time of a change of quota.
     pub(super) since_ns: u64,
     /// By tier and key.
     pub(super) books: Vec<Book>,
@@ -94,7 +94,7 @@ impl<'s> World<'s> {
     }
 
     pub(super) fn debt(&self, policy: Policy) -> (Debt, u32) {
-        // How finely words count the starts of windows from first that share an index is not promised.
+        // How finely words count the starts of from-first windows beside an index is not promised.
         let is_told = policy.algorithm() != Algorithm::FixedWindowFromFirst
             || !matches!(self.subject.kind, Kind::Alive | Kind::Tiered(_));
         let is_judge = self.judges.debt && is_told && !self.subject.only_decides();
@@ -119,7 +119,7 @@ impl<'s> World<'s> {
     }
 
     pub(super) fn when(&self) -> When {
-        // A word of its own tells no later time apart: there the clock stands still.
+        // A word of its own cannot tell later times apart: there the clock stands still.
         let now_ns = match self.subject.kind {
             Kind::Table(_) | Kind::Tiered(_) => self.pace.now_ns,
             _ => self.pace.now_ns.min(LATEST_NS),
@@ -204,7 +204,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Something was told to the limiter, which may have moved its floor.
+    /// The limiter was given a time, which may have advanced its floor.
     pub(super) fn told(&mut self) {
         self.high_ns = self.high_ns.max(self.pace.now_ns);
     }
@@ -239,25 +239,25 @@ impl<'s> World<'s> {
             return Ok(());
         }
         ensure!(!wait.is_zero(), "told to wait for nothing: {decision:?}");
-        // Of a late newcomer of a full table: by the cells as they are seen from its time, not from the floor.
+        // For a late newcomer of a full table: by the cells as they are at its time, not at the floor.
         if denial.is_table_full() && self.pace.now_ns < self.high_ns {
             return Ok(());
         }
         let look = |at_ns| self.subject.look(name, cost, Timestamp::from_nanos(at_ns));
         let admits = |at_ns| look(at_ns).is_allowed();
-        // A late newcomer is told when it is late no more, whether or not there will be a cell for it by then.
+        // The wait of a late newcomer ends when it is late no more, whether or not it will find a cell then.
         let finds_no_cell =
             matches!(look(then_ns), Decision::Denied(denial) if denial.is_table_full());
         ensure!(finds_no_cell || admits(then_ns), "a wait that is too short: {decision:?}");
-        // Of a newcomer that comes so late that no cell may follow its time, the wait is enough, and not the least.
+        // If a newcomer comes so late that no cell may follow its time, the wait is enough, but not the least.
         let is_least = !denial.is_table_full();
-        // Nor of a key that shares its cells.
+        // The same holds for a key that shares its cells.
         let is_least = is_least && self.subject.kind != Kind::Sketched;
         ensure!(!(is_least && admits(then_ns - 1)), "a wait that is too long: {decision:?}");
         Ok(())
     }
 
-    /// A look says what the request after it is told.
+    /// A peek says what the request after it is told.
     pub(super) fn agree(&mut self, name: Name, look: &Decision, decision: &Decision) -> Found {
         let is_counted = self.book_of(name).debt.counts_denials();
         let told = |decision: &Decision| match decision {
