@@ -11,9 +11,9 @@ use super::shard::Shard;
 
 /// Some cells of a shard: two bits for each, after two for the header.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Cells(u32);
+pub(super) struct CellMask(u32);
 
-impl Cells {
+impl CellMask {
     #[inline(always)]
     pub(super) fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| (self.0.trailing_zeros() / 2) as usize - 1)
@@ -38,14 +38,14 @@ pub(super) fn hint(shard: &Shard, tag: u64, layout: &Layout) -> Option<usize> {
 
 /// The cells that may be vacant.
 #[inline(always)]
-pub(super) fn vacant(shard: &Shard) -> Cells {
+pub(super) fn vacant(shard: &Shard) -> CellMask {
     equal(shard, 0, 0)
 }
 
 /// The cells whose words differ from a value in no bit but the lowest: all words of the line at once.
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
 #[inline(always)]
-fn equal(shard: &Shard, value: u64, lowest: u32) -> Cells {
+fn equal(shard: &Shard, value: u64, lowest: u32) -> CellMask {
     let equal: u32;
     // SAFETY: reads the 64 bytes of `shard`, which are aligned to 64, by loads that every x86-64 has, and writes
     // nothing. Other threads may write them meanwhile, as atomics: to the machine these are loads like an atomic's, and
@@ -85,21 +85,21 @@ fn equal(shard: &Shard, value: u64, lowest: u32) -> Cells {
             options(readonly, nostack, preserves_flags),
         );
     }
-    Cells(equal & !3)
+    CellMask(equal & !3)
 }
 
 /// The same, word by word.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
 #[inline(always)]
-fn equal(shard: &Shard, value: u64, lowest: u32) -> Cells {
+fn equal(shard: &Shard, value: u64, lowest: u32) -> CellMask {
     portable(shard, value, lowest)
 }
 
 #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
 #[inline(always)]
-fn portable(shard: &Shard, value: u64, lowest: u32) -> Cells {
+fn portable(shard: &Shard, value: u64, lowest: u32) -> CellMask {
     let is_it = |cell: &usize| (shard.load(*cell) ^ value) >> lowest == 0;
-    super::shard::cells().filter(is_it).fold(Cells::default(), Cells::with)
+    super::shard::cells().filter(is_it).fold(CellMask::default(), CellMask::with)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

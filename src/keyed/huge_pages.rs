@@ -38,15 +38,15 @@ self_cell!(
 );
 
 /// Shards in huge pages, or those that the allocator gave.
-pub(super) struct Pages(Both);
+pub(super) struct ShardPages(Both);
 
-impl fmt::Debug for Pages {
+impl fmt::Debug for ShardPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl Deref for Pages {
+impl Deref for ShardPages {
     type Target = [Shard];
 
     #[inline(always)]
@@ -56,16 +56,16 @@ impl Deref for Pages {
 }
 
 /// What the allocator gave, as it is.
-pub(super) fn keep(shards: Box<[Shard]>) -> Pages {
+pub(super) fn keep(shards: Box<[Shard]>) -> ShardPages {
     let owner = MutBorrow::new(Owner::Allocated(shards));
-    Pages(Both::new(owner, |owner| match owner.borrow_mut() {
+    ShardPages(Both::new(owner, |owner| match owner.borrow_mut() {
         Owner::Allocated(shards) => shards,
         Owner::Mapped(..) => &[],
     }))
 }
 
 /// So many shards in a mapping that asks for huge pages; `None` if they would not fill one, or if there is no mapping.
-pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<Pages> {
+pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<ShardPages> {
     let bytes = count.checked_mul(size_of::<Shard>())?;
     // Too small for one.
     if bytes < HUGE_PAGE {
@@ -86,7 +86,7 @@ pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<Pages> {
         shards.fill_with(shard);
         Ok(&*shards)
     });
-    both.ok().map(Pages)
+    both.ok().map(ShardPages)
 }
 
 #[cfg(test)]

@@ -296,9 +296,7 @@ impl Table {
         let mut lane = None;
         let tier = fresh.ask.tier;
         let (layout, index) = self.quota_of(tier, &mut lane);
-        if self.book.is_some() {
-            fresh.kernel = Some(layout.kernel);
-        }
+        fresh.kernel = fresh.kernel.map(|_| layout.kernel);
         let ruled = layout.ruled();
         let moment = ruled.moment(base_ns);
         let late = layout.kernel.lateness(fresh.ask.now_ns, base_ns);

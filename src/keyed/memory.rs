@@ -9,26 +9,26 @@ use super::shard::Shard;
 use super::unit::unit;
 
 #[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
-use super::huge_pages::{Pages, keep, map};
+use super::huge_pages::{ShardPages, keep, map};
 
 #[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
-type Pages = Box<[Shard]>;
+type ShardPages = Box<[Shard]>;
 
 /// Without the feature all memory is the allocator's.
 #[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
-fn map(_count: usize, _shard: impl FnMut() -> Shard) -> Option<Pages> {
+fn map(_count: usize, _shard: impl FnMut() -> Shard) -> Option<ShardPages> {
     None
 }
 
 #[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
-fn keep(shards: Box<[Shard]>) -> Pages {
+fn keep(shards: Box<[Shard]>) -> ShardPages {
     shards
 }
 
 /// All shards of a table.
 #[derive(Debug)]
 pub(super) struct Memory {
-    shards: Pages,
+    shards: ShardPages,
     /// Where the first unit begins.
     start: usize,
 }
@@ -113,7 +113,7 @@ mod tests {
     const COUNT: usize = (2 << 20) / size_of::<Shard>() + 2;
 
     fn units_begin_where_two_lines_do(memory: &Memory) -> bool {
-        std::ptr::from_ref(memory.shard(0)).addr() % (unit() * size_of::<Shard>()) == 0
+        std::ptr::from_ref(memory.shard(0)).addr().is_multiple_of(unit() * size_of::<Shard>())
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::sync::{Fault, planted, scale};
 
 use super::floor::{first_instant_of_floor, floor_at};
 use super::hash::Identity;
-use super::hint::{Cells, vacant};
+use super::hint::{CellMask, vacant};
 use super::layout::{GRANULE_BITS, Idleness, Kind, Layout};
 use super::shard::{CELLS, Header, cells};
 use super::table::{Ask, Table};
@@ -66,9 +66,9 @@ pub(super) struct Offer {
     idle_soon: bool,
     /// Whether the floor lies so far below now that nothing may be written at now before it advances.
     behind: bool,
-    /// Cells that are not vacant.
+    /// CellMask that are not vacant.
     held: usize,
-    /// Cells that hold claims, or words that are live at the floor that now allows.
+    /// CellMask that hold claims, or words that are live at the floor that now allows.
     taken: usize,
 }
 
@@ -106,7 +106,7 @@ impl Offer {
 struct Vacancy {
     shard: usize,
     behind: bool,
-    vacant: Cells,
+    vacant: CellMask,
 }
 
 impl Vacancy {

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::machine::fence;
 use crate::pace::Stopwatch;
-use crate::shares::{Counted, Counts};
+use crate::shares::{CountedTable, Counts};
 
 /// How the decisions of one run follow each other.
 pub(crate) enum Pace<'a> {
@@ -42,7 +42,7 @@ pub(crate) fn single<K>(
 }
 
 /// The same for a limiter that may count what has happened to its table.
-pub(crate) fn counted<K, L: Counted + Sync + 'static>(
+pub(crate) fn counted<K, L: CountedTable + Sync + 'static>(
     name: &str,
     limiter: L,
     check: impl Fn(&L, &K) -> bool + Sync + 'static,
@@ -58,7 +58,7 @@ struct Single<L, F> {
     check: F,
 }
 
-impl<K, L: Counted + Sync, F: Fn(&L, &K) -> bool + Sync> Contender<K> for Single<L, F> {
+impl<K, L: CountedTable + Sync, F: Fn(&L, &K) -> bool + Sync> Contender<K> for Single<L, F> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -103,7 +103,7 @@ pub(crate) fn many<K>(
 }
 
 /// The same for a limiter that may count what has happened to its table.
-pub(crate) fn counted_many<K, L: Counted + Sync + 'static>(
+pub(crate) fn counted_many<K, L: CountedTable + Sync + 'static>(
     name: &str,
     limiter: L,
     check: impl Fn(&L, &[K]) -> u64 + Sync + 'static,
@@ -117,7 +117,7 @@ struct Many<L, F> {
     check: F,
 }
 
-impl<K, L: Counted + Sync, F: Fn(&L, &[K]) -> u64 + Sync> Contender<K> for Many<L, F> {
+impl<K, L: CountedTable + Sync, F: Fn(&L, &[K]) -> u64 + Sync> Contender<K> for Many<L, F> {
     fn name(&self) -> &str {
         &self.name
     }

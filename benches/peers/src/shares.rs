@@ -69,19 +69,19 @@ impl fmt::Display for Shares {
 }
 
 /// A limiter that may count what has happened to its table.
-pub(crate) trait Counted {
+pub(crate) trait CountedTable {
     /// Called while no thread decides. It reads a whole table.
     fn counts(&self) -> Option<Counts>;
 }
 
 /// For contenders that keep no such counts.
-impl Counted for () {
+impl CountedTable for () {
     fn counts(&self) -> Option<Counts> {
         None
     }
 }
 
-impl<K: Hash + ?Sized, S: BuildHasher> Counted for KeyedLimiter<K, S> {
+impl<K: Hash + ?Sized, S: BuildHasher> CountedTable for KeyedLimiter<K, S> {
     fn counts(&self) -> Option<Counts> {
         let stats = self.stats();
         // `Stats::live` leaves out keys that are idle and still have their cells, which a hit finds. A snapshot has

@@ -8,7 +8,7 @@ use tollgate::{KeyedLimiter, Policy, Timestamp};
 
 use super::Boxed;
 use crate::contender::{Contender, Pace, counted_many};
-use crate::shares::{Counted, Counts};
+use crate::shares::{CountedTable, Counts};
 use crate::stream::Key;
 
 const STEP: Duration = Duration::from_nanos(20);
@@ -45,18 +45,18 @@ pub(crate) fn below_the_floor(text: &str, keys: u64) -> Boxed<u64> {
     let limiter = table(text, keys);
     // So late that the floor of every shard has to advance. While a shard holds no key, it advances all the way.
     let newest_ns = (limiter.now() + 2 * limiter.stats().epoch).as_nanos();
-    let late = Late { limiter, keys, newest_ns: newest_ns.into() };
+    let late = LateTimes { limiter, keys, newest_ns: newest_ns.into() };
     late.ask_each();
     Box::new(late)
 }
 
-struct Late {
+struct LateTimes {
     limiter: KeyedLimiter<u64>,
     keys: u64,
     newest_ns: AtomicU64,
 }
 
-impl Late {
+impl LateTimes {
     fn newest(&self) -> Timestamp {
         Timestamp::from_nanos(self.newest_ns.load(Relaxed))
     }
@@ -76,7 +76,7 @@ impl Late {
     }
 }
 
-impl Contender<u64> for Late {
+impl Contender<u64> for LateTimes {
     fn name(&self) -> &str {
         "late, below the floor"
     }

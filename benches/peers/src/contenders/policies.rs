@@ -7,7 +7,7 @@ use tollgate::{Decision, KeyedLimiter, Limiter, Policy, Tiers, check_all};
 
 use super::Boxed;
 use crate::contender::{counted, counted_many};
-use crate::shares::{Counted, Counts};
+use crate::shares::{CountedTable, Counts};
 
 const STEP: Duration = Duration::from_nanos(20);
 
@@ -110,7 +110,7 @@ struct Tiered {
     last: usize,
 }
 
-impl Counted for Tiered {
+impl CountedTable for Tiered {
     fn counts(&self) -> Option<Counts> {
         self.limiter.counts()
     }
@@ -154,7 +154,7 @@ impl Two {
     }
 }
 
-impl Counted for Two {
+impl CountedTable for Two {
     fn counts(&self) -> Option<Counts> {
         self.own.counts()
     }

@@ -42,7 +42,10 @@ pub(super) const VARIABLES: [(&str, Fate); 91] = [
     ("GRPC_SERVER_TLS_CERT", Honoured("with `GRPC_SERVER_USE_TLS`")),
     ("GRPC_SERVER_TLS_KEY", Honoured("with `GRPC_SERVER_USE_TLS`")),
     ("GRPC_CLIENT_TLS_CACERT", Honoured("clients must have a certificate of this authority")),
-    ("GRPC_CLIENT_TLS_SAN", NotYet("refused at start: it would let in whom it is to keep out")),
+    (
+        "GRPC_CLIENT_TLS_SAN",
+        NotYet("refused at start: it would let in clients that it is to keep out"),
+    ),
     ("LOG_LEVEL", Honoured("info by default, there WARN")),
     ("LOG_FORMAT", Honoured("text or json")),
     ("CONFIG_TYPE", Honoured("FILE; another is refused at start")),

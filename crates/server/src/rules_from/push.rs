@@ -58,6 +58,7 @@ impl RedisRules {
     /// transaction. Their fields are the last parts of their names. The rules are not validated: load them before, as
     /// `tollgate rules push` does.
     ///
+    /// # Errors
     /// Two texts of one name, or one that is named `version`; too many; a key that is not a hash; a server that
     /// refuses, or does not answer within 2 s.
     pub fn push(&self, texts: &[RuleText]) -> Result<Pushed, PushError> {
