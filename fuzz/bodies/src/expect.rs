@@ -76,7 +76,7 @@ impl Fineness {
             Algorithm::Gcra => {
                 // At most 4,096 units at once and 20,000 per second: epochs of 4 s, with the finest tick.
                 let roomy = quota.max_burst() <= 4_096 && quota.count() <= window_ns / 50_000;
-                let ticks = if roomy && is_plain { 12..=12 } else { 8..=12 };
+                let ticks = if roomy && is_plain { 12..=12 } else { coarsest_tick(policy)..=12 };
                 ticks.map(|tick| Self { tick, ..PLAIN }).collect()
             }
             Algorithm::FixedWindowFromFirst => {
@@ -144,6 +144,12 @@ impl Fineness {
             }),
         }
     }
+}
+
+/// The coarsest tick of a keyed word: a 256th of a unit, or down to a 16th while it has 1 to 15 whole ns.
+pub(crate) fn coarsest_tick(policy: Policy) -> u32 {
+    let unit_ns = period_ns(policy) / policy.quota().count();
+    (4..8).find(|tick| (1..16).contains(&(unit_ns >> tick))).unwrap_or(8)
 }
 
 /// The largest k for which the ticks until 2100, and the burst, stay below 2^63.

@@ -22,7 +22,7 @@ use tollgate::{
 };
 use tollgate_oracle::BigUint;
 
-use crate::expect::{LATEST_NS, Plant};
+use crate::expect::{LATEST_NS, Plant, coarsest_tick};
 use crate::keyed::hashers;
 use crate::policy::{PolicyCase, period_ns};
 use crate::step::{Cost, Pace, Span, Steps};
@@ -295,14 +295,15 @@ impl Books {
     }
 
     /// GCRA: whether a cost has drained by now, or by the latest time of any request, which a table may know; less
-    /// the tick to which an instant is rounded, the 256th of a unit at most.
+    /// the coarsest tick to which an instant may be rounded.
     fn has_drained(&self, cost: u64, since: Timestamp) -> bool {
         let is_keyed = matches!(self.subject, Subject::Keyed(_));
         let at_ns = if is_keyed { self.latest_ns } else { self.pace.now_ns };
         let passed_ns = at_ns.saturating_sub(since.as_nanos()) + 1;
         let (count, period) = (self.policy.quota().count(), BigUint::from(period_ns(self.policy)));
-        let drained = BigUint::from(count) * passed_ns * 256_u64 + period.clone();
-        self.is_gcra() && BigUint::from(cost) * 256_u64 * period <= drained
+        let tick = coarsest_tick(self.policy);
+        let drained = ((BigUint::from(count) * passed_ns) << tick) + period.clone();
+        self.is_gcra() && (BigUint::from(cost) << tick) * period <= drained
     }
 
     fn reset(&mut self) {

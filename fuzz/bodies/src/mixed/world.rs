@@ -9,7 +9,7 @@ use super::debt::{Debt, When};
 use super::leases::Lent;
 use super::subject::{KEYS, Name, Subject};
 use super::{Judges, Kind, Mixed};
-use crate::expect::{Ask, Expectation, Fineness, LATEST_NS, Plant};
+use crate::expect::{Ask, Expectation, Fineness, LATEST_NS, Plant, coarsest_tick};
 use crate::policy::period_ns;
 use crate::step::{Cost, Pace, nanos_of};
 use crate::verbs::Verb;
@@ -78,7 +78,9 @@ impl<'s> World<'s> {
                 let plain = Fineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
                 Expectation::new(policy, vec![plain], LATEST_NS, self.plant)
             }
-            Kind::Tiered(_) if is_gcra => self.of_ticks(policy, 8..=12, u64::MAX),
+            Kind::Tiered(_) if is_gcra => {
+                self.of_ticks(policy, coarsest_tick(policy)..=12, u64::MAX)
+            }
             _ => Expectation::keyed(policy, self.plant),
         }
     }
