@@ -14,6 +14,7 @@ use crate::table::{Fixed, Key};
 /// One request: a key (which an un-keyed limit ignores), a cost, and the caller's now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
+    /// The key that is asked for.
     pub key: Key,
     /// Units.
     pub cost: u64,
