@@ -7,7 +7,7 @@ use crate::Options;
 use crate::contender::Pace;
 use crate::contenders::policies::{self, Way};
 use crate::contenders::{
-    Boxed, direct_peers, floor, governor, keyed_peers, late, naive, prototype, tollgate,
+    Boxed, direct_peers, floor, governor, keyed_peers, kinds, late, naive, prototype, tollgate,
 };
 use crate::drive::{Entrant, Expect, interleave};
 use crate::report::{Measured, Report};
@@ -200,6 +200,40 @@ fn by_way(keys: u64) -> Keyed<u64> {
     Keyed { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
 }
 
+/// The other stores for a limit of each key: logs, sketches, and a table that is full.
+fn by_kind(keys: u64) -> Keyed<u64> {
+    let expect = Expect::All;
+    let entrants = vec![
+        governor::keyed("governor", keys, expect).into(),
+        kinds::sketch(keys).into(),
+        kinds::keyed_log(keys).into(),
+        // Other keys crowd the cells of its spill, so some requests are denied.
+        Entrant { decides: false, ..kinds::full(keys).into() },
+    ];
+    Keyed { name: "kinds, 1 M keys".to_owned(), keys, expect, entrants }
+}
+
+/// One limit under each policy.
+fn direct_by_policy(name: &str, expect: Expect, options: &Options, report: &mut Report) {
+    let mut entrants: Vec<Entrant<()>> = vec![governor::direct("governor", expect).into()];
+    if expect == Expect::All {
+        entrants.extend(kinds::ROOMY.map(|text| kinds::roomy(text).into()));
+        entrants.push(kinds::live("gcra 100000000/s").into());
+    } else {
+        entrants.extend(kinds::TIGHT.map(|text| kinds::tight(text).into()));
+        entrants.push(kinds::live("gcra 1/h").into());
+        entrants.push(kinds::log().into());
+        for entrant in &entrants {
+            // This uses up any burst.
+            entrant.contender.decide(&[(); 64], Pace::BackToBack);
+        }
+    }
+    for threads in [1, 2] {
+        let streams = vec![vec![(); 10 * options.decisions()]; threads];
+        add(name, &entrants, &streams, expect, options, report);
+    }
+}
+
 fn direct(name: &str, expect: Expect, options: &Options, report: &mut Report) {
     let mut entrants: Vec<Entrant<()>> = vec![
         governor::direct("governor", expect).into(),
@@ -259,6 +293,9 @@ pub(crate) fn run(options: &Options, report: &mut Report) {
     if wants("ways, 1 M keys") {
         run_keyed(by_way(M), options, report);
     }
+    if wants("kinds, 1 M keys") {
+        run_keyed(by_kind(M), options, report);
+    }
     for (name, keys) in [("String, 1 k keys", 1_000), ("String, 1 M keys", M)] {
         if wants(name) {
             run_keyed(texts(name, keys), options, report);
@@ -267,6 +304,13 @@ pub(crate) fn run(options: &Options, report: &mut Report) {
     for (name, expect) in [("direct, allowed", all), ("direct, denied", nothing)] {
         if wants(name) {
             direct(name, expect, options, report);
+        }
+    }
+    for (name, expect) in
+        [("direct by policy, allowed", all), ("direct by policy, denied", nothing)]
+    {
+        if wants(name) {
+            direct_by_policy(name, expect, options, report);
         }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod direct_peers;
 pub(crate) mod floor;
 pub(crate) mod governor;
 pub(crate) mod keyed_peers;
+pub(crate) mod kinds;
 pub(crate) mod late;
 pub(crate) mod naive;
 pub(crate) mod policies;

@@ -1,0 +1,105 @@
+//! The other kinds of limits: one limit under each policy, one whose quota may change, logs, sketches, a full table.
+
+use std::time::Duration;
+
+use tollgate::{
+    KeyedLimiter, KeyedLogLimiter, Limiter, LiveLimiter, LogLimiter, Policy, Quota, SketchLimiter,
+    SketchSize,
+};
+
+use super::Boxed;
+use crate::contender::{Contender, Pace, counted, single};
+
+/// What one limit is measured under where everything is admitted: more than a round asks for.
+pub(crate) const ROOMY: [&str; 7] = [
+    "gcra 1000000000/s burst 100000000",
+    "gcra 1000000000/s burst 100000000 soft 5%",
+    "gcra 100000000/s burst 100000000 count-denied",
+    "gcra 100000000/s burst 100000000 penalty 10m after 3",
+    "fixed-window 16000000/d",
+    "fixed-window 16000000/h from-first",
+    "sliding-window 16000000/d",
+];
+
+/// And where everything is denied.
+pub(crate) const TIGHT: [&str; 8] = [
+    "gcra 1/h",
+    "gcra 1/h burst 20 soft 5%",
+    "gcra 1/h count-denied 1h",
+    "gcra 1/h penalty 10h after 3",
+    "fixed-window 1/h",
+    "fixed-window 1/h from-first",
+    "sliding-window 1/h",
+    "segmented-window 60/h x6",
+];
+
+/// One limit that is as new before each round.
+struct Renewed {
+    name: String,
+    limiter: Limiter,
+}
+
+impl Contender<()> for Renewed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn decide(&self, requests: &[()], _: Pace<'_>) -> u64 {
+        requests.iter().map(|()| u64::from(self.limiter.check(1).is_allowed())).sum()
+    }
+
+    fn prepare(&self) {
+        self.limiter.reset();
+    }
+}
+
+fn policy(text: &str) -> Policy {
+    text.parse().expect("a policy")
+}
+
+/// One limit that has room for a round.
+pub(crate) fn roomy(text: &str) -> Boxed<()> {
+    Box::new(Renewed { name: text.to_owned(), limiter: Limiter::new(policy(text)) })
+}
+
+/// One limit that is used up.
+pub(crate) fn tight(text: &str) -> Boxed<()> {
+    let limiter = Limiter::new(policy(text));
+    single(text, move |()| limiter.check(1).is_allowed())
+}
+
+/// One limit whose quota can be changed.
+pub(crate) fn live(text: &str) -> Boxed<()> {
+    let limiter = LiveLimiter::new(policy(text)).expect("a quota that fits");
+    single("a quota that can change", move |()| limiter.check(1).is_allowed())
+}
+
+/// A sliding log of one limit, used up.
+pub(crate) fn log() -> Boxed<()> {
+    let limiter = LogLimiter::new(Quota::per_hour(20)).expect("a log");
+    single("sliding log of 20/h", move |()| limiter.check(1).is_allowed())
+}
+
+/// A sliding log for each key.
+pub(crate) fn keyed_log(keys: u64) -> Boxed<u64> {
+    let quota = Quota::per(10, Duration::from_millis(100));
+    let limiter = KeyedLogLimiter::<u64>::new(quota, keys as usize).expect("a log for each key");
+    single("sliding log of 10 in 100 ms", move |key: &u64| limiter.check(key, 1).is_allowed())
+}
+
+/// A sketch that refuses one request in 100,000 wrongly when so many keys are live.
+pub(crate) fn sketch(keys: u64) -> Boxed<u64> {
+    let size = SketchSize::for_load(keys as usize, 100_000).expect("a size");
+    let quota = Quota::per_second(100).burst(20);
+    let limiter = SketchLimiter::<u64>::new(quota, size).expect("a sketch");
+    single("sketch of gcra 100/s burst 20", move |key: &u64| limiter.check(key, 1).is_allowed())
+}
+
+/// A table with room for a quarter of the keys, which all stay live: most are decided in its spill.
+pub(crate) fn full(keys: u64) -> Boxed<u64> {
+    let quota = Quota::per_hour(100);
+    let limiter = KeyedLimiter::<u64>::new(quota, (keys / 4) as usize).expect("a table");
+    counted("a table for a quarter of them", limiter, |limiter, key: &u64| {
+        limiter.check(key, 1).is_allowed()
+    })
+}
