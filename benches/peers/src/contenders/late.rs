@@ -7,11 +7,10 @@ use std::time::Duration;
 use tollgate::{KeyedLimiter, Policy, Timestamp};
 
 use super::Boxed;
+use super::tollgate::STEP;
 use crate::contender::{Contender, Pace, counted_many};
 use crate::shares::{CountedTable, Counts};
 use crate::stream::Key;
-
-const STEP: Duration = Duration::from_nanos(20);
 
 /// How far the first request of a round lies below the newest. It takes 2.5 million steps to get there.
 const BEHIND: Duration = Duration::from_millis(50);

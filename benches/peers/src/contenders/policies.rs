@@ -6,10 +6,9 @@ use std::time::Duration;
 use tollgate::{Decision, KeyedLimiter, Limiter, Policy, Tiers, check_all};
 
 use super::Boxed;
+use super::tollgate::{STEP, at_callers_now};
 use crate::contender::{counted, counted_many};
 use crate::shares::{CountedTable, Counts};
-
-const STEP: Duration = Duration::from_nanos(20);
 
 /// The percentage of a table's cells that hold keys when it holds as many as its capacity.
 pub(crate) const DESIGN_LOAD: u64 = 70;
@@ -45,7 +44,7 @@ fn called(limiter: &Keyed, key: u64) -> Decision {
     limiter.check(&key, 1)
 }
 
-fn policy(text: &str) -> Policy {
+pub(super) fn policy(text: &str) -> Policy {
     text.parse().expect("a policy")
 }
 
@@ -85,15 +84,7 @@ fn ask(name: &str, limiter: Keyed, way: Way) -> Boxed<u64> {
             black_box(decision.remaining());
             decision.is_allowed()
         }),
-        Way::CallersNow => counted_many(name, limiter, |limiter, keys: &[u64]| {
-            let mut now = limiter.now();
-            let mut admitted = 0;
-            for key in keys {
-                now = now + STEP;
-                admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
-            }
-            admitted
-        }),
+        Way::CallersNow => counted_many(name, limiter, at_callers_now),
         Way::ManyOf(size) => counted_many(name, limiter, move |limiter, keys: &[u64]| {
             let mut admitted = 0;
             for batch in keys.chunks(size) {

@@ -12,7 +12,8 @@ use super::Boxed;
 use crate::contender::{self, counted, counted_many, single};
 use crate::drive::{Expect, PLENTY_PER_SECOND};
 
-const STEP: Duration = Duration::from_nanos(20);
+/// A thread decides 50 million times a second.
+pub(super) const STEP: Duration = Duration::from_nanos(20);
 
 fn keyed<K: Hash>(keys: u64, expect: Expect) -> KeyedLimiter<K> {
     let quota = match expect {
@@ -31,18 +32,22 @@ pub(crate) fn own_clock<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K
     counted("tollgate", limiter, |limiter, key: &K| limiter.check(key, 1).is_allowed())
 }
 
-/// With a time that the caller gives, which goes on as if a thread decided 50 million times a second.
+/// Decides each key at a time that the caller gives, which goes on by a [`STEP`] for each.
+#[inline]
+pub(super) fn at_callers_now<K: Hash>(limiter: &KeyedLimiter<K>, keys: &[K]) -> u64 {
+    let mut now = limiter.now();
+    let mut admitted = 0;
+    for key in keys {
+        now = now + STEP;
+        admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
+    }
+    admitted
+}
+
+/// With a time that the caller gives.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
     let limiter = keyed(keys, expect);
-    counted_many("tollgate, caller's now", limiter, |limiter, keys: &[K]| {
-        let mut now = limiter.now();
-        let mut admitted = 0;
-        for key in keys {
-            now = now + STEP;
-            admitted += u64::from(limiter.check_at(key, 1, now).is_allowed());
-        }
-        admitted
-    })
+    counted_many("tollgate, caller's now", limiter, at_callers_now)
 }
 
 /// Batches of `size` keys.
