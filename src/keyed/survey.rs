@@ -66,9 +66,9 @@ pub(super) struct Offer {
     idle_soon: bool,
     /// Whether the floor lies so far below now that nothing may be written at now before it advances.
     behind: bool,
-    /// CellMask that are not vacant.
+    /// Cells that are not vacant.
     held: usize,
-    /// CellMask that hold claims, or words that are live at the floor that now allows.
+    /// Cells that hold claims, or words that are live at the floor that now allows.
     taken: usize,
 }
 
@@ -101,19 +101,17 @@ impl Offer {
     }
 }
 
-/// The vacant cells of a shard.
+/// The cells of a shard that seem vacant.
 #[derive(Clone, Copy, Default)]
 struct Vacancy {
     shard: usize,
-    behind: bool,
     vacant: CellMask,
 }
 
 impl Vacancy {
     fn choice(&self) -> Option<Choice> {
-        let Self { shard, behind, vacant } = *self;
-        let claim = |cell| Choice::Claim(Seen { shard, cell, word: 0 });
-        vacant.first().map(|cell| if behind { Choice::Follow(shard) } else { claim(cell) })
+        let claim = |cell| Choice::Claim(Seen { shard: self.shard, cell, word: 0 });
+        self.vacant.first().map(claim)
     }
 }
 
@@ -150,15 +148,14 @@ impl Table {
     /// is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
     pub(super) fn vacancy(&self, identity: Identity, second: usize, ask: &Ask) -> Option<Choice> {
         let enough = scale::vacancies(ENOUGH_VACANT);
+        // A model that does without this explores no loads for it.
         if enough == usize::MAX {
             return None;
         }
         let mut offers = [Vacancy::default(); 2 * UNIT];
         let mut count = 0;
-        for (index, offer) in shards_of(identity.first, second).zip(&mut offers) {
-            let shard = self.shard(index);
-            let behind = self.layout.is_behind(shard.header(), ask.now_ns);
-            *offer = Vacancy { shard: index, behind, vacant: vacant(shard) };
+        for (shard, offer) in shards_of(identity.first, second).zip(&mut offers) {
+            *offer = Vacancy { shard, vacant: vacant(self.shard(shard)) };
             count += 1;
         }
         let offers = &offers[..count];
@@ -166,7 +163,15 @@ impl Table {
         if offers.iter().map(vacant).sum::<usize>() < enough {
             return None;
         }
-        first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)
+        let choice = first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)?;
+        match choice {
+            Choice::Claim(Seen { shard, .. })
+                if self.layout.is_behind(self.shard(shard).header(), ask.now_ns) =>
+            {
+                Some(Choice::Follow(shard))
+            }
+            choice => Some(choice),
+        }
     }
 
     /// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.
