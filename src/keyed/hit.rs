@@ -19,7 +19,7 @@ use super::shard::Shard;
 use super::table::{Ask, Outcome, Table};
 
 /// What came of looking for a key in one shard.
-pub(super) enum Hit<D> {
+pub(super) enum Hit<D = Outcome> {
     Decided(D),
     /// The shard seems not to hold the key. A hint: an install looks at every word.
     Absent,
@@ -27,46 +27,29 @@ pub(super) enum Hit<D> {
     Afar,
 }
 
-/// What a caller wants to know of a decision.
-trait Told {
-    fn told(outcome: Outcome, kernel: &Kernel, ask: Ask, soft_bp: u16) -> Self;
-}
-
-impl Told for Decision {
+impl<D> Hit<D> {
     #[inline(always)]
-    fn told(outcome: Outcome, kernel: &Kernel, ask: Ask, soft_bp: u16) -> Self {
-        Table::decision_by(*kernel, outcome, ask, soft_bp)
-    }
-}
-
-impl Told for (Outcome, Kernel) {
-    #[inline(always)]
-    fn told(outcome: Outcome, kernel: &Kernel, _: Ask, _: u16) -> Self {
-        (outcome, *kernel)
-    }
-}
-
-type Way<D> = fn(&Table, &Shard, u64, Ask) -> Hit<D>;
-
-/// The code that is laid out for a table's policy: chosen once, when the table is built.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ways {
-    decision: Way<Decision>,
-    outcome: Way<(Outcome, Kernel)>,
-}
-
-impl Ways {
-    pub(super) fn of(layout: &Layout) -> Self {
-        fn of<A: Algorithm>(_: &A, is_plain: bool) -> Ways {
-            if is_plain {
-                Ways { decision: plain::<A, _>, outcome: plain::<A, _> }
-            } else {
-                Ways { decision: ruled::<A, _>, outcome: ruled::<A, _> }
-            }
+    pub(super) fn map<E>(self, of: impl FnOnce(D) -> E) -> Hit<E> {
+        match self {
+            Self::Decided(decided) => Hit::Decided(of(decided)),
+            Self::Absent => Hit::Absent,
+            Self::Afar => Hit::Afar,
         }
-        // A table of several quotas has no arithmetic of its own.
-        let priced = Self { decision: priced, outcome: priced };
-        laid_out!(&layout.kernel, one => of(one, layout.rules.are_none()), _ => priced)
+    }
+}
+
+/// The code that is laid out for a table's policy: chosen once, when the table is built. Told is the outcome, not the
+/// decision: where that is in line, what no caller asks for is not computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way(pub(super) fn(&Table, &Shard, u64, Ask) -> Hit);
+
+impl Way {
+    /// `None` for a table of several quotas: it has no arithmetic of its own.
+    pub(super) fn of(layout: &Layout) -> Option<Self> {
+        fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
+            Way(if is_plain { plain::<A> } else { ruled::<A> })
+        }
+        laid_out!(&layout.kernel, one => Some(of(one, layout.rules.are_none())), _ => None)
     }
 }
 
@@ -166,16 +149,18 @@ impl Table {
         Some(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
     }
 
-    /// The same for every policy, out of line: the one call by which it is told which that is.
-    #[inline(always)]
-    pub(super) fn hit(&self, shard: &Shard, tag: u64, ask: Ask) -> Hit<Decision> {
-        (self.ways.decision)(self, shard, tag, ask)
-    }
-
-    /// The same for callers that need more of the outcome than its decision; and by which arithmetic.
-    #[inline(always)]
-    pub(super) fn hit_outcome(&self, shard: &Shard, tag: u64, ask: Ask) -> Hit<(Outcome, Kernel)> {
-        (self.ways.outcome)(self, shard, tag, ask)
+    /// Decides by the table's policy, whichever it is; and says by which arithmetic, if not by the table's own.
+    #[inline(never)]
+    pub(super) fn hit_outcome(
+        &self,
+        shard: &Shard,
+        tag: u64,
+        ask: Ask,
+    ) -> Hit<(Outcome, Option<Kernel>)> {
+        match self.way {
+            Some(way) => way.0(self, shard, tag, ask).map(|outcome| (outcome, None)),
+            None => priced(self, shard, tag, ask, |outcome, kernel| (outcome, Some(*kernel))),
+        }
     }
 
     /// The live word of `tag` in a shard and its cell, by a hint where it stands, if `now` is near. Lock-free: each turn
@@ -202,13 +187,13 @@ impl Table {
 
 /// Decides by one algorithm.
 #[inline(always)]
-fn hit_by<D: Told>(
+pub(super) fn hit_by(
     table: &Table,
     algorithm: &impl Decides,
     shard: &Shard,
     tag: u64,
     ask: Ask,
-) -> Hit<D> {
+) -> Hit {
     loop {
         let (cell, word) = match table.read(shard, tag, ask.now_ns) {
             Ok(found) => found,
@@ -217,25 +202,38 @@ fn hit_by<D: Told>(
         let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
         // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
         if next == word || shard.charge(cell, word, next) {
-            return Hit::Decided(D::told(outcome, table.kernel(), ask, table.layout.rules.soft_bp));
+            return Hit::Decided(outcome);
         }
     }
 }
 
 /// For a policy that says nothing of its limit.
-fn plain<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
+fn plain<A: Algorithm>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit {
     let Some(algorithm) = A::of(table.kernel()) else { return Hit::Afar };
     hit_by(table, algorithm, shard, tag, ask)
 }
 
 /// For a policy that does.
-fn ruled<A: Algorithm, D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
+fn ruled<A: Algorithm>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit {
     let Some(kernel) = A::of(table.kernel()) else { return Hit::Afar };
     hit_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
 }
 
-/// By the quota of the word, in a table of several.
-fn priced<D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
+/// [`priced`], told as a decision.
+#[inline(never)]
+pub(super) fn priced_decision(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<Decision> {
+    priced(table, shard, tag, ask, |outcome, kernel| Table::decision_by(*kernel, outcome, ask, 0))
+}
+
+/// By the quota of the word, in a table of several. Told by the outcome and that quota's arithmetic.
+#[inline(always)]
+fn priced<D>(
+    table: &Table,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+    told: impl Fn(Outcome, &Kernel) -> D,
+) -> Hit<D> {
     let Some(book) = &table.book else { return Hit::Afar };
     loop {
         let (cell, word) = match table.read(shard, tag, ask.now_ns) {
@@ -256,7 +254,7 @@ fn priced<D: Told>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<D> {
             };
             // If not, the word was charged meanwhile, or its quota replaced: read anew.
             if stands {
-                return Hit::Decided(D::told(outcome, &layout.kernel, ask, 0));
+                return Hit::Decided(told(outcome, &layout.kernel));
             }
         });
     }

@@ -10,7 +10,7 @@ use crate::verb::{Verb, Verbs, Wish};
 use super::book::Book;
 use super::hash::Identity;
 use super::hint::hint;
-use super::hit::{Hit, Ways};
+use super::hit::{Hit, Way, priced_decision};
 use super::layout::{GRANULE_BITS, Layout};
 use super::memory::Memory;
 use super::prefetch::prefetch;
@@ -97,7 +97,7 @@ enum SlowHit {
 pub(super) struct Table {
     memory: Memory,
     pub(super) layout: Layout,
-    pub(super) ways: Ways,
+    pub(super) way: Option<Way>,
     pub(super) tallies: Tallies,
     /// Where keys are decided that find no cell; `None` if they are denied.
     pub(super) spill: Option<Spill>,
@@ -123,8 +123,8 @@ impl Table {
     }
 
     fn of(memory: Memory, layout: Layout) -> Self {
-        let (ways, tallies) = (Ways::of(&layout), Tallies::default());
-        Self { memory, layout, ways, tallies, spill: None, book: None }
+        let (way, tallies) = (Way::of(&layout), Tallies::default());
+        Self { memory, layout, way, tallies, spill: None, book: None }
     }
 
     /// The shards of a table for `capacity` keys, whose bytes can be addressed.
@@ -181,20 +181,29 @@ impl Table {
         ask: Ask,
         clock: Option<&Clock>,
     ) -> Decision {
+        let tag = identity.tag;
         // The Decision is built in each branch: merging the branches first would spill the outcome to the stack.
         match (self.kernel(), ask.verb) {
-            // Plain GCRA, which nearly all tables have: in line.
+            // Plain GCRA, which nearly all tables have: in line. With rules it is a kernel of its own.
             (Kernel::Gcra(gcra), Verb::Check) => {
-                if let Some(outcome) = self.hit_plain(gcra, home, identity.tag, ask) {
+                if let Some(outcome) = self.hit_plain(gcra, home, tag, ask) {
                     return self.decision(outcome, ask, 0);
                 }
             }
             // Every other policy: one call to the code laid out for it.
-            (_, Verb::Check) => {
-                if let Hit::Decided(decision) = self.hit(home, identity.tag, ask) {
-                    return decision;
+            (_, Verb::Check) => match self.way {
+                Some(way) => {
+                    if let Hit::Decided(outcome) = way.0(self, home, tag, ask) {
+                        return self.decision(outcome, ask, self.layout.rules.soft_bp);
+                    }
                 }
-            }
+                // Of several quotas: by the one of the key's word.
+                None => {
+                    if let Hit::Decided(decision) = priced_decision(self, home, tag, ask) {
+                        return decision;
+                    }
+                }
+            },
             // Other verbs always go the slow way.
             _ => {}
         }
@@ -273,9 +282,8 @@ impl Table {
                     hit = self.hit_outcome(shard, identity.tag, fresh.ask);
                 }
                 match hit {
-                    // In a table of several quotas the answer is computed by the one of the word.
                     Hit::Decided((outcome, kernel)) => {
-                        fresh.kernel = self.book.is_some().then_some(kernel);
+                        fresh.kernel = kernel;
                         return outcome;
                     }
                     // The hint was wrong, or the word has just been replaced.
