@@ -7,7 +7,7 @@ mod words;
 
 use crate::algorithm::{
     FixedWindow, FromFirst, Gcra, Kernel, Rounding, Rules, SegmentedWindow, SlidingWindow,
-    bits_for, rings,
+    bits_for, rank_bits,
 };
 use crate::clock::LATEST_NS;
 use crate::error::PolicyError;
@@ -200,13 +200,13 @@ impl Policy {
         counters * u32::from(bits_for(self.largest_count()))
     }
 
-    /// Bits of the one number that can stand for a whole ring of counts, if there is one.
+    /// Bits of a ring of counts as its sum and the number of the older ones, if there are such.
     pub(crate) fn ranked_bits(&self) -> Option<u32> {
         let Algorithm::SegmentedWindow { segments } = self.algorithm else { return None };
         // Ranks are of rings whose sum is within the limit, and denied requests may take it beyond.
         let within = self.at_limit.count_denied == CountDenied::No;
-        let last = rings(self.ceiling(), segments)? - 1;
-        (within && self.count_bits() < u128::BITS).then(|| u32::from(bits_for(last)))
+        let bits = bits_for(self.ceiling()) + rank_bits(self.ceiling(), segments)?;
+        (within && self.count_bits() < u128::BITS).then(|| u32::from(bits))
     }
 
     /// The counts of an un-keyed word: ranked only if they do not fit side by side.

@@ -71,9 +71,9 @@ impl Kernel {
                 [small([3, rounding, count_bits, 0]), window_ns, window.limit(), 0, multiplier]
             }
             Self::SegmentedWindow(window) => {
-                let (divisor, segments, count_bits, ranked) = window.parts();
+                let (divisor, segments, count_bits, rank_bits) = window.parts();
                 let [segment_ns, multiplier] = divisor.parts();
-                let small = small([4, segments, count_bits, u8::from(ranked)]);
+                let small = small([4, segments, count_bits, rank_bits]);
                 [small, segment_ns, window.limit(), 0, multiplier]
             }
             _ => return None, // has slots in place of a word
@@ -133,10 +133,10 @@ impl FromCode for SlidingWindow {
 impl FromCode for SegmentedWindow {
     #[inline(always)]
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
-        let [segments, count_bits, ranked] = small(code);
+        let [segments, count_bits, rank_bits] = small(code);
         let [_, segment_ns, limit, _, multiplier] = code;
         let segment = Divisor::of_parts([segment_ns, multiplier]);
-        Self::of_parts(limit, (segment, segments, count_bits, ranked != 0))
+        Self::of_parts(limit, (segment, segments, count_bits, rank_bits))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Segmented window: the window is a ring of n segments, each with its own count.
 //!
 //! The word is (segment index, n counts, the current one lowest). When time moves on by a segment the
-//! oldest count falls off. Counts that do not fit side by side are kept as one number, see
-//! [`super::ranked`].
+//! oldest count falls off. Where the counts do not fit side by side, the word holds the sum of all and the number of
+//! the ring of the older ones, see [`super::ranked`]: as long as time stays in the segment, the sum alone decides, and
+//! alone changes.
 //!
 //! ```text
 //! admit iff  sum of the last n segments, the current one included, + cost <= limit
@@ -11,7 +12,7 @@
 //! Most in any interval of length W: 2 * limit; in any closed interval of length W * (n-1)/n: limit. A
 //! `now` before the stored segment counts as that segment's start.
 
-use super::ranked::{greatest, rank, term, unrank};
+use super::ranked::{rank, rank_bits, unrank};
 use super::{Held, Moment, window_start_ns};
 use crate::divisor::Divisor;
 
@@ -22,8 +23,8 @@ pub(crate) struct SegmentedWindow {
     limit: u64,
     segments: u8,
     count_bits: u8,
-    /// Whether the word holds the ring's number instead of the counts side by side.
-    ranked: bool,
+    /// How wide the number of the older counts is, below their sum; 0 if the counts stand side by side.
+    rank_bits: u8,
 }
 
 /// The counts side by side, the current one lowest.
@@ -31,27 +32,29 @@ type Ring = u128;
 
 impl SegmentedWindow {
     /// `count_bits` hold every number up to the limit, and `segments * count_bits` is below 128.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         limit: u64,
         segment_ns: u64,
         segments: u8,
         count_bits: u8,
         ranked: bool,
     ) -> Self {
-        Self::of_parts(limit, (Divisor::new(segment_ns), segments, count_bits, ranked))
+        let rank_bits = if ranked { rank_bits(limit, segments) } else { None };
+        let rank_bits = rank_bits.unwrap_or(0);
+        Self::of_parts(limit, (Divisor::new(segment_ns), segments, count_bits, rank_bits))
     }
 
     /// What [`Self::of_parts`] takes beside the limit.
-    pub(super) const fn parts(&self) -> (Divisor, u8, u8, bool) {
-        (self.segment, self.segments, self.count_bits, self.ranked)
+    pub(super) const fn parts(&self) -> (Divisor, u8, u8, u8) {
+        (self.segment, self.segments, self.count_bits, self.rank_bits)
     }
 
     /// With a divisor of the segment that has been computed already.
     pub(super) const fn of_parts(
         limit: u64,
-        (segment, segments, count_bits, ranked): (Divisor, u8, u8, bool),
+        (segment, segments, count_bits, rank_bits): (Divisor, u8, u8, u8),
     ) -> Self {
-        Self { segment, limit, segments, count_bits, ranked }
+        Self { segment, limit, segments, count_bits, rank_bits }
     }
 
     /// What a word of another limit on the same segments holds, as this one packs it: each sum of the
@@ -78,7 +81,7 @@ impl SegmentedWindow {
     }
 
     pub(super) fn is_ranked(&self) -> bool {
-        self.ranked
+        self.rank_bits > 0
     }
 
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
@@ -86,22 +89,35 @@ impl SegmentedWindow {
         if held.behind >= u64::from(self.segments) {
             return 0;
         }
-        let ring = if self.ranked { self.unrank(held.counts) } else { Ring::from(held.counts) };
+        let ring =
+            if self.is_ranked() { self.unrank(held.counts) } else { Ring::from(held.counts) };
         let ring_bits = u32::from(self.segments) * u32::from(self.count_bits);
         (ring << (held.behind * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
     }
 
-    fn unrank(&self, number: u64) -> Ring {
-        let counts = unrank(number, self.limit, self.segments).zip(0_u32..);
-        counts.fold(0, |ring, (count, age)| {
-            ring | Ring::from(count) << (age * u32::from(self.count_bits))
-        })
+    /// The sum of all counts and the number of the older ones.
+    #[inline]
+    fn parted(&self, counts: u64) -> (u64, u64) {
+        (counts >> self.rank_bits, counts & ((1 << self.rank_bits) - 1))
+    }
+
+    fn unrank(&self, counts: u64) -> Ring {
+        let (sum, number) = self.parted(counts);
+        // No word that was written here holds more than the limit; one that was restored might.
+        let mut newest = sum.min(self.limit);
+        let mut ring = 0;
+        for (count, age) in unrank(number, newest, self.segments - 1).zip(1_u32..) {
+            newest -= count;
+            ring |= Ring::from(count) << (age * u32::from(self.count_bits));
+        }
+        ring | Ring::from(newest)
     }
 
     /// What the word holds of a ring.
     fn counts(&self, ring: Ring) -> u64 {
-        if self.ranked {
-            return rank((0..self.segments).rev().map(|age| self.count(ring, age)));
+        if self.is_ranked() {
+            let older = rank((1..self.segments).rev().map(|age| self.count(ring, age)));
+            return self.sum(ring) << self.rank_bits | older;
         }
         #[expect(clippy::cast_possible_truncation, reason = "not ranked: it fits in the word")]
         let counts = ring as u64;
@@ -128,11 +144,11 @@ impl SegmentedWindow {
 
     #[inline]
     pub(super) fn step(&self, held: Held, _: Moment, cost: u64) -> Option<Held> {
-        if self.ranked && held.behind == 0 {
-            // In the same segment, as nearly always: the last term alone tells the sum, and changes.
-            let (sum, last) = greatest(held.counts, self.limit, self.segments);
-            let counts = || held.counts - last + term(sum + cost, self.segments);
-            return (sum <= self.limit - cost).then(|| Held { counts: counts(), ..held });
+        if self.is_ranked() && held.behind == 0 {
+            // In the same segment, as nearly always.
+            let (sum, _) = self.parted(held.counts);
+            let counts = held.counts.wrapping_add(cost << self.rank_bits);
+            return (sum <= self.limit - cost).then_some(Held { counts, ..held });
         }
         let ring = self.turn(held);
         if self.sum(ring) > self.limit - cost {
@@ -174,8 +190,8 @@ impl SegmentedWindow {
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
-        let sum = if self.ranked && held.behind == 0 {
-            greatest(held.counts, self.limit, self.segments).0
+        let sum = if self.is_ranked() && held.behind == 0 {
+            self.parted(held.counts).0
         } else {
             self.sum(self.turn(held))
         };
@@ -215,12 +231,14 @@ impl SegmentedWindow {
 mod tests {
     use super::*;
 
-    const fn ring(limit: u64, ranked: bool) -> SegmentedWindow {
+    const AT: Moment = Moment { unit: 0, into_ns: 0 };
+
+    fn ring(limit: u64, ranked: bool) -> SegmentedWindow {
         SegmentedWindow::new(limit, 20, 3, 4, ranked)
     }
 
     /// 4 units in the oldest segment, 3, and 2 in its newest, which is `behind` segments back.
-    const fn held(behind: u64) -> Held {
+    fn held(behind: u64) -> Held {
         Held { ahead: 0, behind, counts: 0x432 }
     }
 
@@ -233,6 +251,26 @@ mod tests {
             assert_eq!(ring(9, false).carried(carried, &ring(9, true)), held(behind));
             let cut = ring(6, false).repacked(&ring(9, false), held(behind));
             assert_eq!(cut, Held { counts: 0x132, ..held(behind) });
+        }
+    }
+
+    #[test]
+    fn in_one_segment_a_ranked_word_changes_in_its_sum_alone() {
+        let window = ring(9, true);
+        let (sum, older) = window.parted(window.counts(0x112));
+        assert_eq!(sum, 4);
+        let charged = window.step(Held { counts: window.counts(0x112), ..Held::IDLE }, AT, 5);
+        assert_eq!(charged.map(|held| window.parted(held.counts)), Some((9, older)));
+        assert_eq!(charged.map(|held| window.turn(held)), Some(0x117));
+        assert_eq!(charged.and_then(|held| window.step(held, AT, 1)), None);
+    }
+
+    #[test]
+    fn no_ranked_word_holds_more_than_the_limit_whatever_its_bits() {
+        let window = ring(9, true);
+        for counts in 0..1 << (4 + window.rank_bits) {
+            let ring = window.turn(Held { counts, ..Held::IDLE });
+            assert!(window.sum(ring) <= 9, "{counts:#x}: {ring:#x}");
         }
     }
 

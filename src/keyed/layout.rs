@@ -337,7 +337,7 @@ impl Demand {
                 .map(|&quanta| Self::of_window(policy, side_by_side, quanta, false)),
             // Counts side by side.
             (_, 0) => Some(Self::of_window(policy, side_by_side, 1, false)),
-            // Counts as the number of their combination, which is narrower and slower.
+            // Counts as their sum and the number of the older ones, which is narrower, and slower when a segment ends.
             (_, 1) => policy.ranked_bits().map(|bits| Self::of_window(policy, bits, 1, true)),
             _ => None,
         }
