@@ -18,30 +18,19 @@ use super::layout::Layout;
 use super::shard::Shard;
 use super::table::{Ask, Outcome, Table};
 
-/// What came of looking for a key in one shard.
-pub(super) enum Hit<D = Outcome> {
-    Decided(D),
+/// Why a shard has no word of a key that can be decided on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Missed {
     /// The shard seems not to hold the key. A hint: an install looks at every word.
     Absent,
     /// It does, but not so that it can be decided here.
     Afar,
 }
 
-impl<D> Hit<D> {
-    #[inline(always)]
-    pub(super) fn map<E>(self, of: impl FnOnce(D) -> E) -> Hit<E> {
-        match self {
-            Self::Decided(decided) => Hit::Decided(of(decided)),
-            Self::Absent => Hit::Absent,
-            Self::Afar => Hit::Afar,
-        }
-    }
-}
-
 /// The code that is laid out for a table's policy: chosen once, when the table is built. Told is the outcome, not the
 /// decision: where that is in line, what no caller asks for is not computed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way(pub(super) fn(&Table, &Shard, u64, Ask) -> Hit);
+pub(super) struct Way(pub(super) fn(&Table, &Shard, u64, Ask) -> Result<Outcome, Missed>);
 
 impl Way {
     /// `None` for a table of several quotas: it has no arithmetic of its own.
@@ -50,23 +39,6 @@ impl Way {
             Way(if is_plain { plain::<A> } else { ruled::<A> })
         }
         laid_out!(&layout.kernel, one => Some(of(one, layout.rules.are_none())), _ => None)
-    }
-}
-
-/// Why a shard has no word of a key that can be decided on.
-#[derive(Clone, Copy)]
-enum Missed {
-    Absent,
-    Afar,
-}
-
-impl<D> From<Missed> for Hit<D> {
-    #[inline(always)]
-    fn from(missed: Missed) -> Self {
-        match missed {
-            Missed::Absent => Self::Absent,
-            Missed::Afar => Self::Afar,
-        }
     }
 }
 
@@ -156,7 +128,7 @@ impl Table {
         shard: &Shard,
         tag: u64,
         ask: Ask,
-    ) -> Hit<(Outcome, Option<Kernel>)> {
+    ) -> Result<(Outcome, Option<Kernel>), Missed> {
         match self.way {
             Some(way) => way.0(self, shard, tag, ask).map(|outcome| (outcome, None)),
             None => priced(self, shard, tag, ask, |outcome, kernel| (outcome, Some(*kernel))),
@@ -193,35 +165,47 @@ pub(super) fn hit_by(
     shard: &Shard,
     tag: u64,
     ask: Ask,
-) -> Hit {
+) -> Result<Outcome, Missed> {
     loop {
-        let (cell, word) = match table.read(shard, tag, ask.now_ns) {
-            Ok(found) => found,
-            Err(missed) => return missed.into(),
-        };
+        let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
         // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
         if next == word || shard.charge(cell, word, next) {
-            return Hit::Decided(outcome);
+            return Ok(outcome);
         }
     }
 }
 
 /// For a policy that says nothing of its limit.
-fn plain<A: Algorithm>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit {
-    let Some(algorithm) = A::of(table.kernel()) else { return Hit::Afar };
+fn plain<A: Algorithm>(
+    table: &Table,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+) -> Result<Outcome, Missed> {
+    let Some(algorithm) = A::of(table.kernel()) else { return Err(Missed::Afar) };
     hit_by(table, algorithm, shard, tag, ask)
 }
 
 /// For a policy that does.
-fn ruled<A: Algorithm>(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit {
-    let Some(kernel) = A::of(table.kernel()) else { return Hit::Afar };
+fn ruled<A: Algorithm>(
+    table: &Table,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+) -> Result<Outcome, Missed> {
+    let Some(kernel) = A::of(table.kernel()) else { return Err(Missed::Afar) };
     hit_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
 }
 
 /// [`priced`], told as a decision.
 #[inline(never)]
-pub(super) fn priced_decision(table: &Table, shard: &Shard, tag: u64, ask: Ask) -> Hit<Decision> {
+pub(super) fn priced_decision(
+    table: &Table,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+) -> Result<Decision, Missed> {
     priced(table, shard, tag, ask, |outcome, kernel| Table::decision_by(*kernel, outcome, ask, 0))
 }
 
@@ -233,18 +217,15 @@ fn priced<D>(
     tag: u64,
     ask: Ask,
     told: impl Fn(Outcome, &Kernel) -> D,
-) -> Hit<D> {
-    let Some(book) = &table.book else { return Hit::Afar };
+) -> Result<D, Missed> {
+    let Some(book) = &table.book else { return Err(Missed::Afar) };
     loop {
-        let (cell, word) = match table.read(shard, tag, ask.now_ns) {
-            Ok(found) => found,
-            Err(missed) => return missed.into(),
-        };
+        let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         // A word whose quota has been replaced is re-based first.
-        let Some((code, mark)) = book.coded_of(word) else { return Hit::Afar };
+        let Some((code, mark)) = book.coded_of(word) else { return Err(Missed::Afar) };
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);
-            let Some(algorithm) = A::of(&layout.kernel) else { return Hit::Afar };
+            let Some(algorithm) = A::of(&layout.kernel) else { return Err(Missed::Afar) };
             let (outcome, next) = step(&layout, algorithm, (tag | mark, word), ask);
             // The numbers were read after the word. As long as it stands they are its own: see `price`.
             let stands = if next == word {
@@ -254,7 +235,7 @@ fn priced<D>(
             };
             // If not, the word was charged meanwhile, or its quota replaced: read anew.
             if stands {
-                return Hit::Decided(told(outcome, &layout.kernel));
+                return Ok(told(outcome, &layout.kernel));
             }
         });
     }

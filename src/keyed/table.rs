@@ -10,7 +10,7 @@ use crate::verb::{Verb, Verbs, Wish};
 use super::book::Book;
 use super::hash::Identity;
 use super::hint::hint;
-use super::hit::{Hit, Way, priced_decision};
+use super::hit::{Missed, Way, priced_decision};
 use super::layout::{GRANULE_BITS, Layout};
 use super::memory::Memory;
 use super::prefetch::prefetch;
@@ -193,13 +193,13 @@ impl Table {
             // Every other policy: one call to the code laid out for it.
             (_, Verb::Check) => match self.way {
                 Some(way) => {
-                    if let Hit::Decided(outcome) = way.0(self, home, tag, ask) {
+                    if let Ok(outcome) = way.0(self, home, tag, ask) {
                         return self.decision(outcome, ask, self.layout.rules.soft_bp);
                     }
                 }
                 // Of several quotas: by the one of the key's word.
                 None => {
-                    if let Hit::Decided(decision) = priced_decision(self, home, tag, ask) {
+                    if let Ok(decision) = priced_decision(self, home, tag, ask) {
                         return decision;
                     }
                 }
@@ -277,19 +277,19 @@ impl Table {
                 }
                 let mut hit = self.hit_outcome(shard, identity.tag, fresh.ask);
                 // Its floor follows, and then it is a hit.
-                if matches!(hit, Hit::Afar) && self.has_to_follow(shard, fresh.ask) {
+                if matches!(hit, Err(Missed::Afar)) && self.has_to_follow(shard, fresh.ask) {
                     self.follow(index, fresh.ask.now_ns);
                     hit = self.hit_outcome(shard, identity.tag, fresh.ask);
                 }
                 match hit {
-                    Hit::Decided((outcome, kernel)) => {
+                    Ok((outcome, kernel)) => {
                         fresh.kernel = kernel;
                         return outcome;
                     }
                     // The hint was wrong, or the word has just been replaced.
-                    Hit::Absent => {}
+                    Err(Missed::Absent) => {}
                     // The word is here, but its floor cannot follow first: a question, or one of several quotas.
-                    Hit::Afar => is_absent = false,
+                    Err(Missed::Afar) => is_absent = false,
                 }
             }
         }
