@@ -6,8 +6,8 @@ mod text;
 mod words;
 
 use crate::algorithm::{
-    FixedWindow, FromFirst, Gcra, Kernel, Rounding, Rules, SegmentedWindow, SlidingWindow,
-    bits_for, rank_bits,
+    FixedWindow, FromFirst, Gcra, Kernel, Packing, Rounding, Rules, SegmentedWindow, SlidingWindow,
+    bits_for,
 };
 use crate::clock::LATEST_NS;
 use crate::error::PolicyError;
@@ -35,8 +35,8 @@ pub(crate) struct Fineness {
     pub(crate) unit_bits: u8,
     /// A window from the first request: the length that its start is rounded to.
     pub(crate) quantum_ns: u64,
-    /// Segments: whether the word holds the ring's number instead of the counts.
-    pub(crate) ranked: bool,
+    /// Segments: what the word holds of the counts.
+    pub(crate) packing: Packing,
     /// The other windows and segments: what the end of a penalty is rounded to.
     pub(crate) end_quantum_ns: u64,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Fineness {
 /// How the counts of an un-keyed word are kept.
 struct Unkeyed {
     count_bits: u32,
-    ranked: bool,
+    packing: Packing,
     end_quantum_ns: u64,
 }
 
@@ -200,36 +200,46 @@ impl Policy {
         counters * u32::from(bits_for(self.largest_count()))
     }
 
-    /// Bits of a ring of counts as its sum and the number of the older ones, if there are such.
-    pub(crate) fn ranked_bits(&self) -> Option<u32> {
-        let Algorithm::SegmentedWindow { segments } = self.algorithm else { return None };
-        // Ranks are of rings whose sum is within the limit, and denied requests may take it beyond.
-        let within = self.at_limit.count_denied == CountDenied::No;
-        let bits = bits_for(self.ceiling()) + rank_bits(self.ceiling(), segments)?;
-        (within && self.count_bits() < u128::BITS).then(|| u32::from(bits))
+    /// How a word may hold the algorithm's counts, in the order of preference, with their bits.
+    pub(crate) fn packings(&self) -> impl Iterator<Item = (Packing, u32)> {
+        let side_by_side = (Packing::SIDE_BY_SIDE, self.count_bits());
+        let narrower = match self.algorithm {
+            // Ranks are of rings whose sum is within the limit, and denied requests may take it beyond.
+            Algorithm::SegmentedWindow { segments }
+                if self.at_limit.count_denied == CountDenied::No
+                    && self.count_bits() < u128::BITS =>
+            {
+                Some(Packing::all(self.ceiling(), segments).skip(1))
+            }
+            _ => None,
+        };
+        std::iter::once(side_by_side).chain(narrower.into_iter().flatten())
     }
 
-    /// The counts of an un-keyed word: ranked only if they do not fit side by side.
+    /// The counts of an un-keyed word: the first packing that fits.
     fn unkeyed(&self) -> Unkeyed {
         if self.algorithm == Algorithm::Gcra {
-            return Unkeyed { count_bits: self.denial_bits(), ranked: false, end_quantum_ns: 1 };
+            return Unkeyed {
+                count_bits: self.denial_bits(),
+                packing: Packing::SIDE_BY_SIDE,
+                end_quantum_ns: 1,
+            };
         }
         let time_bits = u32::from(bits_for(self.latest_unit()));
         let unit_ns = self.unit_ns(self.quantum_ns());
-        let with = |own_bits: u32, ranked: bool| {
+        let with = |(packing, own_bits): (Packing, u32)| {
             let end_quantum_ns = match self.algorithm {
                 Algorithm::FixedWindowFromFirst => unit_ns,
                 _ => self.end_quantum_ns(own_bits, time_bits, unit_ns),
             };
             let count_bits = self.bits_beside_end(own_bits, unit_ns, end_quantum_ns);
-            Unkeyed { count_bits, ranked, end_quantum_ns }
+            Unkeyed { count_bits, packing, end_quantum_ns }
         };
         let fits = |counts: &Unkeyed| {
             counts.count_bits + time_bits <= u64::BITS && counts.count_bits < u64::BITS
         };
-        let side_by_side = with(self.count_bits(), false);
-        let ranked = self.ranked_bits().map(|bits| with(bits, true));
-        ranked.filter(|ranked| !fits(&side_by_side) && fits(ranked)).unwrap_or(side_by_side)
+        let side_by_side = with((Packing::SIDE_BY_SIDE, self.count_bits()));
+        self.packings().map(with).find(fits).unwrap_or(side_by_side)
     }
 
     /// The largest time an un-keyed word of this policy has to hold, beside its counts.
@@ -298,9 +308,9 @@ impl Policy {
     /// The arithmetic of an un-keyed word, and how the word is divided.
     pub(crate) fn compile(&self) -> (Kernel, Fields, Rules) {
         let unit_bits = self.unit_bits().unwrap_or(0); // a policy that exists has them
-        let Unkeyed { count_bits, ranked, end_quantum_ns } = self.unkeyed();
+        let Unkeyed { count_bits, packing, end_quantum_ns } = self.unkeyed();
         let quantum_ns = self.quantum_ns();
-        let fineness = Fineness { unit_bits, quantum_ns, ranked, end_quantum_ns };
+        let fineness = Fineness { unit_bits, quantum_ns, packing, end_quantum_ns };
         #[expect(clippy::cast_possible_truncation, reason = "below 64, or there is no policy")]
         let count_bits = count_bits as u8;
         (self.kernel(fineness), Fields { count_bits }, self.rules(fineness))
@@ -308,7 +318,7 @@ impl Policy {
 
     /// The arithmetic for a word of a chosen fineness.
     pub(crate) fn kernel(&self, fineness: Fineness) -> Kernel {
-        let Fineness { unit_bits, quantum_ns, ranked, .. } = fineness;
+        let Fineness { unit_bits, quantum_ns, packing, .. } = fineness;
         let (limit, window_ns) = (self.ceiling(), self.quota.period_ns());
         let count_bits = bits_for(self.largest_count());
         let sliding = |rounding| {
@@ -330,7 +340,7 @@ impl Policy {
             Algorithm::SegmentedWindow { segments } => {
                 let segment_ns = window_ns / u64::from(segments);
                 Kernel::SegmentedWindow(SegmentedWindow::new(
-                    limit, segment_ns, segments, count_bits, ranked,
+                    limit, segment_ns, segments, count_bits, packing,
                 ))
             }
         }

@@ -37,7 +37,8 @@ impl Word {
         self.0
     }
 
-    /// A word from bits that [`to_bits`](Word::to_bits) gave. Other bits are some state, no worse.
+    /// A word from bits that [`to_bits`](Word::to_bits) gave. Other bits are some state: nothing
+    /// panics, and the limit holds from there on, but for a window of segments, which at worst begins anew once.
     ///
     /// ```
     /// use tollgate::Word;
@@ -63,7 +64,7 @@ impl fmt::Debug for Word {
 /// | fixed-window | window index | count |
 /// | fixed-window from-first | start in quanta | count |
 /// | sliding-window | window index | previous, current |
-/// | segmented-window | segment index | n counts, the current one lowest |
+/// | segmented-window | segment index | n counts, the current one lowest; or their sum and the number of the older; or their number |
 ///
 /// A policy with a penalty has one count more, lowest, and another reading of the rest: see
 /// `algorithm/at_limit.rs`.

@@ -21,8 +21,8 @@ fn tags_have_the_bits_and_the_collisions_that_are_told() {
     assert_eq!(one.tag_bits, 36);
     assert!(near(one.collision_probability, 2.85e-10), "{}", one.collision_probability);
     let other = stats("segmented-window 100/m x6");
-    assert_eq!(other.tag_bits, 24);
-    assert!(near(other.collision_probability, 1.17e-6), "{}", other.collision_probability);
+    assert_eq!(other.tag_bits, 27);
+    assert!(near(other.collision_probability, 1.46e-7), "{}", other.collision_probability);
     assert_eq!(stats("fixed-window 100/m").tag_bits, 49);
 }
 

@@ -69,7 +69,7 @@ impl Adds for Kernel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FixedWindow, FromFirst, Rounding, SegmentedWindow, SlidingWindow};
+    use super::super::{FixedWindow, FromFirst, Packing, Rounding, SegmentedWindow, SlidingWindow};
     use super::*;
 
     const WINDOW_NS: u64 = 60;
@@ -77,12 +77,13 @@ mod tests {
     /// Of the adds below.
     const LAST_NS: u64 = 70;
 
-    /// Every kind of window, a limit of 5 in 60 ns; segments side by side and as one number.
-    fn windows() -> [Kernel; 7] {
+    /// Every kind of window, a limit of 5 in 60 ns; segments in each packing.
+    fn windows() -> [Kernel; 8] {
         let sliding =
             |rounding| Kernel::SlidingWindow(SlidingWindow::new(LIMIT, WINDOW_NS, rounding, 3));
-        let segmented = |ranked| {
-            Kernel::SegmentedWindow(SegmentedWindow::new(LIMIT, WINDOW_NS / 3, 3, 3, ranked))
+        let (summed, _) = Packing::all(LIMIT, 3).nth(1).expect("a packing");
+        let segmented = |packing| {
+            Kernel::SegmentedWindow(SegmentedWindow::new(LIMIT, WINDOW_NS / 3, 3, 3, packing))
         };
         [
             Kernel::FixedWindow(FixedWindow::new(LIMIT, WINDOW_NS)),
@@ -90,8 +91,9 @@ mod tests {
             sliding(Rounding::Exact),
             sliding(Rounding::Down),
             sliding(Rounding::Strict),
-            segmented(false),
-            segmented(true),
+            segmented(Packing::SIDE_BY_SIDE),
+            segmented(summed),
+            segmented(Packing::RANKED),
         ]
     }
 
@@ -156,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_full_ring_makes_room_for_the_newest_by_its_oldest() {
-        for ranked in [false, true] {
-            let ring = SegmentedWindow::new(LIMIT, 20, 3, 3, ranked);
+        for (packing, _) in Packing::all(LIMIT, 3) {
+            let ring = SegmentedWindow::new(LIMIT, 20, 3, 3, packing);
             let kernel = Kernel::SegmentedWindow(ring);
             let (start, later) = (kernel.moment(0), kernel.moment(20));
             // Five units of others' in the first segment; two more, admitted elsewhere, in the second.

@@ -11,7 +11,7 @@ impl Kernel {
         match (self, from) {
             _ if self == from => held,
             (Self::Gcra(to), Self::Gcra(from)) => to.carried(held, from, at_ns),
-            (Self::SegmentedWindow(to), Self::SegmentedWindow(from)) => to.carried(held, from),
+            (Self::SegmentedWindow(to), Self::SegmentedWindow(from)) => to.repacked(from, held),
             _ => held, // the other windows of one policy count alike
         }
     }
@@ -36,7 +36,7 @@ impl Gcra {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Decides, SegmentedWindow};
+    use super::super::{Decides, Packing, SegmentedWindow};
     use super::*;
 
     fn ahead(ahead: u64) -> Held {
@@ -79,8 +79,9 @@ mod tests {
 
     #[test]
     fn a_ring_is_the_same_ring_side_by_side_and_ranked() {
-        let ring = |ranked| SegmentedWindow::new(5, 20, 3, 3, ranked);
-        let kernels = [false, true].map(|ranked| Kernel::SegmentedWindow(ring(ranked)));
+        let ring = |packing| SegmentedWindow::new(5, 20, 3, 3, packing);
+        let packings: Vec<Packing> = Packing::all(5, 3).map(|(packing, _)| packing).collect();
+        let kernels = [0, 2].map(|nth| Kernel::SegmentedWindow(ring(packings[nth])));
         for (from, to) in [(0, 1), (1, 0)] {
             let (from, to) = (&kernels[from], &kernels[to]);
             let step =

@@ -5,7 +5,8 @@
 //! are its lengths and limits. What is read back decides exactly as what was written.
 
 use super::{
-    Algorithm, FixedWindow, FromFirst, Gcra, Kernel, Rounding, SegmentedWindow, SlidingWindow,
+    Algorithm, FixedWindow, FromFirst, Gcra, Kernel, Packing, Rounding, SegmentedWindow,
+    SlidingWindow,
 };
 use crate::divisor::Divisor;
 use crate::ticks::TickScale;
@@ -71,9 +72,9 @@ impl Kernel {
                 [small([3, rounding, count_bits, 0]), window_ns, window.limit(), 0, multiplier]
             }
             Self::SegmentedWindow(window) => {
-                let (divisor, segments, count_bits, rank_bits) = window.parts();
+                let (divisor, segments, count_bits, packing) = window.parts();
                 let [segment_ns, multiplier] = divisor.parts();
-                let small = small([4, segments, count_bits, rank_bits]);
+                let small = small([4, segments, count_bits, packing.0]);
                 [small, segment_ns, window.limit(), 0, multiplier]
             }
             _ => return None, // has slots in place of a word
@@ -133,10 +134,10 @@ impl FromCode for SlidingWindow {
 impl FromCode for SegmentedWindow {
     #[inline(always)]
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
-        let [segments, count_bits, rank_bits] = small(code);
+        let [segments, count_bits, packing] = small(code);
         let [_, segment_ns, limit, _, multiplier] = code;
         let segment = Divisor::of_parts([segment_ns, multiplier]);
-        Self::of_parts(limit, (segment, segments, count_bits, rank_bits))
+        Self::of_parts(limit, (segment, segments, count_bits, Packing(packing)))
     }
 }
 
@@ -167,8 +168,8 @@ mod tests {
             let kernel = Meter::new(text.parse::<Policy>().expect("a policy")).kernel;
             assert_eq!(kernel.code().map(of_code), Some(kernel), "{text}");
         }
-        let ring = |ranked| Kernel::SegmentedWindow(SegmentedWindow::new(5, 20, 3, 3, ranked));
-        for kernel in [ring(false), ring(true)] {
+        for (packing, _) in Packing::all(5, 3) {
+            let kernel = Kernel::SegmentedWindow(SegmentedWindow::new(5, 20, 3, 3, packing));
             assert_eq!(kernel.code().map(of_code), Some(kernel));
         }
     }

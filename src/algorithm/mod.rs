@@ -32,7 +32,7 @@ pub(crate) use code::{CODE_WORDS, FromCode, by_code};
 pub(crate) use fixed_window::FixedWindow;
 pub(crate) use from_first::FromFirst;
 pub(crate) use gcra::Gcra;
-pub(crate) use ranked::rank_bits;
+pub(crate) use ranked::Packing;
 pub(crate) use rebase::Change;
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
@@ -318,12 +318,16 @@ impl Kernel {
     }
 
     /// How finely words count, where that is not fixed by the policy: the ticks of a unit, nanoseconds of a
-    /// quantum, whether segments are ranked (2; 1 was another way to). Tells apart words that mean different things.
+    /// quantum, how segments are packed. Tells apart words that mean different things.
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.unit_ticks(),
             Self::FromFirst(window) => window.quantum_ns(),
-            Self::SegmentedWindow(window) => 2 * u64::from(window.is_ranked()),
+            Self::SegmentedWindow(window) => match window.packing() {
+                Packing::SIDE_BY_SIDE => 0,
+                Packing::RANKED => 1,
+                _ => 2, // their sum apart
+            },
             Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::Log(_) => 0,
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! n counts whose sum is at most L need not n times the bits of L: there are only C(L + n, n) such
 //! rings, so a number below that names one. Five counts that sum to at most 100 take 27 bits instead of
-//! 35. The price is a search for each count when time moves on by a segment, so this is used only for rings that would
-//! not fit otherwise.
+//! 35. The price is a search for each count when time moves on by a segment, so this is used only where counts side by
+//! side do not fit, or leave a keyed word too short a tag.
 //!
 //! The number is that of the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3): with the oldest count first and
 //! `b_i = c_1 + ... + c_i + i - 1`, strictly rising, it is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n, n)`.
@@ -51,14 +51,35 @@ fn rings(limit: u64, parts: u8) -> Option<u64> {
     choose(limit.checked_add(u64::from(parts))?, u64::from(parts))
 }
 
-/// How wide the number of the older of `segments` counts is, if it fits in a word.
-pub(crate) fn rank_bits(limit: u64, segments: u8) -> Option<u8> {
-    let last = rings(limit, segments.checked_sub(1)?)? - 1;
-    Some(bits_for(last))
+/// What a word holds of a ring of counts: the sum above a number of so many bits of the older counts, or
+/// [all side by side](Self::SIDE_BY_SIDE), or the [number of all](Self::RANKED).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packing(pub(super) u8);
+
+impl Packing {
+    pub(crate) const SIDE_BY_SIDE: Self = Self(0);
+    pub(crate) const RANKED: Self = Self(u8::MAX);
+
+    /// How wide the number of the older counts is, below their sum.
+    #[inline(always)]
+    pub(super) fn rank_bits(self) -> Option<u32> {
+        let is_summed = self != Self::SIDE_BY_SIDE && self != Self::RANKED;
+        is_summed.then_some(u32::from(self.0 % 64))
+    }
+
+    /// In the order of preference, with their bits: each is narrower and slower than the one before.
+    pub(crate) fn all(limit: u64, segments: u8) -> impl Iterator<Item = (Self, u32)> {
+        let bits = |segments| rings(limit, segments).map(|rings| bits_for(rings - 1));
+        let (count, older) = (bits_for(limit), bits(segments - 1));
+        let side_by_side = (Self::SIDE_BY_SIDE, u32::from(count) * u32::from(segments));
+        let summed = older.map(|older| (Self(older), u32::from(count + older)));
+        let ranked = bits(segments).map(|bits| (Self::RANKED, u32::from(bits)));
+        [Some(side_by_side), summed, ranked].into_iter().flatten()
+    }
 }
 
 /// The term of the first `place` counts if they sum to this; `u64::MAX` if it is above all numbers.
-fn term(sum: u64, place: u8) -> u64 {
+pub(super) fn term(sum: u64, place: u8) -> u64 {
     let top = sum + u64::from(place) - 1;
     let column = BINOMIALS.get(usize::from(place));
     let found = column.and_then(|column| column.get(usize::try_from(top).ok()?));
@@ -67,7 +88,7 @@ fn term(sum: u64, place: u8) -> u64 {
 
 /// The greatest sum of the first `place` counts, up to `limit`, whose term is not above `number`; and that term.
 #[inline]
-fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
+pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
     let before = u64::from(place) - 1;
     match BINOMIALS.get(usize::from(place)) {
         // All of them are looked up: no step asks whether it is.
@@ -82,8 +103,8 @@ fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
 
 #[inline(always)]
 fn search(number: u64, limit: u64, term: impl Fn(u64) -> u64) -> (u64, u64) {
-    // The answer is `least`, or one of the `more` numbers above it. As many steps for each number, and none of them a
-    // branch that could be foreseen.
+    // The answer is `least`, or one of the `more` numbers above it. The steps depend on `limit` alone, and none of them
+    // takes a branch that cannot be foreseen.
     let (mut least, mut more) = (0, limit);
     while more > 0 {
         let half = more.div_ceil(2);

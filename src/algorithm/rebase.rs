@@ -154,7 +154,9 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FixedWindow, FromFirst, Gcra, Rounding, SegmentedWindow, SlidingWindow};
+    use super::super::{
+        FixedWindow, FromFirst, Gcra, Packing, Rounding, SegmentedWindow, SlidingWindow,
+    };
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -210,8 +212,8 @@ mod tests {
             let window = SlidingWindow::new(limit, 60 * SECOND, Rounding::Exact, bits);
             Kernel::SlidingWindow(window)
         };
-        let ring = |limit, ranked| {
-            Kernel::SegmentedWindow(SegmentedWindow::new(limit, 20 * SECOND, 3, 4, ranked))
+        let ring = |limit, packing| {
+            Kernel::SegmentedWindow(SegmentedWindow::new(limit, 20 * SECOND, 3, 4, packing))
         };
         let counts = |old: &Kernel, new: &Kernel, counts| {
             let change = Change { old, new, at_ns: 70 * SECOND };
@@ -226,11 +228,22 @@ mod tests {
         assert_eq!(counts(&sliding(9, 4), &sliding(5, 3), 0x76), 0o55);
         assert_eq!(counts(&sliding(9, 4), &sliding(6, 3), 0x76), 0o66);
         // Oldest first: 4, 3, 2. The newest are kept.
-        assert_eq!(counts(&ring(9, false), &ring(12, false), 0x432), 0x432);
-        assert_eq!(counts(&ring(9, false), &ring(6, false), 0x432), 0x132);
-        assert_eq!(counts(&ring(9, false), &ring(4, false), 0x432), 0x022);
-        let ranked = counts(&ring(9, false), &ring(6, true), 0x432);
-        assert_eq!(counts(&ring(6, true), &ring(6, false), ranked), 0x132);
+        assert_eq!(
+            counts(&ring(9, Packing::SIDE_BY_SIDE), &ring(12, Packing::SIDE_BY_SIDE), 0x432),
+            0x432
+        );
+        assert_eq!(
+            counts(&ring(9, Packing::SIDE_BY_SIDE), &ring(6, Packing::SIDE_BY_SIDE), 0x432),
+            0x132
+        );
+        assert_eq!(
+            counts(&ring(9, Packing::SIDE_BY_SIDE), &ring(4, Packing::SIDE_BY_SIDE), 0x432),
+            0x022
+        );
+        for (packing, _) in Packing::all(6, 3) {
+            let packed = counts(&ring(9, Packing::SIDE_BY_SIDE), &ring(6, packing), 0x432);
+            assert_eq!(counts(&ring(6, packing), &ring(6, Packing::SIDE_BY_SIDE), packed), 0x132);
+        }
     }
 
     /// Decisions of other threads may already have opened the window after the change.
@@ -240,7 +253,15 @@ mod tests {
             |s| Kernel::FixedWindow(FixedWindow::new(9, s * SECOND)),
             |s| Kernel::FromFirst(FromFirst::new(9, s * SECOND, SECOND)),
             |s| Kernel::SlidingWindow(SlidingWindow::new(9, s * SECOND, Rounding::Exact, 4)),
-            |s| Kernel::SegmentedWindow(SegmentedWindow::new(9, s * SECOND, 3, 4, false)),
+            |s| {
+                Kernel::SegmentedWindow(SegmentedWindow::new(
+                    9,
+                    s * SECOND,
+                    3,
+                    4,
+                    Packing::SIDE_BY_SIDE,
+                ))
+            },
         ];
         for kernel in kernels {
             let [old, equal, other] = [60, 60, 30].map(kernel);

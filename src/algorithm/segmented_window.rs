@@ -3,7 +3,7 @@
 //! The word is (segment index, n counts, the current one lowest). When time moves on by a segment the
 //! oldest count falls off. Where the counts do not fit side by side, the word holds the sum of all and the number of
 //! the ring of the older ones, see [`super::ranked`]: as long as time stays in the segment, the sum alone decides, and
-//! alone changes.
+//! alone changes. Where these do not fit either, it holds the number of the whole ring, in which the sum is searched for.
 //!
 //! ```text
 //! admit iff  sum of the last n segments, the current one included, + cost <= limit
@@ -12,7 +12,7 @@
 //! Most in any interval of length W: 2 * limit; in any closed interval of length W * (n-1)/n: limit. A
 //! `now` before the stored segment counts as that segment's start.
 
-use super::ranked::{rank, rank_bits, unrank};
+use super::ranked::{Packing, greatest, rank, term, unrank};
 use super::{Held, Moment, window_start_ns};
 use crate::divisor::Divisor;
 
@@ -23,8 +23,7 @@ pub(crate) struct SegmentedWindow {
     limit: u64,
     segments: u8,
     count_bits: u8,
-    /// How wide the number of the older counts is, below their sum; 0 if the counts stand side by side.
-    rank_bits: u8,
+    packing: Packing,
 }
 
 /// The counts side by side, the current one lowest.
@@ -32,32 +31,30 @@ type Ring = u128;
 
 impl SegmentedWindow {
     /// `count_bits` hold every number up to the limit, and `segments * count_bits` is below 128.
-    pub(crate) fn new(
+    pub(crate) const fn new(
         limit: u64,
         segment_ns: u64,
         segments: u8,
         count_bits: u8,
-        ranked: bool,
+        packing: Packing,
     ) -> Self {
-        let rank_bits = if ranked { rank_bits(limit, segments) } else { None };
-        let rank_bits = rank_bits.unwrap_or(0);
-        Self::of_parts(limit, (Divisor::new(segment_ns), segments, count_bits, rank_bits))
+        Self::of_parts(limit, (Divisor::new(segment_ns), segments, count_bits, packing))
     }
 
     /// What [`Self::of_parts`] takes beside the limit.
-    pub(super) const fn parts(&self) -> (Divisor, u8, u8, u8) {
-        (self.segment, self.segments, self.count_bits, self.rank_bits)
+    pub(super) const fn parts(&self) -> (Divisor, u8, u8, Packing) {
+        (self.segment, self.segments, self.count_bits, self.packing)
     }
 
     /// With a divisor of the segment that has been computed already.
     pub(super) const fn of_parts(
         limit: u64,
-        (segment, segments, count_bits, rank_bits): (Divisor, u8, u8, u8),
+        (segment, segments, count_bits, packing): (Divisor, u8, u8, Packing),
     ) -> Self {
-        Self { segment, limit, segments, count_bits, rank_bits }
+        Self { segment, limit, segments, count_bits, packing }
     }
 
-    /// What a word of another limit on the same segments holds, as this one packs it: each sum of the
+    /// What a word of another limit or packing on the same segments holds, as this one packs it: each sum of the
     /// newest few segments is as it was, or the limit if that is less.
     pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
         let ring = other.turn(Held { behind: 0, ..held });
@@ -80,8 +77,13 @@ impl SegmentedWindow {
         self.limit
     }
 
-    pub(super) fn is_ranked(&self) -> bool {
-        self.rank_bits > 0
+    pub(crate) fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// Whether the word holds something else than its counts.
+    fn is_ranked(&self) -> bool {
+        self.packing != Packing::SIDE_BY_SIDE
     }
 
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
@@ -98,7 +100,21 @@ impl SegmentedWindow {
     /// The sum of all counts and the number of the older ones.
     #[inline]
     fn parted(&self, counts: u64) -> (u64, u64) {
-        (counts >> self.rank_bits, counts & ((1 << self.rank_bits) - 1))
+        let Some(rank_bits) = self.packing.rank_bits() else {
+            // The last term of the ring's number is that of the sum.
+            let (sum, last) = greatest(counts, self.limit, self.segments);
+            return (sum, counts - last);
+        };
+        (counts >> rank_bits, counts & ((1 << rank_bits) - 1))
+    }
+
+    /// The inverse of [`Self::parted`].
+    #[inline]
+    fn joined(&self, sum: u64, older: u64) -> u64 {
+        match self.packing.rank_bits() {
+            Some(rank_bits) => sum << rank_bits | older,
+            None => older + term(sum, self.segments),
+        }
     }
 
     fn unrank(&self, counts: u64) -> Ring {
@@ -117,17 +133,11 @@ impl SegmentedWindow {
     fn counts(&self, ring: Ring) -> u64 {
         if self.is_ranked() {
             let older = rank((1..self.segments).rev().map(|age| self.count(ring, age)));
-            return self.sum(ring) << self.rank_bits | older;
+            return self.joined(self.sum(ring), older);
         }
         #[expect(clippy::cast_possible_truncation, reason = "not ranked: it fits in the word")]
         let counts = ring as u64;
         counts
-    }
-
-    /// The ring of a word of the same policy that keeps it in another way.
-    pub(super) fn carried(&self, held: Held, from: &Self) -> Held {
-        let ring = from.turn(Held { behind: 0, ..held });
-        Held { counts: self.counts(ring), ..held }
     }
 
     /// The count of the segment `age` segments back.
@@ -142,13 +152,23 @@ impl SegmentedWindow {
         (0..self.segments).map(|age| self.count(ring, age)).sum()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn step(&self, held: Held, _: Moment, cost: u64) -> Option<Held> {
-        if self.is_ranked() && held.behind == 0 {
-            // In the same segment, as nearly always.
-            let (sum, _) = self.parted(held.counts);
-            let counts = held.counts.wrapping_add(cost << self.rank_bits);
-            return (sum <= self.limit - cost).then_some(Held { counts, ..held });
+        // In the same segment, as nearly always: the sum alone decides.
+        if let (Some(rank_bits), 0) = (self.packing.rank_bits(), held.behind) {
+            let counts = held.counts.wrapping_add(cost << rank_bits);
+            let fits = held.counts >> rank_bits <= self.limit - cost;
+            return fits.then_some(Held { counts, ..held });
+        }
+        self.step_by_ring(held, cost)
+    }
+
+    #[inline(never)]
+    fn step_by_ring(&self, held: Held, cost: u64) -> Option<Held> {
+        if self.packing == Packing::RANKED && held.behind == 0 {
+            let (sum, older) = self.parted(held.counts);
+            let fits = sum <= self.limit - cost;
+            return fits.then(|| Held { counts: self.joined(sum + cost, older), ..held });
         }
         let ring = self.turn(held);
         if self.sum(ring) > self.limit - cost {
@@ -202,7 +222,9 @@ impl SegmentedWindow {
     pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
         let ring = self.turn(Held { behind: 0, ..held });
         let units = units.min(self.count(ring, 0));
-        (Held { counts: self.counts(ring - Ring::from(units)), ..held }, units)
+        // A word that holds nothing to give back stays as it is, whatever its bits.
+        let counts = if units > 0 { self.counts(ring - Ring::from(units)) } else { held.counts };
+        (Held { counts, ..held }, units)
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
@@ -233,8 +255,14 @@ mod tests {
 
     const AT: Moment = Moment { unit: 0, into_ns: 0 };
 
-    fn ring(limit: u64, ranked: bool) -> SegmentedWindow {
-        SegmentedWindow::new(limit, 20, 3, 4, ranked)
+    fn ring(limit: u64, packing: usize) -> SegmentedWindow {
+        SegmentedWindow::new(
+            limit,
+            20,
+            3,
+            4,
+            Packing::all(limit, 3).nth(packing).expect("a packing").0,
+        )
     }
 
     /// 4 units in the oldest segment, 3, and 2 in its newest, which is `behind` segments back.
@@ -243,41 +271,46 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_carried_and_packed_anew_as_its_newest_segment_sees_it() {
+    fn a_ring_is_packed_anew_as_its_newest_segment_sees_it() {
         for behind in 0..3 {
-            let carried = ring(9, true).carried(held(behind), &ring(9, false));
-            assert_eq!(carried.behind, behind);
-            assert_ne!(carried.counts, held(behind).counts, "by ranks");
-            assert_eq!(ring(9, false).carried(carried, &ring(9, true)), held(behind));
-            let cut = ring(6, false).repacked(&ring(9, false), held(behind));
+            for packing in [1, 2] {
+                let packed = ring(9, packing).repacked(&ring(9, 0), held(behind));
+                assert_eq!(packed.behind, behind);
+                assert_ne!(packed.counts, held(behind).counts, "by ranks");
+                assert_eq!(ring(9, 0).repacked(&ring(9, packing), packed), held(behind));
+            }
+            let cut = ring(6, 0).repacked(&ring(9, 0), held(behind));
             assert_eq!(cut, Held { counts: 0x132, ..held(behind) });
         }
     }
 
     #[test]
     fn in_one_segment_a_ranked_word_changes_in_its_sum_alone() {
-        let window = ring(9, true);
-        let (sum, older) = window.parted(window.counts(0x112));
-        assert_eq!(sum, 4);
-        let charged = window.step(Held { counts: window.counts(0x112), ..Held::IDLE }, AT, 5);
-        assert_eq!(charged.map(|held| window.parted(held.counts)), Some((9, older)));
-        assert_eq!(charged.map(|held| window.turn(held)), Some(0x117));
-        assert_eq!(charged.and_then(|held| window.step(held, AT, 1)), None);
+        for window in [ring(9, 1), ring(9, 2)] {
+            let counts = window.counts(0x112);
+            let (sum, older) = window.parted(counts);
+            assert_eq!(sum, 4);
+            let charged = window.step(Held { counts, ..Held::IDLE }, AT, 5);
+            assert_eq!(charged.map(|held| window.parted(held.counts)), Some((9, older)));
+            assert_eq!(charged.map(|held| window.turn(held)), Some(0x117));
+            assert_eq!(charged.and_then(|held| window.step(held, AT, 1)), None);
+        }
     }
 
     #[test]
     fn no_ranked_word_holds_more_than_the_limit_whatever_its_bits() {
-        let window = ring(9, true);
-        for counts in 0..1 << (4 + window.rank_bits) {
-            let ring = window.turn(Held { counts, ..Held::IDLE });
-            assert!(window.sum(ring) <= 9, "{counts:#x}: {ring:#x}");
+        for window in [ring(9, 1), ring(9, 2)] {
+            for counts in 0..1 << 10 {
+                let ring = window.turn(Held { counts, ..Held::IDLE });
+                assert!(window.sum(ring) <= 9, "{counts:#x}: {ring:#x}");
+            }
         }
     }
 
     #[test]
     fn what_is_given_back_is_of_the_newest_segment_alone() {
         for behind in 0..3 {
-            let given_back = |units| ring(9, false).given_back(held(behind), units);
+            let given_back = |units| ring(9, 0).given_back(held(behind), units);
             assert_eq!(given_back(1), (Held { counts: 0x431, ..held(behind) }, 1));
             assert_eq!(given_back(7), (Held { counts: 0x430, ..held(behind) }, 2));
         }
@@ -285,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_denied_cost_is_counted_in_the_current_segment_up_to_what_is_most() {
-        let ring = ring(9, false);
+        let ring = ring(9, 0);
         assert_eq!(ring.charge_denied(held(0), 5, 9), Held { counts: 0x437, ..held(0) });
         assert_eq!(ring.charge_denied(held(0), 9, 9), Held { counts: 0x439, ..held(0) });
         assert_eq!(ring.charge_denied(held(1), 5, 9), Held { counts: 0x325, ..held(0) });

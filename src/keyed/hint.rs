@@ -55,7 +55,7 @@ fn equal(shard: &Shard, value: u64, lowest: u32) -> CellMask {
             "movq {values}, {value}",
             "punpcklqdq {values}, {values}",
             "movd {shift}, {bits:e}",
-            // Per word, 0 if it is equal; in 4 words of 16 bits each.
+            // Per word, 0 if it is equal; then in two halves of 16 bits.
             "movdqa {low}, {values}",
             "pxor {low}, [{line}]",
             "psrlq {low}, {shift}",

@@ -1,11 +1,11 @@
 //! The path of nearly every decision: in a cell of the shard at hand, at a time that its floor is near to.
 //!
-//! One line is read: header, cells, header. The two readings of the header are equal, so no floor was published and no
-//! install begun in between, and the word that was found is dated by this floor. Everything else goes the slow way: keys
+//! One line is read: header, cells, header. The two readings of the header are equal, install counter and all, so no
+//! floor was published and no install begun in between, and the word that was found is dated by this floor. Everything else goes the slow way: keys
 //! that are not here, times that are not near, quotas that have just been replaced.
 //!
-//! Twice: for plain GCRA, in line and laid out for what its word is, a time; and for every other policy, out of line and
-//! once for each algorithm.
+//! For plain GCRA it is in line and laid out for what its word is, a time. For every other policy it is out of line: once
+//! for each algorithm, without rules and with them; and by the quota of the word, in a table of several.
 
 use std::hint::select_unpredictable;
 
@@ -23,12 +23,12 @@ use super::table::{Ask, Outcome, Table};
 pub(super) enum Missed {
     /// The shard seems not to hold the key. A hint: an install looks at every word.
     Absent,
-    /// It does, but not so that it can be decided here.
+    /// It may, but the request cannot be decided here.
     Afar,
 }
 
-/// The code that is laid out for a table's policy: chosen once, when the table is built. Told is the outcome, not the
-/// decision: where that is in line, what no caller asks for is not computed.
+/// The code that is laid out for a table's policy: chosen once, when the table is built. It gives the outcome; the
+/// decision is built in line, where what no caller asks for is not computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way(pub(super) fn(&Table, &Shard, u64, Ask) -> Result<Outcome, Missed>);
 
@@ -159,7 +159,7 @@ impl Table {
 
 /// Decides by one algorithm.
 #[inline(always)]
-pub(super) fn hit_by(
+fn decide_by(
     table: &Table,
     algorithm: &impl Decides,
     shard: &Shard,
@@ -184,7 +184,7 @@ fn plain<A: Algorithm>(
     ask: Ask,
 ) -> Result<Outcome, Missed> {
     let Some(algorithm) = A::of(table.kernel()) else { return Err(Missed::Afar) };
-    hit_by(table, algorithm, shard, tag, ask)
+    decide_by(table, algorithm, shard, tag, ask)
 }
 
 /// For a policy that does.
@@ -195,7 +195,7 @@ fn ruled<A: Algorithm>(
     ask: Ask,
 ) -> Result<Outcome, Missed> {
     let Some(kernel) = A::of(table.kernel()) else { return Err(Missed::Afar) };
-    hit_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
+    decide_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
 }
 
 /// [`priced`], told as a decision.

@@ -12,7 +12,7 @@
 //! each word. Its scan is the one by which it opens. Both threads scan the same cells and order them
 //! alike, because keys with equal tags share both units or none (see `unit`).
 //!
-//! No thread waits: after [`ROUNDS`] lost claims a newcomer is decided in the spill, as it is when there is
+//! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is when there is
 //! no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it gets
 //! a cell: see [`super::spill`].
 
@@ -31,7 +31,8 @@ use super::survey::{Choice, Offer, Reading, Seen, choose};
 use super::table::{Ask, Fresh, Outcome, Table};
 use super::unit::{UNIT, all_shards_of, shards_of};
 
-/// A claim is lost only to an install of the same tag or to a sweep; three in a row are rare.
+/// A round is lost to another install, a sweep, a charge of the idle key, a charge of the same key in the spill, or a
+/// change of its quota; three in a row are rare.
 const ROUNDS: usize = 8;
 
 /// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
@@ -117,7 +118,7 @@ impl Table {
                 return outcome;
             }
         }
-        // Out of rounds, because other threads were faster in each. Without a spill the key is denied and counted.
+        // Out of rounds or of advances, because other threads were faster in each. Without a spill the key is denied and counted.
         self.spill(identity, second, fresh).unwrap_or_else(|| {
             self.tallies.contended(first);
             no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), &fresh.ask)
@@ -153,7 +154,7 @@ impl Table {
             },
         };
         match choice {
-            // Every cell of its shards holds a live key or a claim.
+            // Every cell of its shards holds a claim, or a key that will not be idle at any floor that now allows.
             None => Round::Decided(self.without_cell(identity, second, fresh)),
             // A question writes nothing, not even a floor: it is answered as the claim would be.
             Some(
@@ -269,7 +270,7 @@ impl Table {
         Round::Verified(mine)
     }
 
-    /// Decides, from the later of now and both floors on, and turns the claim into a live word. The
+    /// Decides, from the later of now and the highest floor of the key's shards on, and turns the claim into a live word. The
     /// header of its own shard comes first.
     fn open(
         &self,

@@ -24,7 +24,7 @@
 mod idleness;
 mod shared;
 
-use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled, Rules};
+use crate::algorithm::{Decides, Held, Kernel, Moment, Packing, Ruled, Rules};
 use crate::error::BuildError;
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
@@ -53,6 +53,9 @@ const TAG_BITS_MIN: u32 = 24;
 
 /// Tag bits that are worth a coarser tick.
 const TAG_BITS_ENOUGH: u32 = 32;
+
+/// Tag bits that are worth a search for the sum of the counts in each decision.
+const TAG_BITS_SEARCHED: u32 = 28;
 
 /// Ticks per unit of cost are 2^12 at the finest and 2^8 at the coarsest in a keyed word.
 const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
@@ -129,14 +132,14 @@ impl Layout {
         let mut needed_bits = u32::MAX;
         for demand in (0..).map_while(|choice| Demand::of(policy, choice)) {
             match demand.and_then(Self::fit) {
-                // It fits; a later choice, coarser, may leave a wider tag or a longer epoch.
+                // It fits; a later choice, coarser or slower, may leave a wider tag or a longer epoch.
                 Ok(layout) => {
                     needed_bits = needed_bits.min(layout.state_bits());
-                    // Of equals the first, which is the finer.
+                    // Of equals the first, which is the finer or faster.
                     if best.is_none_or(|best| best.merit() < layout.merit()) {
                         best = Some(layout);
                     }
-                    // No later choice can be better, and this one is finer.
+                    // No later choice can be better, and this one is finer or faster.
                     if layout.merit() == (TAG_BITS_ENOUGH, EPOCH_GRANULES_LONG) {
                         break;
                     }
@@ -153,7 +156,14 @@ impl Layout {
     /// choose between is not worth a longer epoch: how precisely they start, and how fast they are decided.
     fn merit(&self) -> (u32, u64) {
         let epoch = if self.kernel.is_gcra() { self.epoch } else { EPOCH_GRANULES_LONG };
-        (u32::from(self.tag_bits).min(TAG_BITS_ENOUGH), epoch.min(EPOCH_GRANULES_LONG))
+        // Neither is a search in each decision worth a wider tag than that.
+        let enough = match self.kernel {
+            Kernel::SegmentedWindow(window) if window.packing() == Packing::RANKED => {
+                TAG_BITS_SEARCHED
+            }
+            _ => TAG_BITS_ENOUGH,
+        };
+        (u32::from(self.tag_bits).min(enough), epoch.min(EPOCH_GRANULES_LONG))
     }
 
     /// The narrowest layout for a demand, then widened; or the bits that the state would need.
@@ -322,7 +332,7 @@ impl Demand {
     /// What the policy may ask for, the `choice`th in the order of preference; or the bits that would
     /// be too many.
     fn of(policy: &Policy, choice: usize) -> Option<Result<Self, u32>> {
-        let side_by_side = policy.count_bits();
+        let side_by_side = (Packing::SIDE_BY_SIDE, policy.count_bits());
         match (policy.algorithm(), choice) {
             // Ticks twice as long with each choice.
             (Algorithm::Gcra, _) => {
@@ -332,18 +342,19 @@ impl Demand {
                 choices.nth(choice).map(|unit_bits| Self::of_gcra(policy, unit_bits))
             }
             // Coarser starts with each choice.
-            (Algorithm::FixedWindowFromFirst, _) => QUANTA
-                .get(choice)
-                .map(|&quanta| Self::of_window(policy, side_by_side, quanta, false)),
-            // Counts side by side.
-            (_, 0) => Some(Self::of_window(policy, side_by_side, 1, false)),
-            // Counts as their sum and the number of the older ones, which is narrower, and slower when a segment ends.
-            (_, 1) => policy.ranked_bits().map(|bits| Self::of_window(policy, bits, 1, true)),
-            _ => None,
+            (Algorithm::FixedWindowFromFirst, _) => {
+                QUANTA.get(choice).map(|&quanta| Self::of_window(policy, side_by_side, quanta))
+            }
+            // Narrower counts with each choice.
+            _ => policy.packings().nth(choice).map(|packed| Self::of_window(policy, packed, 1)),
         }
     }
 
-    fn of_window(policy: &Policy, count_bits: u32, quanta: u64, ranked: bool) -> Result<Self, u32> {
+    fn of_window(
+        policy: &Policy,
+        (packing, count_bits): (Packing, u32),
+        quanta: u64,
+    ) -> Result<Self, u32> {
         // Counts alone fill the word.
         if count_bits >= 63 {
             return Err(count_bits);
@@ -370,7 +381,7 @@ impl Demand {
         if count_bits >= 63 {
             return Err(count_bits);
         }
-        let fineness = Fineness { unit_bits: 0, quantum_ns, ranked, end_quantum_ns };
+        let fineness = Fineness { unit_bits: 0, quantum_ns, packing, end_quantum_ns };
         Ok(Self {
             kernel: policy.kernel(fineness),
             rules: policy.rules(fineness),
@@ -394,7 +405,12 @@ impl Demand {
         let (Ok(ahead), true) = (u64::try_from(ahead), count_bits + time_bits_min <= 62) else {
             return Err(count_bits + time_bits_min);
         };
-        let fineness = Fineness { unit_bits, quantum_ns: 1, ranked: false, end_quantum_ns: 1 };
+        let fineness = Fineness {
+            unit_bits,
+            quantum_ns: 1,
+            packing: Packing::SIDE_BY_SIDE,
+            end_quantum_ns: 1,
+        };
         Ok(Self {
             kernel: policy.kernel(fineness),
             rules: policy.rules(fineness),

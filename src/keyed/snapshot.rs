@@ -348,7 +348,8 @@ mod tests {
         assert_eq!(gcra.fineness, 1 << 12);
         assert_eq!(form("fixed-window 100/m from-first").fineness, 100_000);
         assert_eq!(form("segmented-window 20/m x4").fineness, 0);
-        assert_eq!(form("segmented-window 100/m x6").fineness, 2);
+        assert_eq!(form("segmented-window 100/m x6").fineness, 1);
+        assert_eq!(form("segmented-window 60/m x6").fineness, 2);
         assert_eq!(form("sliding-window 100/m").fineness, 0);
         let ends = |words: &str| {
             ["gcra 10/m", "fixed-window 100/m", "fixed-window 100/m from-first"]

@@ -14,7 +14,7 @@ use super::shard::{CELLS, Header, cells};
 use super::table::{Ask, Table};
 use super::unit::{UNIT, shards_of, unit};
 
-/// A key goes to its home unit while fewer cells than this are taken there, or more in its second unit. Simulated with
+/// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated with
 /// 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling, one
 /// homeless; with one cell more 2.8 % in the second unit, but 202 homeless.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };

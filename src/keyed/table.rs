@@ -182,7 +182,8 @@ impl Table {
         clock: Option<&Clock>,
     ) -> Decision {
         let tag = identity.tag;
-        // The Decision is built in each branch: merging the branches first would spill the outcome to the stack.
+        // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
+        // the stack as well.
         match (self.kernel(), ask.verb) {
             // Plain GCRA, which nearly all tables have: in line. With rules it is a kernel of its own.
             (Kernel::Gcra(gcra), Verb::Check) => {
@@ -247,8 +248,8 @@ impl Table {
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
     }
 
-    /// For windows, for policies that say what happens at their limit, for new keys, and where a floor is
-    /// not near. The request's time may have been read again afterwards.
+    /// For what [`decide`](Self::decide) does not decide at home: other verbs, keys that are elsewhere or new, floors
+    /// that are not near, quotas that have just been replaced. The request's time may have been read again afterwards.
     #[inline(never)]
     pub(super) fn decide_slowly(
         &self,
@@ -286,9 +287,9 @@ impl Table {
                         fresh.kernel = kernel;
                         return outcome;
                     }
-                    // The hint was wrong, or the word has just been replaced.
+                    // The word has just been replaced.
                     Err(Missed::Absent) => {}
-                    // The word is here, but its floor cannot follow first: a question, or one of several quotas.
+                    // It may be here, but cannot be decided by the hint: every word is looked at.
                     Err(Missed::Afar) => is_absent = false,
                 }
             }

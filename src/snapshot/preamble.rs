@@ -85,7 +85,7 @@ pub(crate) struct Form {
     pub(crate) count_bits: u8,
     pub(crate) time_bits: u8,
     pub(crate) tag_bits: u8,
-    /// GCRA: the ticks of a unit. From-first: nanoseconds of a quantum. Segments: 2 if ranked.
+    /// GCRA: the ticks of a unit. From-first: nanoseconds of a quantum. Segments: how they are packed.
     pub(crate) fineness: u64,
     /// The epoch, and how far back from now a word is read, in the algorithm's unit.
     pub(crate) epoch: u64,

@@ -1,6 +1,6 @@
 //! Tollgate beside other limiters, in one process, rounds interleaved: `cargo bench --bench peers`.
 //!
-//! The table shows nanoseconds per decision of each thread, and how many times that of governor it is: the median
+//! The table shows nanoseconds per decision of each thread, and how many times as fast as governor it is: the median
 //! over rounds of the ratio within a round. Compare within a workload and a number of threads only; rows of the same
 //! code differ by noise. Of Tollgate's tables it also shows what their decisions were.
 //!
@@ -72,6 +72,7 @@ fn main() {
     latency::checks(&options, &mut report);
     latency::inserts(&options, &mut report);
     memory::run(&options, &mut report);
+    assert!(!report.is_empty(), "no workload's name contains any of {:?}", options.workloads);
     match report.write() {
         Ok(path) => println!("\nwritten to {}", path.display()),
         Err(error) => panic!("the table could not be written: {error}"),

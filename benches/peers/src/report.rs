@@ -16,7 +16,7 @@ pub(crate) struct Row {
     pub(crate) threads: usize,
     /// Nanoseconds, or the unit that the workload's name gives.
     pub(crate) median_ns: f64,
-    /// This figure as a multiple of governor's.
+    /// Governor's figure as a multiple of this: how many times as fast.
     pub(crate) ratio_to_governor: f64,
     /// What its decisions were, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,6 +65,10 @@ impl Report {
                 shares: *shares,
             });
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// `target/peers.json` of the workspace.

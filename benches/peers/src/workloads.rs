@@ -229,7 +229,9 @@ fn direct_by_policy(name: &str, expect: Expect, options: &Options, report: &mut 
         }
     }
     for threads in [1, 2] {
-        let streams = vec![vec![(); 10 * options.decisions()]; threads];
+        // No more than a window of the roomy ones admits.
+        let decisions = (10 * options.decisions()).min(kinds::ROOM / threads);
+        let streams = vec![vec![(); decisions]; threads];
         add(name, &entrants, &streams, expect, options, report);
     }
 }

@@ -21,7 +21,7 @@ use super::{
     Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout,
     QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN,
 };
-use crate::algorithm::{Answers, CODE_WORDS, Decides, FromCode, Kernel, Rules, by_code};
+use crate::algorithm::{Answers, CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, by_code};
 use crate::clock::LATEST_NS;
 use crate::error::BuildError;
 use crate::policy::{Fineness, POWERS_OF_TEN, Policy};
@@ -212,7 +212,12 @@ fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
     };
     let fineness = |unit_bits, quantum_ns| {
         let end_quantum_ns = 1; // of penalties, of which there are none
-        policy.kernel(Fineness { unit_bits, quantum_ns, ranked: false, end_quantum_ns })
+        policy.kernel(Fineness {
+            unit_bits,
+            quantum_ns,
+            packing: Packing::SIDE_BY_SIDE,
+            end_quantum_ns,
+        })
     };
     let ticks = (0..ticks).rev().map(move |unit_bits| (unit_bits, 1));
     let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));

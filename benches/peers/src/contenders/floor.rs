@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ahash::RandomState;
 
 use super::Boxed;
+use super::policies::DESIGN_LOAD;
 use crate::contender::{many, single};
 use crate::machine::prefetch_to_write;
 
@@ -20,7 +21,7 @@ struct Cells {
 impl Cells {
     /// As many bytes as Tollgate's table for so many keys.
     fn new(keys: u64) -> Self {
-        let cells = (0..keys * 100 / 65 * 8 / 7 + 8).map(|_| AtomicU64::new(0)).collect();
+        let cells = (0..keys * 100 / DESIGN_LOAD * 8 / 7 + 8).map(|_| AtomicU64::new(0)).collect();
         Self { cells, hasher: RandomState::new() }
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 use ahash::RandomState;
 
 use super::Boxed;
+use super::policies::DESIGN_LOAD;
 use crate::contender::{many, single};
 use crate::machine::prefetch;
 
@@ -37,7 +38,7 @@ impl Table {
     /// With as many words as Tollgate's for so many keys.
     fn new(keys: u64) -> Self {
         let line = || Line { header: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 7] };
-        let lines = (0..keys * 100 / 65 / 7 + 2).map(|_| line()).collect();
+        let lines = (0..keys * 100 / DESIGN_LOAD / 7 + 2).map(|_| line()).collect();
         Self { lines, place: RandomState::new(), tag: RandomState::new() }
     }
 

@@ -49,7 +49,10 @@ pub(super) const VARIABLES: [(&str, Fate); 91] = [
     ("LOG_LEVEL", Honoured("info by default, there WARN")),
     ("LOG_FORMAT", Honoured("text or json")),
     ("CONFIG_TYPE", Honoured("FILE; another is refused at start")),
-    ("FORCE_START_WITHOUT_INITIAL_CONFIG", Meaningless("the service always starts")),
+    (
+        "FORCE_START_WITHOUT_INITIAL_CONFIG",
+        Meaningless("bad rules never stop the start; without any there is none"),
+    ),
     ("CONFIG_GRPC_XDS_NODE_ID", XDS),
     ("CONFIG_GRPC_XDS_NODE_METADATA", XDS),
     ("CONFIG_GRPC_XDS_SERVER_URL", XDS),
