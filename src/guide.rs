@@ -1,6 +1,8 @@
-//! The guide: pages about using Tollgate, each of them compiled and run as a test.
+//! The guide: a tutorial, and pages about using Tollgate, each of them compiled and run as a test.
 //!
 //! [`which_algorithm`](crate::which_algorithm) is a page of its own.
+
+#![doc = include_str!("../docs/tutorial.md")]
 
 pub mod from_envoy {
     #![doc = include_str!("../docs/from-envoy.md")]

@@ -1,4 +1,4 @@
-//! The figures of the README that no other test holds.
+//! The figures of the pages that no other test holds: most are in `docs/not-promised.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -68,6 +68,18 @@ fn join(directory: &Path, file: &str) -> String {
     directory.join(file).display().to_string()
 }
 
+#[test]
+fn the_index_of_the_pages_lists_every_page() {
+    let index = read("docs/README.md");
+    for page in pages().into_iter().filter(|page| page != "docs/README.md") {
+        let link = match page.strip_prefix("docs/") {
+            Some(name) => format!("]({name})"),
+            None => format!("](../{page})"),
+        };
+        assert!(index.contains(&link), "docs/README.md does not list {page}");
+    }
+}
+
 /// The anchors of a page's headings: in lower case, with dashes for spaces.
 fn headings(page: &str) -> BTreeSet<String> {
     let named = page.lines().filter(|line| line.starts_with('#'));

@@ -220,9 +220,9 @@ fn what_depends_on_the_moment_is_left_out_and_nothing_else() {
 }
 
 #[test]
-fn the_service_of_the_front_page_answers_as_it_says() {
-    let mut world = World::new("front_page");
-    let page = read("README.md");
+fn the_service_of_the_tutorial_answers_as_it_says() {
+    let mut world = World::new("tutorial");
+    let page = read("docs/tutorial.md");
     let (block, printed) = serving(&page);
     let script = world.start(block);
     assert_eq!(lasting(&world.shell(&script)), lasting(printed));

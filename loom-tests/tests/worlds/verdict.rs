@@ -209,7 +209,7 @@ impl World {
         if matches!(self.family, Family::Log | Family::Logs) {
             return Bound::Within([(window_ns, limit); 2]);
         }
-        // The README's table states these bounds of a half-open window.
+        // `docs/which-algorithm.md` states these bounds of a half-open window: "most in W".
         match policy.algorithm() {
             Algorithm::SlidingWindowStrict => return Bound::Within([(window_ns, limit); 2]),
             Algorithm::SlidingWindowRoundDown => {
