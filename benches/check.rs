@@ -22,7 +22,7 @@ fn direct(criterion: &mut Criterion) {
     group.bench_function("allowed, caller's now", |b| {
         b.iter(|| {
             now = now + std::time::Duration::from_nanos(2);
-            assert!(black_box(&limiter).check_at(1, now).is_allowed());
+            assert!(black_box(&limiter).entry().at(now).check(1).is_allowed());
         });
     });
     let coarse = CoarseClock::new();
@@ -61,7 +61,7 @@ fn windows(criterion: &mut Criterion) {
         let limiter = Limiter::new(policy);
         // Takes most of a window's limit, and then goes ten windows on.
         let second = Cell::new(0);
-        let ask = || limiter.check_at(1, Timestamp::from_secs(second.get())).is_allowed();
+        let ask = || limiter.entry().at(Timestamp::from_secs(second.get())).check(1).is_allowed();
         group.bench_function(text, |b| {
             b.iter_batched(
                 || second.set(second.get() + 10),
@@ -101,7 +101,7 @@ fn keyed(criterion: &mut Criterion) {
         b.iter(|| {
             key += 1;
             now = now + std::time::Duration::from_micros(1);
-            admitted += u64::from(brief.check_at(&key, 1, now).is_allowed());
+            admitted += u64::from(brief.entry(&key).at(now).check(1).is_allowed());
         });
     });
     assert!(key - admitted <= key / 1_000, "{admitted} of {key} new keys were admitted");

@@ -10,14 +10,14 @@ fn main() {
     // judged by its arrival; a late time never admits anything extra.
     let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
     let arrival = Timestamp::from_millis(500);
-    println!("first: {}", limiter.check_at(1, arrival).is_allowed());
+    println!("first: {}", limiter.entry().at(arrival).check(1).is_allowed());
     println!(
         "10 ms later: {}",
-        limiter.check_at(1, arrival + Duration::from_millis(10)).is_allowed()
+        limiter.entry().at(arrival + Duration::from_millis(10)).check(1).is_allowed()
     );
     println!(
         "100 ms later: {}",
-        limiter.check_at(1, arrival + Duration::from_millis(100)).is_allowed()
+        limiter.entry().at(arrival + Duration::from_millis(100)).check(1).is_allowed()
     );
 
     // A `ManualClock` stands in for time in tests: no sleeping.

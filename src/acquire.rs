@@ -5,15 +5,12 @@
 //! comes. A caller that gives up gives the place back, if it is the last.
 
 use std::future::Future;
-use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
 use ahash::RandomState;
 
 use crate::clock::Timestamp;
-use crate::decision::{Denial, Permit};
-use crate::keyed::KeyedLimiter;
-use crate::limiter::Limiter;
+use crate::decision::Permit;
 use crate::reservation::Reservation;
 use crate::verb::Verb;
 
@@ -40,8 +37,8 @@ impl Wait {
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota, Wait};
     /// let limiter = Limiter::with_clock(Quota::per_second(1), ManualClock::new());
-    /// assert!(limiter.acquire_blocking(1, Wait::at_most(Duration::ZERO)).is_ok());
-    /// assert!(limiter.acquire_blocking(1, Wait::at_most(Duration::from_millis(999))).is_err());
+    /// assert!(limiter.entry().acquire_blocking(1, Wait::at_most(Duration::ZERO)).is_ok());
+    /// assert!(limiter.entry().acquire_blocking(1, Wait::at_most(Duration::from_millis(999))).is_err());
     /// ```
     #[must_use]
     pub const fn at_most(max: Duration) -> Self {
@@ -56,7 +53,7 @@ impl Wait {
     /// use tollgate::{Limiter, ManualClock, Quota, Wait};
     /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), ManualClock::new());
     /// let wait = Wait::at_most(Duration::MAX).behind(2);
-    /// let queued = (0..9).filter(|_| limiter.queue(1, wait).is_ok());
+    /// let queued = (0..9).filter(|_| limiter.entry().queue(1, wait).is_ok());
     /// assert_eq!(queued.count(), 3);
     /// ```
     #[must_use]
@@ -96,7 +93,7 @@ impl Wait {
     }
 
     /// From now until a place's turn, and what the jitter adds.
-    fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
+    pub(crate) fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
         let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
         if until == 0 && self.jitter.is_zero() {
             return Duration::ZERO;
@@ -139,8 +136,8 @@ pub trait Timer {
 /// use tollgate::{Limiter, Quota, TokioTimer, Wait};
 /// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
 /// let wait = Wait::at_most(Duration::from_secs(1));
-/// assert!(limiter.acquire(1, wait, &TokioTimer).await.is_ok());
-/// assert!(limiter.acquire(1, wait, &TokioTimer).await.is_ok());
+/// assert!(limiter.entry().acquire(1, wait, &TokioTimer).await.is_ok());
+/// assert!(limiter.entry().acquire(1, wait, &TokioTimer).await.is_ok());
 /// # }
 /// ```
 #[cfg(feature = "tokio")]
@@ -157,19 +154,19 @@ impl Timer for TokioTimer {
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
 /// jitter goes on) less what has drained. So it forgives no other charge, even if one has restored the bits that
 /// it left.
-struct Waiting<F: FnMut(Reservation) -> bool> {
+pub(crate) struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,
     cancel: F,
 }
 
 impl<F: FnMut(Reservation) -> bool> Waiting<F> {
-    fn new(place: Reservation, cancel: F) -> Self {
+    pub(crate) fn new(place: Reservation, cancel: F) -> Self {
         Self { permit: *place.permit(), place: Some(place), cancel }
     }
 
     /// Dropped while it sleeps, it gives the place back.
-    async fn until_its_turn(mut self, pause: Duration, timer: &impl Timer) -> Permit {
+    pub(crate) async fn until_its_turn(mut self, pause: Duration, timer: &impl Timer) -> Permit {
         if !pause.is_zero() {
             timer.sleep(pause).await;
         }
@@ -186,162 +183,7 @@ impl<F: FnMut(Reservation) -> bool> Drop for Waiting<F> {
     }
 }
 
-impl Limiter {
-    /// Takes the next place in the queue, if its turn comes soon enough. Says when that is and does not
-    /// wait for it: [`reserve`](Limiter::reserve), with the bounds of a [`Wait`].
-    ///
-    /// # Errors
-    /// The denial, as [`reserve`](Limiter::reserve)'s.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(2).burst(1), ManualClock::new());
-    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(1);
-    /// assert_eq!(limiter.queue(1, wait)?.wait(), Duration::ZERO);
-    /// assert_eq!(limiter.queue(1, wait)?.wait(), Duration::from_millis(500));
-    /// assert!(limiter.queue(1, wait).is_err());
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
-    pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
-        self.wish(wait.verb(), cost, self.now()).into_result().map(Reservation::new)
-    }
-
-    /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
-    /// it came. A leaky bucket as a queue, a shaper.
-    ///
-    /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
-    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
-    /// limiter's clock must be one that advances by itself, or with the timer.
-    ///
-    /// # Errors
-    /// The denial, at once, if its turn would come too late.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Poll, Waker};
-    /// # use tollgate::{Limiter, ManualClock, Quota, Timer, Wait};
-    /// # struct Advance(ManualClock);
-    /// # impl Timer for Advance {
-    /// #     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-    /// #         self.0.advance(wait);
-    /// #         std::future::ready(())
-    /// #     }
-    /// # }
-    /// # let clock = ManualClock::new();
-    /// # let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
-    /// # let timer = Advance(clock.clone());
-    /// # let start = clock.now();
-    /// # let task = async {
-    /// for _ in 0..5 {
-    ///     limiter.acquire(1, Wait::at_most(Duration::from_secs(1)), &timer).await?;
-    /// }
-    /// # Ok::<(), tollgate::Denial>(())
-    /// # };
-    /// # assert!(matches!(pin!(task).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
-    /// // Four intervals of a quarter of a second have passed.
-    /// assert_eq!(clock.now(), start + Duration::from_secs(1));
-    /// ```
-    pub async fn acquire(
-        &self,
-        cost: u64,
-        wait: Wait,
-        timer: &impl Timer,
-    ) -> Result<Permit, Denial> {
-        let place = self.queue(cost, wait)?;
-        let pause = wait.pause(&place, self.now());
-        Ok(Waiting::new(place, |place| self.cancel(place)).until_its_turn(pause, timer).await)
-    }
-
-    /// [`acquire`](Limiter::acquire) for threads: sleeps until its turn has come.
-    ///
-    /// # Errors
-    /// The denial, at once, if its turn would come too late.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, Quota, Wait};
-    /// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
-    /// for _ in 0..3 {
-    ///     limiter.acquire_blocking(1, Wait::at_most(Duration::from_secs(1)))?;
-    /// }
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
-    pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
-        let place = self.queue(cost, wait)?;
-        sleep(wait.pause(&place, self.now()));
-        Ok(*place.permit())
-    }
-}
-
-impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// [`Limiter::queue`] for one key. A keyed word remembers a debt of no more than twice the burst, so
-    /// nothing waits longer than the burst takes to come back.
-    ///
-    /// # Errors
-    /// The denial, as [`reserve`](KeyedLimiter::reserve)'s.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Wait};
-    /// let quota = Quota::per_second(2).burst(4);
-    /// let limiter = KeyedLimiter::with_clock(quota, 1_000, ManualClock::new())?;
-    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(3);
-    /// assert_eq!((0..20).filter(|_| limiter.queue("alice", 1, wait).is_ok()).count(), 7);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn queue(&self, key: &K, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
-        self.wish(key, wait.verb(), cost, None).into_result().map(Reservation::new)
-    }
-
-    /// [`Limiter::acquire`] for one key, within the bounds of [`queue`](KeyedLimiter::queue).
-    ///
-    /// # Errors
-    /// The denial, at once, if its turn would come too late.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, Permit, Denial, Timer, Wait};
-    /// async fn send(limiter: &KeyedLimiter<str>, timer: &impl Timer) -> Result<Permit, Denial> {
-    ///     limiter.acquire("alice", 1, Wait::at_most(Duration::from_secs(2)), timer).await
-    /// }
-    /// ```
-    pub async fn acquire(
-        &self,
-        key: &K,
-        cost: u64,
-        wait: Wait,
-        timer: &impl Timer,
-    ) -> Result<Permit, Denial> {
-        let place = self.queue(key, cost, wait)?;
-        let pause = wait.pause(&place, self.now());
-        Ok(Waiting::new(place, |place| self.cancel(key, place)).until_its_turn(pause, timer).await)
-    }
-
-    /// [`acquire`](KeyedLimiter::acquire) for threads: sleeps until its turn has come.
-    ///
-    /// # Errors
-    /// The denial, at once, if its turn would come too late.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, Quota, Wait};
-    /// let limiter = KeyedLimiter::new(Quota::per_second(1_000).burst(2), 1_000)?;
-    /// for _ in 0..3 {
-    ///     let wait = Wait::at_most(Duration::from_secs(1));
-    ///     assert!(limiter.acquire_blocking("alice", 1, wait).is_ok());
-    /// }
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn acquire_blocking(&self, key: &K, cost: u64, wait: Wait) -> Result<Permit, Denial> {
-        let place = self.queue(key, cost, wait)?;
-        sleep(wait.pause(&place, self.now()));
-        Ok(*place.permit())
-    }
-}
-
-fn sleep(pause: Duration) {
+pub(crate) fn sleep(pause: Duration) {
     if !pause.is_zero() {
         std::thread::sleep(pause);
     }

@@ -35,13 +35,14 @@
 //! borrowed slice, without a trait object and without an allocation. What an undo has to know is
 //! remembered in the slice.
 
-use std::hash::{BuildHasher, Hash};
-
 use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, Denial, Permit};
-use crate::keyed::{KeyTrace, KeyedLimiter, Place, Plan};
+use crate::keyed::{KeyTrace, Plan};
+use crate::limit::Limit;
 use crate::limiter::Limiter;
+use crate::refund::Amendment;
 use crate::sync::{Fault, planted};
+use crate::verb::Verb;
 use crate::word::Word;
 
 /// By how much the clocks of two threads may differ: what a floor trails the clock by, for the same
@@ -50,14 +51,14 @@ pub(crate) const SKEW_NS: u64 = 1 << 20;
 
 /// What one limit asks of a request: a cost, and the limit that it is charged to. For [`check_all`].
 ///
-/// Made by [`Limiter::toll`] and [`KeyedLimiter::toll`]. It borrows the limit, and keeps of the key only
+/// Made by [`Entry::cost`](crate::Entry::cost). It borrows the limit, and keeps of the key only
 /// where it is found. A toll may be asked for again.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Toll};
 /// let all = Limiter::new(Quota::per_second(1_000));
 /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-/// let tolls: Vec<Toll<'_>> = vec![all.toll(1), clients.toll("alice", 1)];
+/// let tolls: Vec<Toll<'_>> = vec![all.entry().cost(1), clients.entry("alice").cost(1)];
 /// assert_eq!(tolls[1].cost(), 1);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -66,6 +67,8 @@ pub struct Toll<'a> {
     limit: Limit<'a>,
     cost: u64,
     now: Timestamp,
+    /// Whether its limit's own clock says when.
+    own_clock: bool,
     /// The decision when it was last charged.
     decision: Option<Decision>,
     trace: Option<Trace>,
@@ -73,16 +76,11 @@ pub struct Toll<'a> {
     plan: Option<Plan>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Limit<'a> {
-    One(&'a Limiter),
-    Key(Place<'a>),
-}
-
 /// What a charge found and left, as far as its decision does not say so.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
     One { found: Word, left: Word },
+    Live,
     Key(KeyTrace),
 }
 
@@ -101,45 +99,12 @@ impl Undo {
     }
 }
 
-impl Limiter {
-    /// The part of this limit in a request under several: see [`check_all`].
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, check_all};
-    /// let [reads, bytes] = [Limiter::new(Quota::per_second(5)), Limiter::new(Quota::per_second(900))];
-    /// assert!(check_all(&mut [reads.toll(1), bytes.toll(512)]).is_allowed());
-    /// ```
-    #[must_use]
-    pub fn toll(&self, cost: u64) -> Toll<'_> {
-        Toll::of(Limit::One(self), cost)
-    }
-}
-
-impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// The part of this limit in a request under several: see [`check_all`]. Hashes the key and asks
-    /// for its memory, so that the memory of all tolls is fetched at the same time.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, Quota, check_all};
-    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-    /// let pages = KeyedLimiter::<u32>::new(Quota::per_minute(99), 1_000)?;
-    /// assert!(check_all(&mut [clients.toll("alice", 1), pages.toll(&7, 1)]).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn toll(&self, key: &K, cost: u64) -> Toll<'_> {
-        Toll::of_place(self.place(key), cost)
-    }
-}
-
 impl<'a> Toll<'a> {
-    fn of(limit: Limit<'a>, cost: u64) -> Self {
-        Self { limit, cost, now: Timestamp::default(), decision: None, trace: None, plan: None }
-    }
-
-    #[inline]
-    pub(crate) fn of_place(place: Place<'a>, cost: u64) -> Self {
-        Self::of(Limit::Key(place), cost)
+    #[inline(always)]
+    pub(crate) fn of(limit: Limit<'a>, at: Option<Timestamp>, cost: u64) -> Self {
+        let now = at.unwrap_or_default();
+        let own_clock = at.is_none();
+        Self { limit, cost, now, own_clock, decision: None, trace: None, plan: None }
     }
 }
 
@@ -148,24 +113,24 @@ impl Toll<'_> {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// assert_eq!(Limiter::new(Quota::per_second(5)).toll(3).cost(), 3);
+    /// assert_eq!(Limiter::new(Quota::per_second(5)).entry().cost(3).cost(), 3);
     /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// What it was charged when [`check_all`] was last asked, for a [refund](Limiter::refund). `None` before
+    /// What it was charged when [`check_all`] was last asked, for a [refund](crate::Entry::refund). `None` before
     /// that, and for a cost of 0. Only of use if the joint decision was allowed: otherwise it was undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
     /// let limit = |count| Limiter::with_clock(Quota::per_hour(count), ManualClock::new());
     /// let [requests, bytes] = [9, 900].map(limit);
-    /// let mut tolls = [requests.toll(1), bytes.toll(500)];
+    /// let mut tolls = [requests.entry().cost(1), bytes.entry().cost(500)];
     /// assert!(check_all(&mut tolls).is_allowed());
     /// // The answer was shorter than was thought.
-    /// assert_eq!(tolls[1].permit().map(|permit| bytes.refund(permit.portion(200))), Some(200));
+    /// assert_eq!(tolls[1].permit().map(|permit| bytes.entry().refund(permit.portion(200))), Some(200));
     /// ```
     #[must_use]
     pub fn permit(&self) -> Option<Permit> {
@@ -173,33 +138,24 @@ impl Toll<'_> {
         self.decision?.into_result().ok()
     }
 
-    fn clock(&self) -> &Clock {
-        match &self.limit {
-            Limit::One(limiter) => &limiter.clock,
-            Limit::Key(place) => place.clock(),
-        }
-    }
-
     fn peek(&self) -> Decision {
         match &self.limit {
-            Limit::One(limiter) => limiter.peek_at(self.cost, self.now),
+            // Through the slow way, so that the quick one is not compiled twice.
             Limit::Key(place) => place.peek(self.cost, self.now),
+            limit => limit.ask(Verb::Check, self.cost, Some(self.now), false),
         }
     }
 
     /// Counts this limit's denial, if its policy counts them; says how it is told.
     fn refuse(&self, asked: Decision) -> Decision {
-        let counted = match &self.limit {
-            Limit::One(limiter) => limiter.refuse_at(self.cost, self.now),
-            Limit::Key(place) => place.refuse(self.cost, self.now),
-        };
+        let counted = self.limit.refuse(self.cost, Some(self.now));
         counted.unwrap_or(asked)
     }
 
     /// Whether a request would be admitted.
     fn admits(&mut self) -> bool {
         match &self.limit {
-            Limit::One(limiter) => limiter.peek_at(self.cost, self.now).is_allowed(),
+            Limit::One(_) | Limit::Live(_) => self.peek().is_allowed(),
             Limit::Key(place) => {
                 let (admits, plan) = place.admits(self.cost, self.now);
                 self.plan = plan;
@@ -218,6 +174,11 @@ impl Toll<'_> {
                 self.trace = is_charged.then_some(Trace::One { found, left });
                 decision
             }
+            Limit::Live(limiter) => {
+                let decision = limiter.ask(Verb::Check, self.cost, self.now, self.cost > 0);
+                self.trace = (decision.is_allowed() && self.cost > 0).then_some(Trace::Live);
+                decision
+            }
             Limit::Key(place) => {
                 let (decision, trace) = place.check(self.cost, self.now, self.plan.take());
                 self.trace = trace.map(Trace::Key);
@@ -228,15 +189,21 @@ impl Toll<'_> {
     }
 
     /// Undoes the charge, if there is one, as far as that can be done.
-    fn undo(&self, own_clock: bool) {
+    fn undo(&self) {
         if planted(Fault::UndoLeftOut) {
             return;
         }
         let Some(Decision::Allowed(permit)) = self.decision else { return };
-        let undo = Undo { permit, own_clock };
+        let undo = Undo { permit, own_clock: self.own_clock };
         match (self.limit, self.trace) {
             (Limit::One(limiter), Some(Trace::One { found, left })) => {
                 undo_one(limiter, [found, left], undo);
+            }
+            // If the word is still the one that the charge left: see `Amendment::Undo`.
+            (Limit::Live(limiter), Some(Trace::Live)) => {
+                let Some(charge) = undo.permit.charge() else { return };
+                let now = || undo.fresh(limiter.clock()).unwrap_or(self.now);
+                limiter.amend(now, Amendment::Undo(charge));
             }
             (Limit::Key(place), Some(Trace::Key(trace))) => place.undo(trace, undo),
             _ => {}
@@ -275,7 +242,7 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// use tollgate::{Limiter, ManualClock, Quota, check_all};
 /// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
 /// let [posts, friends] = [limit(Quota::per_minute(60).burst(1)), limit(Quota::per_day(150))];
-/// let both = || check_all(&mut [friends.toll(1), posts.toll(1)]);
+/// let both = || check_all(&mut [friends.entry().cost(1), posts.entry().cost(1)]);
 /// assert!(both().is_allowed());
 /// let denied = both();
 /// assert_eq!(denied.index(), Some(1));
@@ -294,7 +261,7 @@ impl JointDecision {
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
     /// let limiter = Limiter::new(Quota::per_second(5));
-    /// assert!(check_all(&mut [limiter.toll(1)]).is_allowed());
+    /// assert!(check_all(&mut [limiter.entry().cost(1)]).is_allowed());
     /// ```
     #[must_use]
     pub fn is_allowed(&self) -> bool {
@@ -307,7 +274,7 @@ impl JointDecision {
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
     /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
-    /// assert_eq!(check_all(&mut [wide.toll(1), tight.toll(1)]).index(), Some(1));
+    /// assert_eq!(check_all(&mut [wide.entry().cost(1), tight.entry().cost(1)]).index(), Some(1));
     /// assert_eq!(check_all(&mut []).index(), None);
     /// ```
     #[must_use]
@@ -321,7 +288,7 @@ impl JointDecision {
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
     /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
-    /// let answer = check_all(&mut [wide.toll(1), tight.toll(1)]).decision();
+    /// let answer = check_all(&mut [wide.entry().cost(1), tight.entry().cost(1)]).decision();
     /// assert_eq!(answer.map(|decision| decision.remaining()), Some(4));
     /// ```
     #[must_use]
@@ -337,7 +304,7 @@ impl JointDecision {
     /// ```
     /// use tollgate::{Denial, Limiter, Quota, check_all};
     /// fn serve(limits: &[Limiter; 2]) -> Result<&'static str, Denial> {
-    ///     check_all(&mut [limits[0].toll(1), limits[1].toll(1)]).into_result()?;
+    ///     check_all(&mut [limits[0].entry().cost(1), limits[1].entry().cost(1)]).into_result()?;
     ///     Ok("served")
     /// }
     /// let limits = [1, 2].map(|count| Limiter::new(Quota::per_hour(count)));
@@ -395,14 +362,14 @@ fn wait(denial: &Denial) -> std::time::Duration {
 /// use tollgate::{KeyedLimiter, Limiter, Quota, check_all};
 /// let service = Limiter::new(Quota::per_second(10_000));
 /// let clients = KeyedLimiter::<str>::new(Quota::per_hour(2), 1_000)?;
-/// let serve = |client: &str| check_all(&mut [service.toll(1), clients.toll(client, 1)]);
+/// let serve = |client: &str| check_all(&mut [service.entry().cost(1), clients.entry(client).cost(1)]);
 /// assert!(serve("alice").is_allowed() && serve("alice").is_allowed());
 /// assert_eq!(serve("alice").index(), Some(1));
 /// assert!(serve("bob").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
-    decide(tolls, None)
+    decide(tolls)
 }
 
 /// [`check_all`] at a time of the caller's, one for all limits.
@@ -416,18 +383,23 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
 /// use tollgate::{Limiter, Quota, Timestamp, check_all_at};
 /// let [one, other] = [1, 2].map(|count| Limiter::new(Quota::per_minute(count)));
 /// let both = |second| {
-///     check_all_at(&mut [one.toll(1), other.toll(1)], Timestamp::from_secs(second)).is_allowed()
+///     check_all_at(&mut [one.entry().cost(1), other.entry().cost(1)], Timestamp::from_secs(second)).is_allowed()
 /// };
 /// assert_eq!([both(0), both(59), both(60)], [true, false, true]);
 /// ```
 pub fn check_all_at(tolls: &mut [Toll<'_>], now: Timestamp) -> JointDecision {
-    decide(tolls, Some(now))
+    for toll in tolls.iter_mut() {
+        (toll.now, toll.own_clock) = (now, false);
+    }
+    decide(tolls)
 }
 
-fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
+fn decide(tolls: &mut [Toll<'_>]) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     for toll in tolls.iter_mut() {
-        toll.now = now.unwrap_or_else(|| toll.clock().now());
+        if toll.own_clock {
+            toll.now = toll.limit.clock().now();
+        }
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
     }
     // The first is not asked before it is charged: if it denies then, there is nothing to undo.
@@ -449,7 +421,7 @@ fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
         if !decision.is_allowed() {
             let decision = *decision;
             // The last one first: a limit that is named twice goes back the way it came.
-            tolls[..index].iter().rev().for_each(|charged| charged.undo(now.is_none()));
+            tolls[..index].iter().rev().for_each(|charged| charged.undo());
             return NONE.or(index, decision);
         }
         let left = decision.remaining();

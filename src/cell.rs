@@ -20,6 +20,7 @@ use crate::algorithm::{Decides, Gcra, Held, Kernel};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, Verdict, View};
 use crate::meter::{Meter, Step};
+use crate::refund::Amendment;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::Verb;
 use crate::word::{Fields, Word};
@@ -167,32 +168,26 @@ impl Cell {
         step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
-    /// Gives back what was charged and has not drained, and says how many units that was, rounded up.
+    /// Amends the word, and says how many units that gave back, rounded up.
     ///
     /// `now` is read only after the word: so it is no earlier than the clock of any thread that has charged it.
     /// An earlier one would take for undrained what drained before they came.
-    pub(crate) fn give_back(
+    pub(crate) fn amend(
         &self,
         meter: &Meter,
-        charge: &View,
         now: impl Fn() -> Timestamp,
+        amendment: Amendment<'_>,
     ) -> u64 {
-        let mut charge = *charge;
-        if planted(Fault::ReturnTwice) {
-            charge.cost *= 2;
-        }
-        self.update(|word| meter.given_back(word, &charge, now()))
-    }
-
-    /// Undoes a charge if the word is still the one that it left, as far as it has not drained; says how
-    /// many units that gave back, rounded up. `now` as in [`give_back`](Self::give_back).
-    pub(crate) fn undo(&self, meter: &Meter, charge: &View, now: impl Fn() -> Timestamp) -> u64 {
-        self.update(|word| meter.undone(word, charge, now()))
-    }
-
-    /// Forgets everything that was charged.
-    pub(crate) fn reset(&self, meter: &Meter, now: Timestamp) {
-        self.update(|_| (meter.idle(now), ()));
+        self.update(|word| match amendment {
+            Amendment::Refund(charge) => {
+                let times = if planted(Fault::ReturnTwice) { 2 } else { 1 };
+                let charge = View { cost: charge.cost * times, ..*charge };
+                meter.given_back(word, &charge, now())
+            }
+            // If the word is still the one that the charge left.
+            Amendment::Undo(charge) => meter.undone(word, charge, now()),
+            Amendment::Reset => (meter.idle(now()), 0),
+        })
     }
 
     /// Replaces the word by a function of it. Ends when the word of the result stands, or is the word

@@ -29,6 +29,8 @@ pub use pool::SparePool;
 
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
+use crate::limit::Limit;
+use crate::verb::Verb;
 
 /// The answer of an elastic limit: a [`Decision`] of the client's own quota, and whether the units were
 /// borrowed.
@@ -142,12 +144,21 @@ fn is_lendable(denial: &Denial) -> bool {
     by_quota && !denial.is_never() && denial.cost() > 0
 }
 
-/// A question counts nothing.
-fn asked_only(_cost: u64) -> Option<Decision> {
-    None
-}
-
-/// What is borrowed at a time of the caller's, or only asked for.
-fn lend_at(pool: &SparePool, now: Timestamp, charge: bool) -> impl FnOnce(u64) -> bool {
-    move |cost| if charge { pool.lend(cost, now) } else { pool.would_lend(cost, now) }
+/// Decides by a limit of its own, or else by the pool. The pool's clock is read only if it is asked.
+#[inline(always)]
+fn decide(
+    pool: &SparePool,
+    own: &Limit<'_>,
+    cost: u64,
+    at: Option<Timestamp>,
+    charge: bool,
+) -> ElasticDecision {
+    let now = || at.unwrap_or_else(|| pool.now());
+    if charge {
+        let lend = |cost| pool.lend(cost, now());
+        ElasticDecision::of(own.try_check(cost, at), lend, |cost| own.refuse(cost, at))
+    } else {
+        let would_lend = |cost| pool.would_lend(cost, now());
+        ElasticDecision::of(own.ask(Verb::Check, cost, at, false), would_lend, |_| None)
+    }
 }

@@ -37,7 +37,7 @@ use crate::clock::Timestamp;
 ///     .collect();
 /// clock.advance(Duration::from_millis(500));
 /// let admitted = arrivals.into_iter().filter(|&arrived| {
-///     limiter.check_at(1, lateness.arrival(arrived, limiter.now())).is_allowed()
+///     limiter.entry().at(lateness.arrival(arrived, limiter.now())).check(1).is_allowed()
 /// });
 /// assert_eq!(admitted.count(), 10);
 /// ```

@@ -2,7 +2,9 @@
 
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
+use crate::limit::Limit;
 use crate::limiter::Limiter;
+use crate::verb::Verb;
 
 /// Units that one thread has taken from a [`Limiter`] and spends by itself.
 ///
@@ -80,7 +82,7 @@ impl Limiter {
     /// let lease = limiter.lease_at(6, Timestamp::from_secs(0))?;
     /// // One unit has drained in 10 s: 5 come back.
     /// lease.return_at(Timestamp::from_secs(10));
-    /// assert_eq!(limiter.peek_at(1, Timestamp::from_secs(10)).remaining(), 6);
+    /// assert_eq!(limiter.entry().at(Timestamp::from_secs(10)).peek(1).remaining(), 6);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn lease_at(&self, units: u64, now: Timestamp) -> Result<Lease<'_>, Denial> {
@@ -88,7 +90,7 @@ impl Limiter {
     }
 
     fn take(&self, units: u64, now: Timestamp, own_clock: bool) -> Result<Lease<'_>, Denial> {
-        let permit = self.check_at(units, now).into_result()?;
+        let permit = self.ask(Verb::Check, units, now, units > 0).into_result()?;
         let over = permit.is_over();
         Ok(Lease { limiter: self, units, left: units, permit, over, own_clock })
     }
@@ -151,7 +153,7 @@ impl Lease<'_> {
             return Ok(());
         }
         // No batch: the request alone may still fit.
-        self.over = self.limiter.check_at(cost, now).into_result()?.is_over();
+        self.over = self.limiter.ask(Verb::Check, cost, now, cost > 0).into_result()?.is_over();
         Ok(())
     }
 
@@ -160,14 +162,10 @@ impl Lease<'_> {
     #[inline(always)]
     fn refill(&mut self, cost: u64, now: Timestamp) -> bool {
         let batch = self.units.max(cost);
-        if self.limiter.counts_denials() {
-            // A batch that does not fit was not asked for: it is no denial.
-            let Decision::Allowed(permit) = self.limiter.try_at(batch, now) else { return false };
-            self.keep(permit, batch - cost);
-        } else {
-            let Decision::Allowed(permit) = self.limiter.check_at(batch, now) else { return false };
-            self.keep(permit, batch - cost);
-        }
+        // A batch that does not fit was not asked for: it is no denial.
+        let taken = Limit::One(self.limiter).try_check(batch, Some(now));
+        let Decision::Allowed(permit) = taken else { return false };
+        self.keep(permit, batch - cost);
         true
     }
 
@@ -212,12 +210,12 @@ impl Lease<'_> {
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_hour(5));
     /// limiter.lease_at(5, Timestamp::from_secs(7))?.return_at(Timestamp::from_secs(7));
-    /// assert_eq!(limiter.peek_at(1, Timestamp::from_secs(7)).remaining(), 5);
+    /// assert_eq!(limiter.entry().at(Timestamp::from_secs(7)).peek(1).remaining(), 5);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn return_at(mut self, now: Timestamp) {
         let unspent = self.unspent();
-        self.limiter.refund_at(unspent, now);
+        self.limiter.entry().at(now).refund(unspent);
     }
 
     /// A refund, bounded by the time since the units were taken: it looks for no bits of its own. Most often
@@ -225,7 +223,7 @@ impl Lease<'_> {
     fn give_back(&mut self) {
         if self.own_clock && self.left > 0 {
             let unspent = self.unspent();
-            self.limiter.refund(unspent);
+            self.limiter.entry().refund(unspent);
         }
     }
 

@@ -16,11 +16,13 @@ pub mod controller;
 mod decision;
 mod divisor;
 mod elastic;
+mod entry;
 mod error;
 pub mod guide;
 mod keyed;
 mod lateness;
 mod lease;
+mod limit;
 mod limiter;
 mod log;
 mod meter;
@@ -36,7 +38,6 @@ mod sync;
 mod ticks;
 mod told;
 mod verb;
-mod verbs;
 pub mod which_algorithm;
 mod word;
 
@@ -49,6 +50,7 @@ pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, SparePool};
+pub use entry::Entry;
 pub use error::{BuildError, ClockError, PolicyError, QuotaError, SettingError};
 pub use keyed::{
     Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,

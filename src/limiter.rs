@@ -5,8 +5,11 @@ use crossbeam_utils::CachePadded;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::entry::Entry;
+use crate::limit::Limit;
 use crate::meter::Meter;
 use crate::policy::Policy;
+use crate::verb::Verb;
 use crate::word::Word;
 
 /// One limit shared by all threads that hold a reference to it.
@@ -84,7 +87,7 @@ impl Limiter {
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_second(5));
     /// let arrival = limiter.now();
-    /// assert!(limiter.check_at(1, arrival).is_allowed());
+    /// assert!(limiter.entry().at(arrival).check(1).is_allowed());
     /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -101,24 +104,7 @@ impl Limiter {
     /// ```
     #[inline]
     pub fn check(&self, cost: u64) -> Decision {
-        self.check_at(cost, self.clock.now())
-    }
-
-    /// [`check`](Limiter::check) at a time of the caller's: the arrival of the request, or a replay's.
-    ///
-    /// Do not mix with [`check`](Limiter::check) unless both speak of the same origin. A `now` far
-    /// ahead is believed: after it nothing is admitted until time has caught up.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, Timestamp};
-    /// let limiter = Limiter::new(Quota::per_minute(1));
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at(1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(60)).is_allowed());
-    /// ```
-    #[inline]
-    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.cell.check(&self.meter, now, cost)
+        self.cell.check(&self.meter, self.clock.now(), cost)
     }
 
     /// Would a request of `cost` units be admitted now? Charges nothing.
@@ -131,22 +117,28 @@ impl Limiter {
     /// ```
     #[inline]
     pub fn peek(&self, cost: u64) -> Decision {
-        self.peek_at(cost, self.clock.now())
+        self.cell.peek(&self.meter, self.clock.now(), cost)
     }
 
-    /// [`peek`](Limiter::peek) at a time of the caller's.
+    /// This limit at hand, with every verb that there is: see [`Entry`].
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
-    /// let limiter = Limiter::new(Quota::per_hour(2));
-    /// assert!(limiter.peek_at(2, Timestamp::from_secs(0)).is_allowed());
+    /// let limiter = Limiter::new(Quota::per_minute(10));
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(10).is_allowed());
     /// ```
-    #[inline]
-    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.cell.peek(&self.meter, now, cost)
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        Entry::of(Limit::One(self))
     }
 
-    pub(crate) fn parts(&self) -> (&Cell, &Meter) {
-        (&self.cell, &self.meter)
+    #[inline(always)]
+    pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        match verb {
+            Verb::Check if charge => self.cell.check(&self.meter, now, cost),
+            Verb::Check => self.cell.peek(&self.meter, now, cost),
+            _ => self.cell.wish(&self.meter, now, verb, cost),
+        }
     }
 }

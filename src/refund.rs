@@ -38,7 +38,7 @@
 //!   now`.
 //!
 //! All this as long as `now` is no earlier than the time of any charge in the word. A time of the
-//! caller's own may be, and a [reset](crate::Limiter::reset) forgives what permits still stand for:
+//! caller's own may be, and a [reset](crate::Entry::reset) forgives what permits still stand for:
 //! both is said where they are offered.
 //!
 //! # Numbers
@@ -51,6 +51,17 @@ use crate::decision::View;
 use crate::meter::Meter;
 use crate::sync::{Fault, planted};
 use crate::word::Word;
+
+/// How a word is amended.
+#[derive(Clone, Copy)]
+pub(crate) enum Amendment<'a> {
+    /// Give back as much of a charge as has not drained.
+    Refund(&'a View),
+    /// Undo a charge as far as it has not drained, if the word is still the one that it left.
+    Undo(&'a View),
+    /// Forget everything that was charged.
+    Reset,
+}
 
 /// A word as it is found, and when.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use crate::decision::Permit;
 ///
 /// Reservations of one limit queue up: each takes the next place, in the order in which they were made.
 /// A caller that does not want to wait any more can
-/// [cancel](crate::Limiter::cancel), which gives the place back if no request has queued up behind it. A
+/// [cancel](crate::Entry::cancel), which gives the place back if no request has queued up behind it. A
 /// reservation that is dropped stays charged.
 ///
 /// ```
@@ -17,8 +17,8 @@ use crate::decision::Permit;
 /// use tollgate::{Limiter, ManualClock, Quota};
 /// let clock = ManualClock::new();
 /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
-/// let first = limiter.reserve(1, Duration::from_secs(1))?;
-/// let second = limiter.reserve(1, Duration::from_secs(1))?;
+/// let first = limiter.entry().reserve(1, Duration::from_secs(1))?;
+/// let second = limiter.entry().reserve(1, Duration::from_secs(1))?;
 /// assert_eq!([first.wait(), second.wait()], [Duration::ZERO, Duration::from_millis(250)]);
 /// # Ok::<(), tollgate::Denial>(())
 /// ```
@@ -43,8 +43,8 @@ impl Reservation {
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_second(1).burst(2));
     /// let at = Timestamp::from_secs(60);
-    /// assert!(limiter.check_at(2, at).is_allowed());
-    /// let place = limiter.reserve_at(1, Duration::from_secs(5), at)?;
+    /// assert!(limiter.entry().at(at).check(2).is_allowed());
+    /// let place = limiter.entry().at(at).reserve(1, Duration::from_secs(5))?;
     /// assert_eq!(place.ready_at(), Timestamp::from_secs(61));
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
@@ -59,7 +59,7 @@ impl Reservation {
     /// use std::time::Duration;
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_second(1));
-    /// assert_eq!(limiter.reserve(1, Duration::from_secs(5))?.wait(), Duration::ZERO);
+    /// assert_eq!(limiter.entry().reserve(1, Duration::from_secs(5))?.wait(), Duration::ZERO);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     #[must_use]
@@ -73,7 +73,7 @@ impl Reservation {
     /// use std::time::Duration;
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_second(8));
-    /// assert_eq!(limiter.reserve(3, Duration::ZERO)?.permit().cost(), 3);
+    /// assert_eq!(limiter.entry().reserve(3, Duration::ZERO)?.permit().cost(), 3);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     #[must_use]

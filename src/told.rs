@@ -94,7 +94,7 @@ mod tests {
         let permit = Decision::from(TOLD).into_result().unwrap();
         let limiter = Limiter::new(Quota::per_hour(10));
         assert!(limiter.check(5).is_allowed());
-        assert_eq!(limiter.refund(permit), 0);
+        assert_eq!(limiter.entry().refund(permit), 0);
         let log = LogLimiter::new(Quota::per_hour(10)).unwrap();
         assert!(log.check(5).is_allowed());
         assert_eq!(log.peek(1).remaining(), 5);

@@ -59,7 +59,7 @@ fn requests_leave_at_the_rate() {
     let (timer, start) = (Advance(clock.clone()), clock.now());
     let mut left_at = Vec::new();
     for _ in 0..6 {
-        assert!(matches!(poll(limiter.acquire(1, LONG, &timer)), Poll::Ready(Ok(_))));
+        assert!(matches!(poll(limiter.entry().acquire(1, LONG, &timer)), Poll::Ready(Ok(_))));
         left_at.push((clock.now().as_nanos() - start.as_nanos()) / 1_000_000);
     }
     assert_eq!(left_at, [0, 0, 250, 500, 750, 1_000]);
@@ -71,7 +71,7 @@ fn no_waiter_overtakes_an_earlier_one() {
     let timer = Notes::default();
     let waits = RefCell::new(Vec::new());
     for _ in 0..4 {
-        assert!(poll(limiter.acquire(1, LONG, &timer)).is_ready());
+        assert!(poll(limiter.entry().acquire(1, LONG, &timer)).is_ready());
         waits.borrow_mut().push(timer.0.lock().unwrap().last().copied());
     }
     let seconds = [None, Some(SECOND), Some(2 * SECOND), Some(3 * SECOND)];
@@ -87,11 +87,11 @@ fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     assert!(keyed.check("alice", 3).is_allowed());
     for _ in 0..5 {
         // Polled, then dropped.
-        assert!(poll(limiter.acquire(1, LONG, &Never)).is_pending());
-        assert!(poll(keyed.acquire("alice", 1, LONG, &Never)).is_pending());
+        assert!(poll(limiter.entry().acquire(1, LONG, &Never)).is_pending());
+        assert!(poll(keyed.entry("alice").acquire(1, LONG, &Never)).is_pending());
     }
-    assert_eq!(limiter.queue(1, LONG).unwrap().wait(), SECOND);
-    assert_eq!(keyed.queue("alice", 1, LONG).unwrap().wait(), SECOND);
+    assert_eq!(limiter.entry().queue(1, LONG).unwrap().wait(), SECOND);
+    assert_eq!(keyed.entry("alice").queue(1, LONG).unwrap().wait(), SECOND);
 }
 
 #[test]
@@ -99,18 +99,18 @@ fn a_place_that_others_queue_behind_stays_taken() {
     let (limiter, _) = limiter(Quota::per_second(1));
     assert!(limiter.check(1).is_allowed());
     {
-        let mut first = pin!(limiter.acquire(1, LONG, &Never));
+        let mut first = pin!(limiter.entry().acquire(1, LONG, &Never));
         assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        assert_eq!(limiter.queue(1, LONG).unwrap().wait(), 2 * SECOND);
+        assert_eq!(limiter.entry().queue(1, LONG).unwrap().wait(), 2 * SECOND);
     }
-    assert_eq!(limiter.queue(1, LONG).unwrap().wait(), 3 * SECOND);
+    assert_eq!(limiter.entry().queue(1, LONG).unwrap().wait(), 3 * SECOND);
 }
 
 #[test]
 fn a_future_that_is_not_polled_takes_no_place() {
     let (limiter, _) = limiter(Quota::per_second(1));
-    let _unpolled = limiter.acquire(1, LONG, &Never);
-    assert_eq!(limiter.queue(1, LONG).unwrap().wait(), Duration::ZERO);
+    let _unpolled = limiter.entry().acquire(1, LONG, &Never);
+    assert_eq!(limiter.entry().queue(1, LONG).unwrap().wait(), Duration::ZERO);
 }
 
 #[test]
@@ -118,20 +118,20 @@ fn a_turn_that_comes_too_late_is_denied_at_once_and_charges_nothing() {
     let (limiter, _) = limiter(Quota::per_second(1));
     assert!(limiter.check(1).is_allowed());
     let short = Wait::at_most(SECOND - Duration::from_nanos(1));
-    let Poll::Ready(Err(denial)) = poll(limiter.acquire(1, short, &Never)) else {
+    let Poll::Ready(Err(denial)) = poll(limiter.entry().acquire(1, short, &Never)) else {
         panic!("it should be denied without a sleep")
     };
     assert_eq!(denial.retry_after(), Some(SECOND));
-    assert_eq!(limiter.queue(1, Wait::at_most(SECOND)).unwrap().wait(), SECOND);
+    assert_eq!(limiter.entry().queue(1, Wait::at_most(SECOND)).unwrap().wait(), SECOND);
 }
 
 #[test]
 fn a_queue_is_as_long_as_it_says() {
     let (limiter, clock) = limiter(Quota::per_second(1));
     let wait = LONG.behind(4);
-    assert_eq!((0..20).filter(|_| limiter.queue(1, wait).is_ok()).count(), 5);
+    assert_eq!((0..20).filter(|_| limiter.entry().queue(1, wait).is_ok()).count(), 5);
     clock.advance(2 * SECOND);
-    assert_eq!((0..20).filter(|_| limiter.queue(1, wait).is_ok()).count(), 2);
+    assert_eq!((0..20).filter(|_| limiter.entry().queue(1, wait).is_ok()).count(), 2);
 }
 
 #[test]
@@ -139,8 +139,13 @@ fn example_22_a_queue_of_three_lets_one_out_each_second() {
     // The example's queue of 3 includes the request that leaves at once: so a burst of 1, and two behind it.
     let (limiter, clock) = limiter(Quota::per_minute(60).burst(1));
     let (wait, start) = (LONG.behind(2), clock.now());
-    let leaves_after =
-        || limiter.queue(1, wait).map(|place| place.ready_at().as_nanos() - start.as_nanos()).ok();
+    let leaves_after = || {
+        limiter
+            .entry()
+            .queue(1, wait)
+            .map(|place| place.ready_at().as_nanos() - start.as_nanos())
+            .ok()
+    };
     let seconds = |seconds: u64| Some(seconds * 1_000_000_000);
     let five: Vec<_> = (0..5).map(|_| leaves_after()).collect();
     assert_eq!(five, [seconds(0), seconds(1), seconds(2), None, None]);
@@ -159,8 +164,8 @@ fn example_22_a_queue_of_three_lets_one_out_each_second() {
 fn a_cost_above_the_burst_waits_until_it_would_have_come_together() {
     let (limiter, _) = limiter(Quota::per_second(2).burst(3));
     assert!(!limiter.check(7).is_allowed());
-    assert_eq!(limiter.queue(7, LONG).unwrap().wait(), 2 * SECOND);
-    assert!(limiter.acquire_blocking(7, Wait::at_most(Duration::ZERO)).is_err());
+    assert_eq!(limiter.entry().queue(7, LONG).unwrap().wait(), 2 * SECOND);
+    assert!(limiter.entry().acquire_blocking(7, Wait::at_most(Duration::ZERO)).is_err());
 }
 
 #[test]
@@ -168,7 +173,7 @@ fn jitter_comes_later_and_never_earlier() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let (timer, jitter) = (Notes::default(), Duration::from_millis(100));
     for _ in 0..40 {
-        assert!(poll(limiter.acquire(1, LONG.jitter(jitter), &timer)).is_ready());
+        assert!(poll(limiter.entry().acquire(1, LONG.jitter(jitter), &timer)).is_ready());
     }
     let notes = timer.0.lock().unwrap();
     // The first goes at once, or up to 100 ms later.
@@ -186,7 +191,7 @@ async fn tasks_of_tokio_wait_for_their_turn() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let start = tokio::time::Instant::now();
     let task = || async {
-        limiter.acquire(1, LONG, &tollgate::TokioTimer).await.unwrap();
+        limiter.entry().acquire(1, LONG, &tollgate::TokioTimer).await.unwrap();
         start.elapsed()
     };
     let (first, second, third) = tokio::join!(task(), task(), task());

@@ -27,19 +27,19 @@ fn keyed(text: &str) -> KeyedLimiter<u64> {
 #[test]
 fn example_23_one_post_per_second_and_150_friends_per_day() {
     let (posts, friends) = (limiter("1/s burst 1"), limiter("fixed-window 150/d"));
-    let post_at = |ms| posts.check_at(1, Timestamp::from_millis(ms)).is_allowed();
+    let post_at = |ms| posts.entry().at(Timestamp::from_millis(ms)).check(1).is_allowed();
     assert_eq!([0, 500, 1_000].map(post_at), [true, false, true]);
     let now = Timestamp::from_secs(100);
-    assert_eq!((0..200).filter(|_| friends.check_at(1, now).is_allowed()).count(), 150);
-    assert!(posts.peek_at(1, now).is_allowed());
+    assert_eq!((0..200).filter(|_| friends.entry().at(now).check(1).is_allowed()).count(), 150);
+    assert!(posts.entry().at(now).peek(1).is_allowed());
     // A call that needs both is charged in both or in neither.
-    let both = |now| check_all_at(&mut [posts.toll(1), friends.toll(1)], now);
+    let both = |now| check_all_at(&mut [posts.entry().cost(1), friends.entry().cost(1)], now);
     assert_eq!(both(now).index(), Some(1));
-    assert_eq!(posts.peek_at(1, now).remaining(), 1);
+    assert_eq!(posts.entry().at(now).peek(1).remaining(), 1);
     let tomorrow = Timestamp::from_secs(86_400);
     assert!(both(tomorrow).is_allowed());
-    assert_eq!(posts.peek_at(1, tomorrow).remaining(), 0);
-    assert_eq!(friends.peek_at(1, tomorrow).remaining(), 149);
+    assert_eq!(posts.entry().at(tomorrow).peek(1).remaining(), 0);
+    assert_eq!(friends.entry().at(tomorrow).peek(1).remaining(), 149);
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
     let limits = [limiter("1/s burst 1"), limiter("6/m burst 1"), limiter("1/m burst 5")];
     let table = keyed("2/m burst 1");
     let ask = |now| {
-        let [a, b, c] = limits.each_ref().map(|limit| limit.toll(1));
-        check_all_at(&mut [a, b, table.toll(&7, 1), c], now)
+        let [a, b, c] = limits.each_ref().map(|limit| limit.entry().cost(1));
+        check_all_at(&mut [a, b, table.entry(&7).cost(1), c], now)
     };
     let start = Timestamp::from_secs(1_020);
     assert!(ask(start).is_allowed());
@@ -64,22 +64,23 @@ fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
 fn a_cost_that_never_fits_is_waited_for_longest() {
     let limits = [limiter("1/h burst 1"), limiter("5/s"), limiter("1/d burst 1")];
     let now = Timestamp::from_secs(1_000);
-    limits.iter().for_each(|limit| assert!(limit.check_at(1, now).is_allowed()));
+    limits.iter().for_each(|limit| assert!(limit.entry().at(now).check(1).is_allowed()));
     let [a, b, c] = limits.each_ref().map(|limit| limit);
-    let denied = check_all_at(&mut [a.toll(1), b.toll(6), c.toll(1)], now);
+    let denied = check_all_at(&mut [a.entry().cost(1), b.entry().cost(6), c.entry().cost(1)], now);
     assert_eq!(denied.index(), Some(1));
     assert!(denied.into_result().unwrap_err().is_never());
-    assert_eq!(b.peek_at(1, now).remaining(), 4);
+    assert_eq!(b.entry().at(now).peek(1).remaining(), 4);
 }
 
 #[test]
 fn an_admission_is_answered_by_the_limit_with_least_left() {
     let (wide, tight) = (limiter("9/s"), limiter("5/s"));
     let now = Timestamp::from_secs(1);
-    let admitted = check_all_at(&mut [wide.toll(3), tight.toll(3), wide.toll(1)], now);
+    let admitted =
+        check_all_at(&mut [wide.entry().cost(3), tight.entry().cost(3), wide.entry().cost(1)], now);
     assert_eq!(admitted.index(), Some(1));
     assert_eq!(admitted.decision().unwrap().remaining(), 2);
-    assert_eq!(wide.peek_at(1, now).remaining(), 5);
+    assert_eq!(wide.entry().at(now).peek(1).remaining(), 5);
 }
 
 #[test]
@@ -87,13 +88,28 @@ fn a_limit_that_is_named_twice_is_charged_twice_or_not_at_all() {
     let (one, table) = (limiter("fixed-window 5/m"), keyed("5/m"));
     let now = Timestamp::from_secs(90);
     for _ in 0..3 {
-        assert_eq!(check_all_at(&mut [one.toll(3), one.toll(3)], now).index(), Some(1));
-        let denied = check_all_at(&mut [table.toll(&1, 3), one.toll(1), table.toll(&1, 3)], now);
+        assert_eq!(
+            check_all_at(&mut [one.entry().cost(3), one.entry().cost(3)], now).index(),
+            Some(1)
+        );
+        let denied = check_all_at(
+            &mut [table.entry(&1).cost(3), one.entry().cost(1), table.entry(&1).cost(3)],
+            now,
+        );
         assert_eq!(denied.index(), Some(2));
     }
-    assert_eq!((one.peek_at(1, now).remaining(), table.peek_at(&1, 1, now).remaining()), (5, 5));
-    assert!(check_all_at(&mut [one.toll(3), one.toll(2), table.toll(&1, 5)], now).is_allowed());
-    assert_eq!((one.peek_at(1, now).remaining(), table.peek_at(&1, 1, now).remaining()), (0, 0));
+    assert_eq!(
+        (one.entry().at(now).peek(1).remaining(), table.entry(&1).at(now).peek(1).remaining()),
+        (5, 5)
+    );
+    assert!(
+        check_all_at(&mut [one.entry().cost(3), one.entry().cost(2), table.entry(&1).cost(5)], now)
+            .is_allowed()
+    );
+    assert_eq!(
+        (one.entry().at(now).peek(1).remaining(), table.entry(&1).at(now).peek(1).remaining()),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -101,7 +117,7 @@ fn no_limits_deny_nothing_and_a_cost_of_0_only_asks() {
     let none = check_all(&mut []);
     assert!(none.is_allowed() && none.decision().is_none() && none.into_result().is_ok());
     let (one, table) = (limiter("1/h"), keyed("1/h"));
-    assert!(check_all(&mut [one.toll(0), table.toll(&1, 0)]).is_allowed());
+    assert!(check_all(&mut [one.entry().cost(0), table.entry(&1).cost(0)]).is_allowed());
     assert_eq!(table.stats().live, 0);
     assert!(one.check(1).is_allowed());
 }
@@ -109,7 +125,7 @@ fn no_limits_deny_nothing_and_a_cost_of_0_only_asks() {
 #[test]
 fn tolls_can_be_kept_and_asked_again() {
     let (one, table) = (limiter("2/h"), keyed("9/h"));
-    let mut tolls: Vec<Toll<'_>> = vec![one.toll(1), table.toll(&1, 1)];
+    let mut tolls: Vec<Toll<'_>> = vec![one.entry().cost(1), table.entry(&1).cost(1)];
     let admitted: Vec<_> = (0..4).map(|_| check_all(&mut tolls).is_allowed()).collect();
     assert_eq!(admitted, [true, true, false, false]);
     assert_eq!(table.peek(&1, 1).remaining(), 7);
@@ -121,7 +137,7 @@ fn each_limit_is_decided_by_its_own_clock() {
     late.set(Timestamp::from_secs(1_000_000));
     let one = Limiter::with_clock(Quota::per_minute(1), early.clone());
     let other = Limiter::with_clock(Quota::per_minute(1), late.clone());
-    let both = || check_all(&mut [one.toll(1), other.toll(1)]);
+    let both = || check_all(&mut [one.entry().cost(1), other.entry().cost(1)]);
     assert!(both().is_allowed());
     late.advance(Duration::from_secs(60));
     assert_eq!(both().index(), Some(0));
@@ -134,8 +150,8 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
     let (one, other, table) = (limiter("5000/h"), limiter("4000/h"), keyed("9000/h"));
     let now = Timestamp::from_secs(1_000_000);
     let ask = |thread: usize| {
-        let forth = [one.toll(1), table.toll(&1, 1), other.toll(1)];
-        let back = [other.toll(1), table.toll(&1, 1), one.toll(1)];
+        let forth = [one.entry().cost(1), table.entry(&1).cost(1), other.entry().cost(1)];
+        let back = [other.entry().cost(1), table.entry(&1).cost(1), one.entry().cost(1)];
         let mut tolls = if thread.is_multiple_of(2) { forth } else { back };
         (0..3_000).filter(|_| check_all_at(&mut tolls, now).is_allowed()).count() as u64
     };
@@ -145,9 +161,11 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     // `other` is used up first: no other limit denies, so none of its charges is ever undone.
-    assert_eq!((admitted, other.peek_at(1, now).remaining()), (4_000, 0));
+    assert_eq!((admitted, other.entry().at(now).peek(1).remaining()), (4_000, 0));
     // A request that `other` denies may have charged these before, and for each thread one such charge may stay.
-    for (limit, left) in [(5_000, one.peek_at(1, now)), (9_000, table.peek_at(&1, 1, now))] {
+    for (limit, left) in
+        [(5_000, one.entry().at(now).peek(1)), (9_000, table.entry(&1).at(now).peek(1))]
+    {
         assert!(admitted + left.remaining() <= limit);
         assert!(admitted + left.remaining() >= limit - 4, "{limit}: {left:?}");
     }
@@ -160,7 +178,11 @@ fn nothing_is_allocated() {
     let allocations = allocation_counter::measure(|| {
         for n in 0..10_000 {
             let now = Timestamp::from_millis(1_000 + n);
-            let mut tolls = [one.toll(1), table.toll(&(n % 7), 30), table.toll(&(n % 7), 30)];
+            let mut tolls = [
+                one.entry().cost(1),
+                table.entry(&(n % 7)).cost(30),
+                table.entry(&(n % 7)).cost(30),
+            ];
             admitted += u64::from(check_all_at(&mut tolls, now).is_allowed());
         }
     });
@@ -175,7 +197,7 @@ fn what_is_asked_and_answered_can_be_sent_and_is_small() {
     shareable::<JointDecision>();
     assert!(size_of::<JointDecision>() <= 112);
     let table = keyed("5/m");
-    let told = format!("{:?}", table.toll(&1, 1));
+    let told = format!("{:?}", table.entry(&1).cost(1));
     assert!(told.len() < 300, "{told}");
 }
 
@@ -247,8 +269,8 @@ impl Machine {
         let mut tolls: Vec<Toll<'_>> = parts
             .iter()
             .map(|&(limit, cost)| match limit {
-                0 | 1 => self.limiters[limit].toll(cost),
-                key => self.table.toll(&(key as u64), cost),
+                0 | 1 => self.limiters[limit].entry().cost(cost),
+                key => self.table.entry(&(key as u64)).cost(cost),
             })
             .collect();
         let answer = check_all_at(&mut tolls, now);
@@ -263,8 +285,8 @@ impl Machine {
         prop_assert_eq!(answer.is_allowed(), expected.is_none());
         for (limit, model) in self.models.iter().enumerate() {
             let found = match limit {
-                0 | 1 => self.limiters[limit].peek_at(0, now),
-                key => self.table.peek_at(&(key as u64), 0, now),
+                0 | 1 => self.limiters[limit].entry().at(now).peek(0),
+                key => self.table.entry(&(key as u64)).at(now).peek(0),
             };
             let found = (found.remaining(), found.reset_after());
             let expected = (model.remaining(now_ns), duration(&model.reset_after(now_ns)));

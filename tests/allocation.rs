@@ -34,9 +34,10 @@ fn a_million_decisions_allocate_nothing() {
         for n in 0..1_000_000_u64 {
             // Hits, installs, reclaims, full shards and their spill, denials, never-fitting costs, answers.
             let now = Timestamp::from_nanos(n * 20_000);
-            let decision = keyed.check_at(&(n.wrapping_mul(0x9e37_79b9) % 30_000), n % 12, now);
+            let decision =
+                keyed.entry(&(n.wrapping_mul(0x9e37_79b9) % 30_000)).at(now).check(n % 12);
             admitted += u64::from(decision.is_allowed());
-            let denied = direct.check_at(1, now).into_result().err();
+            let denied = direct.entry().at(now).check(1).into_result().err();
             admitted += denied.map_or(0, |denial| denial.retry_after().map_or(0, |_| 1));
         }
     });

@@ -49,7 +49,10 @@ fn held_up(text: &str, lateness: Lateness) -> [usize; 2] {
     let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, ManualClock::new()).unwrap();
     let arrivals = (0..20).map(|nth| lateness.arrival(ms(100 * nth), now));
     let admitted = arrivals.map(|at| {
-        (limiter.check_at(1, at).is_allowed(), keyed.check_at("key", 1, at).is_allowed())
+        (
+            limiter.entry().at(at).check(1).is_allowed(),
+            keyed.entry("key").at(at).check(1).is_allowed(),
+        )
     });
     let told: Vec<_> = admitted.collect();
     [told.iter().filter(|told| told.0).count(), told.iter().filter(|told| told.1).count()]
@@ -71,10 +74,10 @@ fn a_late_request_gets_nothing_back_that_was_spent() {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
         let lateness = Lateness::at_most(Duration::from_millis(400));
         let now = ms(10_000);
-        while limiter.check_at(1, now).is_allowed() {}
+        while limiter.entry().at(now).check(1).is_allowed() {}
         for arrived in (9_000..=11_000).step_by(50).chain([0, 1_000_000]) {
             let at = lateness.arrival(ms(arrived), now);
-            assert!(!limiter.check_at(1, at).is_allowed(), "{text}: arrived at {arrived}");
+            assert!(!limiter.entry().at(at).check(1).is_allowed(), "{text}: arrived at {arrived}");
         }
     }
 }
@@ -82,12 +85,12 @@ fn a_late_request_gets_nothing_back_that_was_spent() {
 #[test]
 fn what_is_left_of_a_wait_is_told_from_when_it_is_answered() {
     let limiter = Limiter::with_clock(policy("gcra 1/s burst 1"), ManualClock::new());
-    assert!(limiter.check_at(1, ms(0)).is_allowed());
-    let denial = limiter.check_at(1, ms(100)).into_result().unwrap_err();
+    assert!(limiter.entry().at(ms(0)).check(1).is_allowed());
+    let denial = limiter.entry().at(ms(100)).check(1).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_millis(900)));
     let left = |at| denial.retry_after_at(ms(at)).unwrap().as_millis();
     assert_eq!([0, 100, 400, 999, 1_000, 5_000].map(left), [1_000, 900, 600, 1, 0, 0]);
-    let never = limiter.check_at(2, ms(100)).into_result().unwrap_err();
+    let never = limiter.entry().at(ms(100)).check(2).into_result().unwrap_err();
     assert_eq!(never.retry_after_at(ms(100)), None);
 }
 

@@ -49,8 +49,8 @@ impl Engines {
     fn check(&mut self, cost: u64, now: Timestamp) -> Decision {
         let (pure, next) = self.meter.check(self.word, now, cost);
         self.word = next;
-        let shared = self.limiter.check_at(cost, now);
-        let in_table = self.keyed.check_at("key", cost, now);
+        let shared = self.limiter.entry().at(now).check(cost);
+        let in_table = self.keyed.entry("key").at(now).check(cost);
         assert_eq!(format!("{pure:?}"), format!("{shared:?}"));
         // A keyed word may round times that are not whole ticks or quanta.
         assert_eq!(told(&pure), told(&in_table));
@@ -277,8 +277,8 @@ fn an_admission_ends_the_row_of_denials_and_what_asks_for_nothing_or_too_much_is
         for _ in 0..5 {
             let _ = engines.check_ms(0, 1_000);
             assert!(engines.denied(5, 1_000).is_never());
-            let _ = engines.limiter.peek_at(1, Timestamp::from_secs(1));
-            let _ = engines.keyed.peek_at("key", 1, Timestamp::from_secs(1));
+            let _ = engines.limiter.entry().at(Timestamp::from_secs(1)).peek(1);
+            let _ = engines.keyed.entry("key").at(Timestamp::from_secs(1)).peek(1);
         }
         assert_eq!(engines.word, word, "{text}");
         assert!(engines.denied(1, 1_000).is_penalty(), "{text}");
@@ -365,8 +365,8 @@ fn a_penalty_and_soft_are_one_policy() {
 fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     let policy = policy("gcra 1/s burst 1 penalty 30d after 1");
     let table = KeyedLimiter::with_clock(policy, 8, ManualClock::new()).unwrap();
-    assert!(table.check_at(&0, 1, Timestamp::from_secs(1)).is_allowed());
-    assert!(!table.check_at(&0, 1, Timestamp::from_secs(1)).is_allowed());
+    assert!(table.entry(&0).at(Timestamp::from_secs(1)).check(1).is_allowed());
+    assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check(1).is_allowed());
     let epoch = table.stats().epoch;
     let month_s = 30 * 86_400;
     // A flood of others at every epoch, and every hour.
@@ -374,12 +374,12 @@ fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     for second in (2..=month_s).step_by(usize::try_from(step_s).unwrap()) {
         let now = Timestamp::from_secs(second);
         for key in 1..40 {
-            let _ = table.check_at(&key, 1, now);
+            let _ = table.entry(&key).at(now).check(1);
         }
-        let denial = table.peek_at(&0, 1, now).into_result().unwrap_err();
+        let denial = table.entry(&0).at(now).peek(1).into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(month_s + 1 - second)));
     }
-    assert!(table.check_at(&0, 1, Timestamp::from_secs(month_s + 1)).is_allowed());
+    assert!(table.entry(&0).at(Timestamp::from_secs(month_s + 1)).check(1).is_allowed());
 }
 
 #[test]

@@ -14,12 +14,12 @@ fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
         let text = format!("1/s penalty 10m after {after}");
         let policy: Policy = text.parse().unwrap();
         let limiter = Limiter::with_clock(policy, ManualClock::new());
-        let charged = u64::MAX - limiter.charge(u64::MAX);
+        let charged = u64::MAX - limiter.entry().charge(u64::MAX);
         assert!((most..=2 * most).contains(&charged), "{text}: {charged}");
         let denial = limiter.check(1).into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(charged)), "{text}");
         // A debt that the word cannot hold is not promised as a place either.
-        assert!(limiter.reserve(1, Duration::from_secs(u64::MAX)).is_err(), "{text}");
+        assert!(limiter.entry().reserve(1, Duration::from_secs(u64::MAX)).is_err(), "{text}");
     }
 }
 
@@ -30,9 +30,9 @@ fn a_table_gives_back_all_of_a_burst_of_a_thousand_years() {
     for (count, period_days, burst) in [(1, 3_650, 100), (1, 3_650, 1_000), (10, 40_000, 97)] {
         let quota = Quota::per(count, Duration::from_secs(period_days * 86_400)).burst(burst);
         let limiter = KeyedLimiter::<u64>::with_clock(quota, 4, ManualClock::new()).unwrap();
-        let permit = limiter.check_at(&7, burst, now).into_result().unwrap();
-        assert_eq!(limiter.refund_at(&7, permit, now), burst, "{quota}");
-        assert_eq!(limiter.peek_at(&7, 0, now).remaining(), burst, "{quota}");
+        let permit = limiter.entry(&7).at(now).check(burst).into_result().unwrap();
+        assert_eq!(limiter.entry(&7).at(now).refund(permit), burst, "{quota}");
+        assert_eq!(limiter.entry(&7).at(now).peek(0).remaining(), burst, "{quota}");
     }
 }
 
@@ -45,11 +45,11 @@ fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
     for ms in (110_000..130_000).step_by(7) {
         for limiter in [plain(), tiers().unwrap()] {
             let now = Timestamp::from_nanos(ms * 1_000_000 + 58);
-            assert_eq!(limiter.charge_at(&7, 2 * 21_616, Timestamp::default()), 0);
-            let taken = limiter.take_up_to_at(&7, u64::MAX, now).into_result().unwrap();
-            let left = limiter.peek_at(&7, 0, now).remaining();
-            assert_eq!(limiter.refund_at(&7, taken.portion(121), now), 121, "{ms} ms");
-            assert_eq!(limiter.peek_at(&7, 0, now).remaining(), left + 121, "{ms} ms");
+            assert_eq!(limiter.entry(&7).at(Timestamp::default()).charge(2 * 21_616), 0);
+            let taken = limiter.entry(&7).at(now).take_up_to(u64::MAX).into_result().unwrap();
+            let left = limiter.entry(&7).at(now).peek(0).remaining();
+            assert_eq!(limiter.entry(&7).at(now).refund(taken.portion(121)), 121, "{ms} ms");
+            assert_eq!(limiter.entry(&7).at(now).peek(0).remaining(), left + 121, "{ms} ms");
         }
     }
 }

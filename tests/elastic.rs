@@ -36,13 +36,19 @@ fn the_own_quota_comes_first_and_whole_and_nothing_is_split() {
     // Two are left of its own: all three come from the pool.
     assert!(limiter.peek_at(3, START).is_borrowed());
     assert!(limiter.check_at(3, START).is_borrowed());
-    assert_eq!((limiter.own().peek_at(0, START).remaining(), pool.remaining_at(START)), (2, 7));
+    assert_eq!(
+        (limiter.own().entry().at(START).peek(0).remaining(), pool.remaining_at(START)),
+        (2, 7)
+    );
     assert!(!limiter.check_at(2, START).is_borrowed());
     // Eight do not fit in the pool: nothing is charged anywhere.
     assert!(limiter.check_at(5, START).is_borrowed());
     let denied = limiter.check_at(3, START);
     assert!(!denied.is_allowed() && !denied.is_borrowed());
-    assert_eq!((limiter.own().peek_at(0, START).remaining(), pool.remaining_at(START)), (0, 2));
+    assert_eq!(
+        (limiter.own().entry().at(START).peek(0).remaining(), pool.remaining_at(START)),
+        (0, 2)
+    );
 }
 
 #[test]
@@ -275,10 +281,10 @@ proptest! {
             now = now + Duration::from_millis(passed_ms);
             let (elastic, plain) = if charge {
                 let elastic = [limiter.check_at(cost, now), keyed.check_at(&key, cost, now)];
-                (elastic, [hard.check_at(cost, now), hard_keyed.check_at(&key, cost, now)])
+                (elastic, [hard.entry().at(now).check(cost), hard_keyed.entry(&key).at(now).check(cost)])
             } else {
                 let elastic = [limiter.peek_at(cost, now), keyed.peek_at(&key, cost, now)];
-                (elastic, [hard.peek_at(cost, now), hard_keyed.peek_at(&key, cost, now)])
+                (elastic, [hard.entry().at(now).peek(cost), hard_keyed.entry(&key).at(now).peek(cost)])
             };
             for (elastic, plain) in elastic.iter().zip(plain) {
                 prop_assert!(!elastic.is_borrowed());
@@ -311,6 +317,6 @@ fn what_was_borrowed_cannot_be_given_back_to_the_own_quota() {
     assert!(limiter.check(10).is_allowed());
     let borrowed = limiter.check(4);
     assert!(borrowed.is_borrowed());
-    assert_eq!(limiter.own().refund(borrowed.into_result().unwrap()), 0);
+    assert_eq!(limiter.own().entry().refund(borrowed.into_result().unwrap()), 0);
     assert_eq!(limiter.own().peek(1).remaining(), 0);
 }

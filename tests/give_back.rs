@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Permit, Reservation,
-    TieredLimiter, Tiers, Timestamp, check_all_at,
+    Entry, KeyedLimiter, Limiter, LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp,
+    check_all_at,
 };
 
 const KEY: u64 = 7;
@@ -25,46 +25,23 @@ enum Subject {
     Live(Box<LiveLimiter>),
 }
 
-/// Asks whichever limit it is.
-macro_rules! ask {
-    ($subject:expr, $verb:ident($($argument:expr),*)) => {
-        match $subject {
-            Subject::One(limiter) => limiter.$verb($($argument),*),
-            Subject::Keyed(limiter) => limiter.$verb(&KEY, $($argument),*),
-            Subject::Tier(limiter) => limiter.tier(0).unwrap().$verb(&KEY, $($argument),*),
-            Subject::Tiered(limiter) => limiter.$verb(&KEY, $($argument),*),
-            Subject::Live(limiter) => limiter.$verb($($argument),*),
-        }
-    };
-}
-
 impl Subject {
-    fn check(&self, cost: u64) -> Decision {
-        ask!(self, check(cost))
+    fn entry(&self) -> Entry<'_> {
+        match self {
+            Self::One(limiter) => limiter.entry(),
+            Self::Keyed(limiter) => limiter.entry(&KEY),
+            Self::Tier(limiter) => limiter.tier(0).unwrap().entry(&KEY),
+            Self::Tiered(limiter) => limiter.entry(&KEY),
+            Self::Live(limiter) => limiter.entry(),
+        }
     }
 
     fn left(&self) -> u64 {
-        ask!(self, peek(1)).remaining()
+        self.entry().peek(1).remaining()
     }
 
     fn owed(&self) -> Duration {
-        ask!(self, peek(0)).reset_after()
-    }
-
-    fn charge(&self, cost: u64) -> u64 {
-        ask!(self, charge(cost))
-    }
-
-    fn refund(&self, permit: Permit) -> u64 {
-        ask!(self, refund(permit))
-    }
-
-    fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        ask!(self, reserve(cost, max_wait))
-    }
-
-    fn cancel(&self, place: Reservation) -> bool {
-        ask!(self, cancel(place))
+        self.entry().peek(0).reset_after()
     }
 }
 
@@ -97,14 +74,14 @@ fn millis(millis: u64) -> Duration {
 #[test]
 fn a_cancellation_forgives_nothing_of_a_charge_that_restored_its_bits() {
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        let permit = subject.check(5).into_result().unwrap();
-        let place = subject.reserve(5, Duration::ZERO).unwrap();
-        assert_eq!(subject.refund(permit), 5);
+        let permit = subject.entry().check(5).into_result().unwrap();
+        let place = subject.entry().reserve(5, Duration::ZERO).unwrap();
+        assert_eq!(subject.entry().refund(permit), 5);
         clock.advance(millis(4_990));
         // The word that the reservation has left, but of its five units nearly all have drained.
-        assert!(subject.check(5).is_allowed());
-        assert!(subject.cancel(place), "{name}: a hundredth is still owed");
-        let more = (0..20).filter(|_| subject.check(1).is_allowed()).count();
+        assert!(subject.entry().check(5).is_allowed());
+        assert!(subject.entry().cancel(place), "{name}: a hundredth is still owed");
+        let more = (0..20).filter(|_| subject.entry().check(1).is_allowed()).count();
         assert_eq!(more, 5, "{name}: a burst of 10 at one instant");
     }
 }
@@ -112,12 +89,12 @@ fn a_cancellation_forgives_nothing_of_a_charge_that_restored_its_bits() {
 #[test]
 fn what_has_drained_altogether_is_not_cancelled() {
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        let permit = subject.check(5).into_result().unwrap();
-        let place = subject.reserve(5, Duration::ZERO).unwrap();
-        assert_eq!(subject.refund(permit), 5);
+        let permit = subject.entry().check(5).into_result().unwrap();
+        let place = subject.entry().reserve(5, Duration::ZERO).unwrap();
+        assert_eq!(subject.entry().refund(permit), 5);
         clock.advance(millis(5_000));
-        assert!(subject.check(5).is_allowed());
-        assert!(!subject.cancel(place), "{name}");
+        assert!(subject.entry().check(5).is_allowed());
+        assert!(!subject.entry().cancel(place), "{name}");
         assert_eq!(subject.left(), 5, "{name}");
     }
 }
@@ -128,29 +105,29 @@ fn a_lease_that_is_returned_lets_no_cancellation_forgive_another_charge() {
     clock.set(START);
     let limiter = Limiter::with_clock(policy("gcra 1/s burst 10"), clock.clone());
     let lease = limiter.lease(5).unwrap();
-    let place = limiter.reserve(5, Duration::ZERO).unwrap();
+    let place = limiter.entry().reserve(5, Duration::ZERO).unwrap();
     drop(lease);
     clock.advance(millis(4_990));
     assert!(limiter.check(5).is_allowed());
-    assert!(limiter.cancel(place));
+    assert!(limiter.entry().cancel(place));
     assert_eq!((0..20).filter(|_| limiter.check(1).is_allowed()).count(), 5);
 }
 
 #[test]
 fn a_place_whose_turn_is_still_to_come_is_given_back_whole() {
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        assert!(subject.check(10).is_allowed());
-        let first = subject.reserve(4, millis(10_000)).unwrap();
+        assert!(subject.entry().check(10).is_allowed());
+        let first = subject.entry().reserve(4, millis(10_000)).unwrap();
         assert_eq!(first.wait(), millis(4_000), "{name}");
         clock.advance(millis(3_999));
         let owed = subject.owed();
-        assert!(subject.cancel(first), "{name}");
+        assert!(subject.entry().cancel(first), "{name}");
         assert_eq!(owed - subject.owed(), millis(4_000), "{name}");
         // From its turn on it drains, as a check does.
-        let second = subject.reserve(4, millis(10_000)).unwrap();
+        let second = subject.entry().reserve(4, millis(10_000)).unwrap();
         clock.set(second.ready_at() + millis(1_500));
         let owed = subject.owed();
-        assert!(subject.cancel(second), "{name}");
+        assert!(subject.entry().cancel(second), "{name}");
         assert_eq!(owed - subject.owed(), millis(2_500), "{name}");
     }
 }
@@ -163,10 +140,10 @@ fn a_window_whose_number_has_the_same_bits_is_another_window() {
         clock.set(START);
         let policy = policy("fixed-window 100/m");
         let limiter = KeyedLimiter::<u64>::with_clock(policy, 10, clock.clone()).unwrap();
-        let place = limiter.reserve(&KEY, 60, Duration::ZERO).unwrap();
+        let place = limiter.entry(&KEY).reserve(60, Duration::ZERO).unwrap();
         clock.advance(Duration::from_secs(60 * minutes));
         assert!(limiter.check(&KEY, 60).is_allowed());
-        assert!(!limiter.cancel(&KEY, place), "{minutes} windows later");
+        assert!(!limiter.entry(&KEY).cancel(place), "{minutes} windows later");
         assert_eq!(limiter.peek(&KEY, 1).remaining(), 40, "{minutes} windows later");
     }
 }
@@ -174,10 +151,12 @@ fn a_window_whose_number_has_the_same_bits_is_another_window() {
 #[test]
 fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
     for (subject, clock, name) in subjects("gcra 10/s burst 10") {
-        let permits: Vec<_> = (0..10).map(|_| subject.check(1).into_result().unwrap()).collect();
+        let permits: Vec<_> =
+            (0..10).map(|_| subject.entry().check(1).into_result().unwrap()).collect();
         clock.advance(millis(1));
-        let told: u64 = permits.into_iter().map(|permit| subject.refund(permit)).sum();
-        let admitted = 10 + (0..20).filter(|_| subject.check(1).is_allowed()).count() as u64;
+        let told: u64 = permits.into_iter().map(|permit| subject.entry().refund(permit)).sum();
+        let admitted =
+            10 + (0..20).filter(|_| subject.entry().check(1).is_allowed()).count() as u64;
         assert!(admitted <= 10 + told, "{name}: {admitted} admitted, {told} given back");
         assert_eq!((admitted, told), (19, 10), "{name}");
     }
@@ -189,14 +168,14 @@ fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     let policy = policy("gcra 1/22s burst 1 penalty 145s after 34");
     let limiter = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).unwrap();
     let floor = Timestamp::from_secs(1_000_000);
-    (0..7).for_each(|other| _ = limiter.check_at(&other, 1, floor));
+    (0..7).for_each(|other| _ = limiter.entry(&other).at(floor).check(1));
     let start = floor + limiter.stats().epoch;
-    let place = limiter.reserve_at(&0, 5, Duration::from_secs(150), start).unwrap();
+    let place = limiter.entry(&0).at(start).reserve(5, Duration::from_secs(150)).unwrap();
     let turn = place.ready_at();
     let late = turn + Duration::from_millis(21_900);
-    assert_eq!(limiter.peek_at(&0, 0, late).remaining(), 0);
-    assert_eq!(limiter.refund_at(&0, *place.permit(), late), 1);
-    assert_eq!(limiter.peek_at(&0, 0, late).remaining(), 1);
+    assert_eq!(limiter.entry(&0).at(late).peek(0).remaining(), 0);
+    assert_eq!(limiter.entry(&0).at(late).refund(*place.permit()), 1);
+    assert_eq!(limiter.entry(&0).at(late).peek(0).remaining(), 1);
 }
 
 /// A denial by one limit takes back what the limits before it were charged, at the instant of a change, too.
@@ -208,11 +187,11 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let [wide, tight] = [0, 1].map(|tier| limiter.tier(tier).unwrap());
     wide.set_quota_at(policy("gcra 1/s burst 3"), now).unwrap();
     // Each of them fits alone, but the last does not fit after the first.
-    let mut tolls = [wide.toll(&7, 3), tight.toll(&7, 1), wide.toll(&7, 3)];
+    let mut tolls = [wide.entry(&7).cost(3), tight.entry(&7).cost(1), wide.entry(&7).cost(3)];
     assert_eq!(check_all_at(&mut tolls, now).index(), Some(2));
-    assert_eq!([wide, tight].map(|tier| tier.peek_at(&7, 0, now).remaining()), [3, 2]);
-    let permit = wide.check_at(&7, 3, now).into_result().unwrap();
-    assert_eq!(wide.refund_at(&7, permit, now), 3);
+    assert_eq!([wide, tight].map(|tier| tier.entry(&7).at(now).peek(0).remaining()), [3, 2]);
+    let permit = wide.entry(&7).at(now).check(3).into_result().unwrap();
+    assert_eq!(wide.entry(&7).at(now).refund(permit), 3);
 }
 
 /// The charge has drained at another rate meanwhile, though the quota has been changed back.
@@ -228,18 +207,18 @@ fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back(
         if matches!(subject, Subject::One(_) | Subject::Keyed(_) | Subject::Tiered(_)) {
             continue; // their quota is fixed
         }
-        let permit = subject.check(5).into_result().unwrap();
-        let place = subject.reserve(5, Duration::ZERO).unwrap();
+        let permit = subject.entry().check(5).into_result().unwrap();
+        let place = subject.entry().reserve(5, Duration::ZERO).unwrap();
         clock.advance(millis(1));
         set_quota(fast);
         clock.advance(millis(1_000));
         set_quota(slow);
         clock.advance(millis(1));
-        let later = subject.check(10).into_result().unwrap();
-        assert_eq!(subject.refund(permit), 0, "{name}");
-        assert!(!subject.cancel(place), "{name}");
-        assert!(!subject.check(1).is_allowed(), "{name}");
-        assert_eq!(subject.refund(later), 10, "{name}");
+        let later = subject.entry().check(10).into_result().unwrap();
+        assert_eq!(subject.entry().refund(permit), 0, "{name}");
+        assert!(!subject.entry().cancel(place), "{name}");
+        assert!(!subject.entry().check(1).is_allowed(), "{name}");
+        assert_eq!(subject.entry().refund(later), 10, "{name}");
     }
 }
 
@@ -281,7 +260,7 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
         match random.below(12) {
             0..3 => {
                 let cost = random.below(burst) + 1;
-                if let Ok(permit) = subject.check(cost).into_result() {
+                if let Ok(permit) = subject.entry().check(cost).into_result() {
                     told += &format!("check {cost} at {now_us}; ");
                     permits.push((permit, all.len()));
                     all.push(count(now_us, cost));
@@ -290,7 +269,7 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
             3..6 => {
                 let (cost, wait) = (random.below(burst + 2) + 1, random.below(2 * burst));
                 let wait = Duration::from_micros(wait * UNIT_US / 2);
-                if let Ok(place) = subject.reserve(cost, wait) {
+                if let Ok(place) = subject.entry().reserve(cost, wait) {
                     let turn_us = since(place.ready_at());
                     told += &format!("reserve {cost} at {now_us} for {turn_us}; ");
                     largest = largest.max(cost);
@@ -303,7 +282,7 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
                 let (permit, at) = permits.swap_remove(usize::try_from(nth).unwrap());
                 let permit = permit.portion(random.below(permit.cost()) + 1);
                 let before = subject.owed();
-                let back = subject.refund(permit);
+                let back = subject.entry().refund(permit);
                 let given_us = us(before - subject.owed());
                 told += &format!("refund {} of {at} at {now_us}: {given_us}; ", permit.cost());
                 assert_eq!(back, given_us.div_ceil(UNIT_US), "{told}");
@@ -314,7 +293,7 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
                 let nth = random.below(places.len() as u64);
                 let (place, at) = places.swap_remove(usize::try_from(nth).unwrap());
                 let before = subject.owed();
-                let is_back = subject.cancel(place);
+                let is_back = subject.entry().cancel(place);
                 let given_us = us(before - subject.owed());
                 told += &format!("cancel {at} at {now_us}: {given_us}; ");
                 assert_eq!(is_back, given_us > 0, "{told}");
@@ -323,7 +302,7 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
             10 if random.below(4) == 0 => {
                 let cost = random.below(2 * burst);
                 told += &format!("charge {cost} at {now_us}; ");
-                subject.charge(cost);
+                let _ = subject.entry().charge(cost);
             }
             _ => clock.advance(millis(random.below(8 * burst))),
         }

@@ -48,10 +48,10 @@ fn a_return_that_comes_late_to_the_word_forgives_no_charge() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(10));
     let [taken, later] = [100, 110].map(Timestamp::from_secs);
     let lease = limiter.lease_at(10, taken).unwrap();
-    assert!(limiter.check_at(10, later).is_allowed());
+    assert!(limiter.entry().at(later).check(10).is_allowed());
     // The clock was read at 100 s, but the word knows that 110 s have come: all ten have drained.
     lease.return_at(taken);
-    assert!(!limiter.check_at(1, later).is_allowed());
+    assert!(!limiter.entry().at(later).check(1).is_allowed());
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
     let (limiter, _) = limiter(Quota::per_hour(10));
     let at = Timestamp::from_secs(1_000);
     drop(limiter.lease_at(4, at).unwrap());
-    assert_eq!(limiter.peek_at(1, at).remaining(), 6);
+    assert_eq!(limiter.entry().at(at).peek(1).remaining(), 6);
     limiter.lease_at(4, at).unwrap().return_at(at);
-    assert_eq!(limiter.peek_at(1, at).remaining(), 6);
+    assert_eq!(limiter.entry().at(at).peek(1).remaining(), 6);
     // It does not mix its time with the limiter's clock either.
     let mut lease = limiter.lease_at(2, at).unwrap();
     assert!(lease.check(1).is_ok() && lease.check(1).is_ok());

@@ -31,7 +31,7 @@ proptest! {
             let mut expected = keys.iter();
             many.check_many_at(&keys, cost, now, |key, decision| {
                 assert_eq!(Some(key), expected.next());
-                let single = one.check_at(key, cost, now);
+                let single = one.entry(key).at(now).check(cost);
                 assert_eq!(format!("{decision:?}"), format!("{single:?}"));
             });
             prop_assert_eq!(expected.next(), None);

@@ -158,9 +158,9 @@ impl Machine {
         }
         let cost = fifths * model.most() / 5;
         let decision = if charge {
-            self.table.check_at(&key, cost, now)
+            self.table.entry(&key).at(now).check(cost)
         } else {
-            self.table.peek_at(&key, cost, now)
+            self.table.entry(&key).at(now).peek(cost)
         };
         let may_be_forgotten = model.is_idle(self.latest_ns);
         let late = now_ns < self.latest_ns && may_be_forgotten;

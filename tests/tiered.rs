@@ -31,7 +31,7 @@ fn each_key_has_the_quota_of_its_tier() {
     let limiter = limiter();
     for (key, limit) in [(7, 1), (107, 5), (207, 50)] {
         assert_eq!(limiter.peek(&key, 1).limit(), limit);
-        assert!(limiter.check_at(&key, limit, NOW).is_allowed());
+        assert!(limiter.entry(&key).at(NOW).check(limit).is_allowed());
         assert!(!limiter.check(&key, 1).is_allowed());
         assert_eq!(limiter.tier_of(&key).limit(), limit);
     }
@@ -44,7 +44,7 @@ fn a_tier_beyond_the_last_is_the_last() {
         assert!(limiter.check(&key, 50).is_allowed());
         // And its key is one of that tier, not one of its own.
         let last = limiter.limiter().tier(2).unwrap();
-        assert_eq!(last.peek_at(&key, 1, NOW).remaining(), 0);
+        assert_eq!(last.entry(&key).at(NOW).peek(1).remaining(), 0);
     }
 }
 
@@ -52,28 +52,28 @@ fn a_tier_beyond_the_last_is_the_last() {
 fn every_verb_is_that_of_the_tier() {
     let limiter = limiter();
     let tier = limiter.limiter().tier(1).unwrap();
-    let left = || tier.peek_at(&107, 1, NOW).remaining();
+    let left = || tier.entry(&107).at(NOW).peek(1).remaining();
     let permit = limiter.check(&107, 4).into_result().unwrap();
-    assert_eq!((left(), limiter.peek_at(&107, 1, NOW).remaining()), (1, 1));
-    assert_eq!((limiter.refund(&107, permit.portion(2)), left()), (2, 3));
-    assert_eq!(limiter.take_up_to(&107, 9).into_result().unwrap().cost(), 3);
-    assert_eq!((limiter.charge(&107, 2), left()), (0, 0));
-    let place = limiter.reserve(&107, 1, Duration::from_secs(7_200)).unwrap();
+    assert_eq!((left(), limiter.entry(&107).at(NOW).peek(1).remaining()), (1, 1));
+    assert_eq!((limiter.entry(&107).refund(permit.portion(2)), left()), (2, 3));
+    assert_eq!(limiter.entry(&107).take_up_to(9).into_result().unwrap().cost(), 3);
+    assert_eq!((limiter.entry(&107).charge(2), left()), (0, 0));
+    let place = limiter.entry(&107).reserve(1, Duration::from_secs(7_200)).unwrap();
     assert_eq!(place.wait(), Duration::from_secs(2_160));
-    assert!(limiter.cancel(&107, place));
-    limiter.reset(&107);
+    assert!(limiter.entry(&107).cancel(place));
+    limiter.entry(&107).reset();
     assert_eq!(left(), 5);
-    let place = limiter.reserve_at(&107, 5, Duration::ZERO, NOW).unwrap();
-    assert!(limiter.cancel_at(&107, place, NOW));
-    let permit = limiter.take_up_to_at(&107, 9, NOW).into_result().unwrap();
-    assert_eq!((limiter.refund_at(&107, permit, NOW), left()), (5, 5));
-    assert_eq!((limiter.charge_at(&107, 15, NOW), left()), (5, 0));
-    limiter.reset_at(&107, NOW);
+    let place = limiter.entry(&107).at(NOW).reserve(5, Duration::ZERO).unwrap();
+    assert!(limiter.entry(&107).at(NOW).cancel(place));
+    let permit = limiter.entry(&107).at(NOW).take_up_to(9).into_result().unwrap();
+    assert_eq!((limiter.entry(&107).at(NOW).refund(permit), left()), (5, 5));
+    assert_eq!((limiter.entry(&107).at(NOW).charge(15), left()), (5, 0));
+    limiter.entry(&107).at(NOW).reset();
     assert_eq!(left(), 5);
     // Of the other tiers the key has used nothing.
     for tier in [0, 2] {
         let tier = limiter.limiter().tier(tier).unwrap();
-        assert_eq!(tier.peek_at(&107, 1, NOW).remaining(), tier.limit());
+        assert_eq!(tier.entry(&107).at(NOW).peek(1).remaining(), tier.limit());
     }
 }
 
@@ -125,7 +125,7 @@ fn a_table_of_tiers_spills_where_it_has_no_cell_and_denies_if_it_is_told_to() {
     let table = |tiers: Tiers| tiers.build_with_clock::<u64>(1, ManualClock::new()).unwrap();
     let denied = |table: &KeyedLimiter<u64>| {
         let last = table.tier(2).unwrap();
-        (0..200_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count()
+        (0..200_u64).filter(|key| !last.entry(key).at(NOW).check(1).is_allowed()).count()
     };
     let spilling = table(tiers());
     assert_eq!((denied(&spilling), spilling.stats_at(NOW).full), (0, 0));
@@ -145,7 +145,8 @@ fn filled_to_its_capacity_a_table_of_tiers_has_a_cell_for_every_key() {
     let clock = ManualClock::new();
     let table = tiers().build_with_hashers::<u64, _>(100_000, clock, seeds).unwrap();
     let last = table.tier(2).unwrap();
-    let denied = (0..100_000_u64).filter(|key| !last.check_at(key, 1, NOW).is_allowed()).count();
+    let denied =
+        (0..100_000_u64).filter(|key| !last.entry(key).at(NOW).check(1).is_allowed()).count();
     assert_eq!(denied, 0);
 }
 
@@ -153,7 +154,7 @@ fn filled_to_its_capacity_a_table_of_tiers_has_a_cell_for_every_key() {
 fn a_newcomers_charge_goes_as_far_as_twice_the_burst_of_its_tier() {
     let limiter = limiter();
     for (key, limit) in [(7, 1), (107, 5), (207, 50)] {
-        assert_eq!(limiter.charge_at(&key, 3 * limit, NOW), limit);
-        assert_eq!(limiter.charge_at(&key, 1, NOW), 1);
+        assert_eq!(limiter.entry(&key).at(NOW).charge(3 * limit), limit);
+        assert_eq!(limiter.entry(&key).at(NOW).charge(1), 1);
     }
 }

@@ -39,7 +39,7 @@ fn v3_what_is_rejected_consumes_nothing() {
         assert_eq!(decisions(text, &[(0, 8), (0, 5), (0, 1), (0, 2), (0, 1)]), "ADADA", "{text}");
         let limit = limiter(text);
         let at = Timestamp::from_secs(0);
-        let left = [8, 5, 1].map(|cost| limit.check_at(cost, at).remaining());
+        let left = [8, 5, 1].map(|cost| limit.entry().at(at).check(cost).remaining());
         assert_eq!(left, [2, 2, 1], "{text}");
     }
 }
@@ -62,9 +62,13 @@ fn v32_of_two_limits_the_smaller_rest_is_there() {
         let both = [limiter("gcra 5/6ns burst 9"), limiter("gcra 4/5ns burst 12")];
         let [first, second] = &both;
         let at = Timestamp::from_nanos;
-        assert!(first.check_at(9, at(0)).is_allowed() && second.check_at(12, at(0)).is_allowed());
+        assert!(
+            first.entry().at(at(0)).check(9).is_allowed()
+                && second.entry().at(at(0)).check(12).is_allowed()
+        );
         let take = |cost| {
-            check_all_at(&mut [first.toll(cost), second.toll(cost)], at(now_ns)).is_allowed()
+            check_all_at(&mut [first.entry().cost(cost), second.entry().cost(cost)], at(now_ns))
+                .is_allowed()
         };
         assert!(!take(left + 1), "{now_ns} ns");
         assert!(take(left) && !take(1), "{now_ns} ns");
@@ -82,11 +86,14 @@ fn v35_a_changed_burst_keeps_what_is_owed() {
         let live = live(quota(100));
         let tiers = Tiers::of(quota(100)).headroom(quota(200));
         let table: KeyedLimiter<u64> = tiers.build_with_clock(10, ManualClock::new()).unwrap();
-        assert!(live.check_at(60, now).is_allowed() && table.check_at(&7, 60, now).is_allowed());
+        assert!(
+            live.entry().at(now).check(60).is_allowed()
+                && table.entry(&7).at(now).check(60).is_allowed()
+        );
         live.set_quota_at(quota(burst), now).unwrap();
         table.set_quota_at(quota(burst), now).unwrap();
-        assert_eq!(live.peek_at(0, now).remaining(), left, "burst {burst}");
-        assert_eq!(table.peek_at(&7, 0, now).remaining(), left, "burst {burst}");
+        assert_eq!(live.entry().at(now).peek(0).remaining(), left, "burst {burst}");
+        assert_eq!(table.entry(&7).at(now).peek(0).remaining(), left, "burst {burst}");
     }
 }
 
@@ -94,9 +101,9 @@ fn v35_a_changed_burst_keeps_what_is_owed() {
 fn v35_with_ten_left_the_same_burst_changes_nothing() {
     let (now, quota) = (Timestamp::from_secs(1_000), Quota::per_day(1).burst(100));
     let live = live(quota);
-    assert!(live.check_at(90, now).is_allowed());
+    assert!(live.entry().at(now).check(90).is_allowed());
     live.set_quota_at(quota, now).unwrap();
-    assert_eq!(live.peek_at(0, now).remaining(), 10);
+    assert_eq!(live.entry().at(now).peek(0).remaining(), 10);
 }
 
 #[test]
@@ -108,7 +115,7 @@ fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
     let clock = ManualClock::new();
     let limit = LiveLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();
     let wait_for = |units| {
-        let wait = limit.reserve(units, second * 9).unwrap().wait();
+        let wait = limit.entry().reserve(units, second * 9).unwrap().wait();
         clock.advance(wait);
         wait.as_millis()
     };
@@ -127,20 +134,20 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     let denied = limit.check(5);
     assert!(!denied.is_allowed());
     assert_eq!(denied.remaining(), 1);
-    let drained = limit.take_up_to(5).into_result().unwrap();
+    let drained = limit.entry().take_up_to(5).into_result().unwrap();
     assert_eq!(drained.cost(), 1);
-    assert!(!limit.take_up_to(5).is_allowed());
+    assert!(!limit.entry().take_up_to(5).is_allowed());
     // Five times as much is given back as the limit holds: what is above it is lost.
-    assert_eq!(limit.refund(drained) + limit.refund(taken), 10);
-    assert_eq!((0..4).map(|_| limit.refund(taken)).sum::<u64>(), 0);
+    assert_eq!(limit.entry().refund(drained) + limit.entry().refund(taken), 10);
+    assert_eq!((0..4).map(|_| limit.entry().refund(taken)).sum::<u64>(), 0);
     assert!(limit.check(10).is_allowed());
     assert!(!limit.check(1).is_allowed());
     // In debt, not even nothing fits.
-    assert_eq!(limit.charge(10), 0);
+    assert_eq!(limit.entry().charge(10), 0);
     assert!(!limit.check(0).is_allowed());
     // A time that goes backward changes nothing.
     let left = limit.peek(0).reset_after();
-    assert!(!limit.check_at(1, Timestamp::from_secs(0)).is_allowed());
+    assert!(!limit.entry().at(Timestamp::from_secs(0)).check(1).is_allowed());
     assert_eq!(limit.peek(0).reset_after(), left);
 }
 
@@ -153,7 +160,7 @@ fn v51_green_yellow_and_red_are_admitted_over_and_denied() {
         [(0, 600), (0, 600), (0, 300), (0, 300), (1, 500), (1, 1), (5, 1_000), (5, 1_000), (5, 1)];
     let limit = limiter("gcra 500/s burst 1000 soft 100%");
     let colours = asked.map(|(seconds, cost)| {
-        let decision = limit.check_at(cost, Timestamp::from_secs(seconds));
+        let decision = limit.entry().at(Timestamp::from_secs(seconds)).check(cost);
         match decision.into_result() {
             Ok(permit) if permit.is_over() => 'Y',
             Ok(_) => 'G',

@@ -47,43 +47,43 @@ impl Subject {
 
     fn take_up_to(&self, cost: u64) -> Decision {
         match self {
-            Self::One(limiter) => limiter.take_up_to(cost),
-            Self::Keyed(limiter) => limiter.take_up_to(&KEY, cost),
+            Self::One(limiter) => limiter.entry().take_up_to(cost),
+            Self::Keyed(limiter) => limiter.entry(&KEY).take_up_to(cost),
         }
     }
 
     fn charge(&self, cost: u64) -> u64 {
         match self {
-            Self::One(limiter) => limiter.charge(cost),
-            Self::Keyed(limiter) => limiter.charge(&KEY, cost),
+            Self::One(limiter) => limiter.entry().charge(cost),
+            Self::Keyed(limiter) => limiter.entry(&KEY).charge(cost),
         }
     }
 
     fn refund(&self, permit: Permit) -> u64 {
         match self {
-            Self::One(limiter) => limiter.refund(permit),
-            Self::Keyed(limiter) => limiter.refund(&KEY, permit),
+            Self::One(limiter) => limiter.entry().refund(permit),
+            Self::Keyed(limiter) => limiter.entry(&KEY).refund(permit),
         }
     }
 
     fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
         match self {
-            Self::One(limiter) => limiter.reserve(cost, max_wait),
-            Self::Keyed(limiter) => limiter.reserve(&KEY, cost, max_wait),
+            Self::One(limiter) => limiter.entry().reserve(cost, max_wait),
+            Self::Keyed(limiter) => limiter.entry(&KEY).reserve(cost, max_wait),
         }
     }
 
     fn cancel(&self, place: Reservation) -> bool {
         match self {
-            Self::One(limiter) => limiter.cancel(place),
-            Self::Keyed(limiter) => limiter.cancel(&KEY, place),
+            Self::One(limiter) => limiter.entry().cancel(place),
+            Self::Keyed(limiter) => limiter.entry(&KEY).cancel(place),
         }
     }
 
     fn reset(&self) {
         match self {
-            Self::One(limiter) => limiter.reset(),
-            Self::Keyed(limiter) => limiter.reset(&KEY),
+            Self::One(limiter) => limiter.entry().reset(),
+            Self::Keyed(limiter) => limiter.entry(&KEY).reset(),
         }
     }
 }
@@ -178,9 +178,9 @@ fn a_window_reserves_what_fits_now_and_nothing_else() {
 fn a_late_request_uses_what_it_reserves_of_a_window_at_once() {
     for text in WINDOWS {
         let limiter = Limiter::new(policy(text));
-        assert!(limiter.check_at(3, Timestamp::from_secs(120)).is_allowed(), "{text}");
+        assert!(limiter.entry().at(Timestamp::from_secs(120)).check(3).is_allowed(), "{text}");
         let late = Timestamp::from_secs(119);
-        let place = limiter.reserve_at(2, Duration::from_secs(600), late).unwrap();
+        let place = limiter.entry().at(late).reserve(2, Duration::from_secs(600)).unwrap();
         assert_eq!((place.ready_at(), place.wait()), (late, Duration::ZERO), "{text}");
     }
 }
@@ -205,11 +205,11 @@ fn a_request_with_an_earlier_time_does_not_profit_from_a_reset() {
     for text in ["gcra 1/m burst 5", "fixed-window 5/m"] {
         let limiter = Limiter::new(policy(text));
         let at = Timestamp::from_secs(6_000);
-        assert!(limiter.check_at(5, at).is_allowed());
-        limiter.reset_at(at);
+        assert!(limiter.entry().at(at).check(5).is_allowed());
+        limiter.entry().at(at).reset();
         // Were the word as never used, a full burst would fit at each of these times.
         let times = [1, 2_000, 4_000].map(Timestamp::from_secs);
-        let early = times.into_iter().filter(|&now| limiter.check_at(5, now).is_allowed());
+        let early = times.into_iter().filter(|&now| limiter.entry().at(now).check(5).is_allowed());
         assert!(early.count() <= 1, "{text}");
     }
 }
@@ -243,8 +243,8 @@ fn a_permit_of_another_policy_gives_back_nothing() {
 fn a_key_that_is_not_there_has_nothing_to_give_back() {
     let limiter = KeyedLimiter::<u64>::new(policy("gcra 10/m"), 10).unwrap();
     let permit = limiter.check(&1, 5).into_result().unwrap();
-    assert_eq!(limiter.refund(&2, permit), 0);
-    limiter.reset(&2);
+    assert_eq!(limiter.entry(&2).refund(permit), 0);
+    limiter.entry(&2).reset();
     assert_eq!(limiter.stats().live, 1);
 }
 
@@ -254,10 +254,10 @@ fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
     let limiter = Limiter::with_clock(policy("gcra 10/s burst 10"), ManualClock::new());
     assert!(limiter.check(10).is_allowed());
     for seconds in 1..=10 {
-        let place = limiter.reserve(10, Duration::from_secs(10)).unwrap();
+        let place = limiter.entry().reserve(10, Duration::from_secs(10)).unwrap();
         assert_eq!(place.wait(), Duration::from_secs(seconds));
     }
-    assert!(limiter.reserve(10, Duration::from_secs(10)).is_err());
+    assert!(limiter.entry().reserve(10, Duration::from_secs(10)).is_err());
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn v36_a_forced_charge_puts_the_next_unit_off() {
     let limiter = Limiter::with_clock(policy("gcra 10/s burst 10"), clock.clone());
     assert!(limiter.check(8).is_allowed());
     clock.advance(Duration::from_millis(100));
-    assert_eq!(limiter.charge(6), 0);
+    assert_eq!(limiter.entry().charge(6), 0);
     let denial = limiter.check(1).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_millis(400)));
 }
@@ -437,9 +437,9 @@ fn a_charge_that_comes_too_late_to_be_told_changes_nothing() {
     let later = Timestamp::from_secs(2_000 * 86_400);
     for early_ns in (0..40).map(|bit| 1 << bit) {
         let limiter = KeyedLimiter::<u64>::new(policy("gcra 1000000000/s burst 1"), 10).unwrap();
-        assert!(limiter.check_at(&KEY, 1, later).is_allowed());
-        assert_eq!(limiter.charge_at(&KEY, 1, Timestamp::from_nanos(early_ns)), 1);
-        let denied = limiter.check_at(&KEY, 1, later).into_result().unwrap_err();
+        assert!(limiter.entry(&KEY).at(later).check(1).is_allowed());
+        assert_eq!(limiter.entry(&KEY).at(Timestamp::from_nanos(early_ns)).charge(1), 1);
+        let denied = limiter.entry(&KEY).at(later).check(1).into_result().unwrap_err();
         assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{early_ns}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Full, ManualClock, Policy, Quota};
+use crate::{Full, KeyedLimiter, ManualClock, Policy, Quota};
 
 /// One unit every 10 s, 12 at once.
 const SLOW: Quota = Quota::per_minute(6).burst(12);
@@ -29,11 +29,11 @@ fn an_untouched_word_is_put_back_bit_for_bit() {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
         for (second, spent) in [(0, 0), (61, 3), (62, 1), (500, 2)] {
             let now = Timestamp::from_secs(second);
-            assert!(limiter.check_at(spent, now).is_allowed());
+            assert!(limiter.entry().at(now).check(spent).is_allowed());
             let word = limiter.cell.load();
-            let toll = charged(limiter.toll(4), now);
+            let toll = charged(limiter.entry().at(now).cost(4), now);
             assert_ne!(limiter.cell.load(), word);
-            toll.undo(false);
+            toll.undo();
             assert_eq!(limiter.cell.load(), word, "{text} at {second} s");
         }
     }
@@ -51,14 +51,17 @@ fn what_another_charge_has_restored_forgives_nothing_of_it() {
     let tier = tiers.tier(0).expect("the first");
     let permits = [limiter.check(5), keyed.check("key", 5), tier.check("key", 5)];
     let permits = permits.map(|decision| decision.into_result().expect("a fresh limit"));
-    let tolls = [limiter.toll(5), keyed.toll("key", 5), tier.toll("key", 5)];
+    let tolls = [limiter.entry().cost(5), keyed.entry("key").cost(5), tier.entry("key").cost(5)];
     let tolls = tolls.map(|toll| charged(toll, clock.now()));
-    assert_eq!(limiter.refund(permits[0]), 5);
-    assert_eq!((keyed.refund("key", permits[1]), tier.refund("key", permits[2])), (5, 5));
+    assert_eq!(limiter.entry().refund(permits[0]), 5);
+    assert_eq!(
+        (keyed.entry("key").refund(permits[1]), tier.entry("key").refund(permits[2])),
+        (5, 5)
+    );
     clock.advance(Duration::from_millis(4_990));
     assert!(limiter.check(5).is_allowed());
     assert!(keyed.check("key", 5).is_allowed() && tier.check("key", 5).is_allowed());
-    tolls.iter().for_each(|toll| toll.undo(true));
+    tolls.iter().for_each(|toll| toll.undo());
     let left = [limiter.peek(1), keyed.peek("key", 1), tier.peek("key", 1)];
     assert_eq!(left.map(|decision| decision.remaining()), [5; 3]);
 }
@@ -69,11 +72,12 @@ fn under_another_charge_what_has_not_drained_is_given_back() {
     let now = start(&clock);
     let limiter = Limiter::with_clock(SLOW, clock.clone());
     let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
-    let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
+    let tolls =
+        [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
     assert!(limiter.check(2).is_allowed() && keyed.check("key", 2).is_allowed());
     // Two of the six have drained: four come back, less what drains in the clocks' difference.
     clock.advance(Duration::from_secs(20));
-    tolls.iter().for_each(|toll| toll.undo(true));
+    tolls.iter().for_each(|toll| toll.undo());
     // In a keyed word that is less than a tick.
     assert_eq!((limiter.peek(1).remaining(), keyed.peek("key", 1).remaining()), (9, 10));
     clock.advance(Duration::from_nanos(SKEW_NS));
@@ -87,12 +91,13 @@ fn what_has_drained_is_not_given_back() {
         let now = start(&clock);
         let limiter = Limiter::with_clock(SLOW, clock.clone());
         let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
-        let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
+        let tolls =
+            [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
         clock.advance(Duration::from_secs(after_s));
         assert!(limiter.check(5).is_allowed() && keyed.check("key", 5).is_allowed() == keyed_too);
         let before = limiter.cell.load();
         let left = [limiter.peek(1).remaining(), keyed.peek("key", 1).remaining()];
-        tolls.iter().for_each(|toll| toll.undo(true));
+        tolls.iter().for_each(|toll| toll.undo());
         assert_eq!(limiter.cell.load(), before, "after {after_s} s");
         assert_eq!(left, [limiter.peek(1).remaining(), keyed.peek("key", 1).remaining()]);
     }
@@ -103,11 +108,15 @@ fn at_a_time_of_the_callers_a_charge_under_another_stays() {
     let limiter = Limiter::with_clock(SLOW, ManualClock::new());
     let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, ManualClock::new()).expect("it fits");
     let now = Timestamp::from_secs(50);
-    let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
-    assert!(limiter.check_at(2, now).is_allowed() && keyed.check_at("key", 2, now).is_allowed());
-    tolls.iter().for_each(|toll| toll.undo(false));
-    assert_eq!(limiter.peek_at(1, now).remaining(), 4);
-    assert_eq!(keyed.peek_at("key", 1, now).remaining(), 4);
+    let tolls = [limiter.entry().at(now).cost(6), keyed.entry("key").at(now).cost(6)]
+        .map(|toll| charged(toll, now));
+    assert!(
+        limiter.entry().at(now).check(2).is_allowed()
+            && keyed.entry("key").at(now).check(2).is_allowed()
+    );
+    tolls.iter().for_each(|toll| toll.undo());
+    assert_eq!(limiter.entry().at(now).peek(1).remaining(), 4);
+    assert_eq!(keyed.entry("key").at(now).peek(1).remaining(), 4);
 }
 
 #[test]
@@ -118,9 +127,10 @@ fn in_a_window_a_charge_under_another_stays() {
         let limiter = Limiter::with_clock(policy(text), clock.clone());
         let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone());
         let keyed = keyed.expect("it fits");
-        let tolls = [limiter.toll(6), keyed.toll("key", 6)].map(|toll| charged(toll, now));
+        let tolls =
+            [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
         assert!(limiter.check(2).is_allowed() && keyed.check("key", 2).is_allowed());
-        tolls.iter().for_each(|toll| toll.undo(true));
+        tolls.iter().for_each(|toll| toll.undo());
         assert_eq!(limiter.peek(1).remaining(), 4, "{text}");
         assert_eq!(keyed.peek("key", 1).remaining(), 4, "{text}");
     }
@@ -134,18 +144,18 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
             let keyed = keyed.and_then(|keyed| keyed.when_full(Full::Deny)).expect("it fits");
             let one = Limiter::with_clock(policy(text), ManualClock::new());
             let at = |second: u64| Timestamp::from_secs(1_000_000 + second);
-            assert!(keyed.check_at(&0, 3, at(0)).is_allowed());
-            assert!(one.check_at(3, at(0)).is_allowed());
-            let toll = charged(keyed.toll(&0, 6), at(taken_s));
+            assert!(keyed.entry(&0).at(at(0)).check(3).is_allowed());
+            assert!(one.entry().at(at(0)).check(3).is_allowed());
+            let toll = charged(keyed.entry(&0).at(at(taken_s)).cost(6), at(taken_s));
             // Others fill both shards, and later others need their cells: the floors move on.
             for (second, key) in (1..40).map(|n| (taken_s, n)).chain((40..80).map(|n| (later_s, n)))
             {
-                let _ = keyed.check_at(&key, 1, at(second));
+                let _ = keyed.entry(&key).at(at(second)).check(1);
             }
-            toll.undo(false);
+            toll.undo();
             for second in [later_s, later_s + 7, later_s + 1_000] {
-                let found = keyed.peek_at(&0, 1, at(second));
-                let told = one.peek_at(1, at(second)).remaining();
+                let found = keyed.entry(&0).at(at(second)).peek(1);
+                let told = one.entry().at(at(second)).peek(1).remaining();
                 // Of the charge that is put back GCRA keeps what had drained by the floor: one unit in 10 s.
                 let is_gcra = text.starts_with("gcra");
                 let drained = if is_gcra { (later_s - taken_s).div_ceil(10).min(6) } else { 0 };
@@ -169,11 +179,10 @@ fn a_key_that_was_new_is_idle_again_and_its_cell_can_be_taken() {
     for round in 0..100 {
         let now = Timestamp::from_secs(1_000_000 + round);
         for key in 0..cells {
-            let mut toll = keyed.toll(&(round * cells + key), 1);
-            toll.now = now;
+            let mut toll = keyed.entry(&(round * cells + key)).at(now).cost(1);
             if toll.charge().is_allowed() {
                 assert_eq!(keyed.stats_at(now).live, 1);
-                toll.undo(false);
+                toll.undo();
             }
             assert_eq!(keyed.stats_at(now).live, 0);
         }

@@ -18,8 +18,8 @@ impl Denial {
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_second(1));
     /// let arrived = Timestamp::from_secs(60);
-    /// assert!(limiter.check_at(1, arrived).is_allowed());
-    /// let denial = limiter.check_at(1, arrived).into_result().unwrap_err();
+    /// assert!(limiter.entry().at(arrived).check(1).is_allowed());
+    /// let denial = limiter.entry().at(arrived).check(1).into_result().unwrap_err();
     /// assert_eq!(denial.retry_after(), Some(Duration::from_millis(1_000)));
     /// let answered = arrived + Duration::from_millis(300);
     /// let round_trip = Duration::from_millis(80);

@@ -53,7 +53,7 @@ impl Permit {
     /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
     /// let permit = limiter.check(8).into_result()?;
     /// // Three were enough.
-    /// assert_eq!(limiter.refund(permit.portion(5)), 5);
+    /// assert_eq!(limiter.entry().refund(permit.portion(5)), 5);
     /// assert_eq!(limiter.peek(1).remaining(), 7);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
@@ -92,7 +92,7 @@ impl Permit {
     /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(5), 1, ManualClock::new())?;
     /// for key in 0..100_u64 {
     ///     let permit = limiter.check(&key, 1).into_result().expect("the spill holds a hundred");
-    ///     assert_eq!(limiter.refund(&key, permit), u64::from(!permit.is_spilled()));
+    ///     assert_eq!(limiter.entry(&key).refund(permit), u64::from(!permit.is_spilled()));
     /// }
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```

@@ -8,10 +8,11 @@ use ahash::RandomState;
 use crate::clock::Timestamp;
 use crate::error::BuildError;
 use crate::keyed::{Full, KeyedLimiter};
+use crate::limit::Limit;
 use crate::policy::Policy;
 
 use super::pool::SparePool;
-use super::{ElasticDecision, asked_only, lend_at};
+use super::{ElasticDecision, decide};
 
 /// A [`KeyedLimiter`] whose keys borrow from one [`SparePool`] what their own quota does not have.
 ///
@@ -113,10 +114,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn check(&self, key: &K, cost: u64) -> ElasticDecision {
-        // The pool's time is read only if it is needed, after the key's line has arrived.
-        let lend = |cost| self.pool.lend(cost, self.pool.now());
-        let refuse = |cost| self.own.refuse(key, cost, None);
-        ElasticDecision::of(self.own.try_check(key, cost, None), lend, refuse)
+        decide(&self.pool, &Limit::Key(self.own.place(key)), cost, None, true)
     }
 
     /// [`check`](ElasticKeyedLimiter::check) at a time of the caller's. All times given to limits of one
@@ -132,9 +130,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> ElasticDecision {
-        let lend = lend_at(&self.pool, now, true);
-        let refuse = |cost| self.own.refuse(key, cost, Some(now));
-        ElasticDecision::of(self.own.try_check(key, cost, Some(now)), lend, refuse)
+        decide(&self.pool, &Limit::Key(self.own.place(key)), cost, Some(now), true)
     }
 
     /// Would a request of `cost` units for `key` be admitted now, and from where? Charges nothing.
@@ -148,8 +144,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn peek(&self, key: &K, cost: u64) -> ElasticDecision {
-        let would_lend = |cost| self.pool.would_lend(cost, self.pool.now());
-        ElasticDecision::of(self.own.peek(key, cost), would_lend, asked_only)
+        decide(&self.pool, &Limit::Key(self.own.place(key)), cost, None, false)
     }
 
     /// [`peek`](ElasticKeyedLimiter::peek) at a time of the caller's.
@@ -163,8 +158,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> ElasticKeyedLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> ElasticDecision {
-        let would_lend = lend_at(&self.pool, now, false);
-        ElasticDecision::of(self.own.peek_at(key, cost, now), would_lend, asked_only)
+        decide(&self.pool, &Limit::Key(self.own.place(key)), cost, Some(now), false)
     }
 
     /// The keys' own quotas: for statistics. What is asked of it directly borrows nothing.

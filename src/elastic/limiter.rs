@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
+use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::policy::Policy;
 
 use super::pool::SparePool;
-use super::{ElasticDecision, asked_only, lend_at};
+use super::{ElasticDecision, decide};
 
 /// A [`Limiter`] that borrows from a [`SparePool`] what its own quota does not have.
 ///
@@ -85,8 +86,7 @@ impl ElasticLimiter {
     /// # Ok::<(), tollgate::SettingError>(())
     /// ```
     pub fn check_at(&self, cost: u64, now: Timestamp) -> ElasticDecision {
-        let refuse = |cost| self.own.refuse_at(cost, now);
-        ElasticDecision::of(self.own.try_at(cost, now), lend_at(&self.pool, now, true), refuse)
+        decide(&self.pool, &Limit::One(&self.own), cost, Some(now), true)
     }
 
     /// Would a request of `cost` units be admitted now, and from where? Charges nothing.
@@ -111,8 +111,7 @@ impl ElasticLimiter {
     /// assert!(!limiter.peek_at(3, Timestamp::from_secs(1)).is_allowed());
     /// ```
     pub fn peek_at(&self, cost: u64, now: Timestamp) -> ElasticDecision {
-        let would_lend = lend_at(&self.pool, now, false);
-        ElasticDecision::of(self.own.peek_at(cost, now), would_lend, asked_only)
+        decide(&self.pool, &Limit::One(&self.own), cost, Some(now), false)
     }
 
     /// The own quota's limiter. What is asked of it directly borrows nothing.

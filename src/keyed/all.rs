@@ -22,12 +22,11 @@ use crate::algorithm::{Decides, Held, Kernel};
 use crate::all::{SKEW_NS, Undo};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, Verdict};
-use crate::refund::Found;
+use crate::refund::{Amendment, Found};
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
-use super::amend::Amendment;
 use super::hash::{Identity, Mix};
 use super::hit::Plan;
 use super::shard::{Header, Shard};
@@ -54,12 +53,12 @@ pub(crate) struct KeyTrace {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
         self.place_in(key, 0)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn place_in(&self, key: &K, tier: u8) -> Place<'_> {
         let (identity, mix) = (self.find_in(key, tier), self.hashers.mix());
         Place { table: &self.table, clock: &self.clock, identity, mix, tier }
@@ -78,22 +77,49 @@ impl Place<'_> {
         self.clock
     }
 
+    #[inline(always)]
     fn second(&self) -> usize {
         self.mix.second(self.identity, self.table.shards(), unit())
     }
 
-    fn ask(&self, cost: u64, now: Timestamp, charge: bool) -> Ask {
+    fn check_of(&self, cost: u64, now: Timestamp, charge: bool) -> Ask {
         Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier: self.tier }
     }
 
+    /// Decides at `at`, or else at the time of the table's clock.
+    #[inline(always)]
+    pub(crate) fn ask(
+        &self,
+        verb: Verb,
+        cost: u64,
+        at: Option<Timestamp>,
+        charge: bool,
+    ) -> Decision {
+        let (now, clock) = match at {
+            Some(now) => (now, None),
+            None => (self.clock.now(), Some(self.clock)),
+        };
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb, tier: self.tier };
+        self.table.decide(self.identity, self.home(), || self.second(), ask, clock)
+    }
+
+    pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
+        self.table.amend(self.identity, self.second(), &now, amendment)
+    }
+
+    #[inline(always)]
+    pub(crate) fn counts_denials(&self) -> bool {
+        self.table.layout.rules.count_denials()
+    }
+
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.ask(cost, now, false)).0
+        self.decide(self.check_of(cost, now, false)).0
     }
 
     /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
     #[inline]
     pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<Plan>) {
-        match self.plan(self.ask(cost, now, cost > 0)) {
+        match self.plan(self.check_of(cost, now, cost > 0)) {
             // Decided without a write: nothing is left to carry out.
             Some(Plan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
             // It fits, and the CAS that charges it is known already.
@@ -105,7 +131,7 @@ impl Place<'_> {
 
     /// Counts a denial that was only asked for: see [`Table::refuse`].
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
-        let ask = Ask { verb: Verb::Refuse, ..self.ask(cost, now, true) };
+        let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
         self.table.refuse(self.identity, self.second(), ask)
     }
 
@@ -118,7 +144,7 @@ impl Place<'_> {
         now: Timestamp,
         plan: Option<Plan>,
     ) -> (Decision, Option<KeyTrace>) {
-        let ask = self.ask(cost, now, cost > 0);
+        let ask = self.check_of(cost, now, cost > 0);
         let mut plan = plan.or_else(|| self.plan(ask));
         // Lock-free: a plan fails if another thread has replaced its word.
         while let Some(found) = plan {
@@ -278,7 +304,7 @@ mod tests {
     fn what_is_put_back_can_be_read_after_two_epochs() {
         let limiter = limiter(&ManualClock::new());
         let epoch = limiter.table.layout.epoch;
-        assert!(limiter.check_at(&7, 1, at(1_000)).is_allowed());
+        assert!(limiter.entry(&7).at(at(1_000)).check(1).is_allowed());
         advance(&limiter, 1_000 + epoch);
         // Idle for nearly two epochs, and there only because no newcomer has needed its cell.
         let place = limiter.place(&7);
@@ -290,14 +316,14 @@ mod tests {
             trace.expect("a charge"),
             Undo { permit: decision.into_result().expect("allowed"), own_clock: false },
         );
-        assert_eq!(limiter.peek_at(&7, 0, at(1_000 + 3 * epoch)).remaining(), 10);
+        assert_eq!(limiter.entry(&7).at(at(1_000 + 3 * epoch)).peek(0).remaining(), 10);
     }
 
     /// At a time of the caller's, too: others may have given back and charged the same bits since.
     #[test]
     fn what_has_drained_by_the_floor_is_not_put_back() {
         let limiter = limiter(&ManualClock::new());
-        assert!(limiter.check_at(&7, 5, at(1_000)).is_allowed());
+        assert!(limiter.entry(&7).at(at(1_000)).check(5).is_allowed());
         let place = limiter.place(&7);
         let (decision, trace) = place.check(5, at(1_000), None);
         let later = at(1_000) + Duration::from_secs(3);
@@ -305,7 +331,7 @@ mod tests {
         let permit = decision.into_result().expect("allowed");
         place.undo(trace.expect("a charge"), Undo { permit, own_clock: false });
         // Ten less three are owed, and two of the five come back.
-        assert_eq!(limiter.peek_at(&7, 0, later).remaining(), 5);
+        assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 5);
     }
 
     #[test]
@@ -317,10 +343,10 @@ mod tests {
         let (decision, trace) = place.check(5, at(1_000), None);
         // Others are eight seconds ahead, as the floor is then.
         let later = at(1_000) + Duration::from_secs(8);
-        assert!(limiter.check_at(&7, 1, later).is_allowed());
+        assert!(limiter.entry(&7).at(later).check(1).is_allowed());
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
         place.undo(trace.expect("a charge"), Undo { permit, own_clock: true });
-        assert_eq!(limiter.peek_at(&7, 0, later).remaining(), 9);
+        assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 9);
     }
 }

@@ -10,24 +10,12 @@
 
 use crate::algorithm::{Decides, Held};
 use crate::clock::Timestamp;
-use crate::decision::View;
-use crate::refund::Found;
+use crate::refund::{Amendment, Found};
 use crate::sync::{Fault, planted};
 
 use super::hash::Identity;
 use super::table::Table;
 use super::unit::shards_of;
-
-/// What to make of a key's word.
-#[derive(Clone, Copy)]
-pub(super) enum Amendment<'a> {
-    /// Give back as much of a charge as has not drained.
-    Refund(&'a View),
-    /// Undo a charge as far as it has not drained, if the word is still the one that it left.
-    Undo(&'a View),
-    /// Forget everything that was charged.
-    Reset,
-}
 
 impl Table {
     /// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
@@ -64,7 +52,7 @@ impl Table {
             if header.floor() != before.floor() {
                 continue;
             }
-            // Only now: see `Cell::give_back`.
+            // Only now: see `Cell::amend`.
             let now_ns = now().as_nanos();
             // Where the word can be read as it is, and what is written can be read back.
             let latest_ns = self.layout.latest_ns(header.floor());
@@ -122,19 +110,20 @@ mod tests {
         let one = KeyedLimiter::with_clock(quota, 1, ManualClock::new()).expect("it fits");
         let tiers = Tiers::of(quota).build_with_clock(1, ManualClock::new()).expect("it fits");
         let of_tier = tiers.tier(0).expect("the first");
-        let first = [one.check_at(&7_u64, 5, start), of_tier.check_at(&7_u64, 5, start)];
+        let first =
+            [one.entry(&7_u64).at(start).check(5), of_tier.entry(&7_u64).at(start).check(5)];
         // Others are eight seconds ahead: five units have drained, and one is owed to them.
         let later = start + Duration::from_secs(8);
-        assert!(one.check_at(&7, 1, later).is_allowed());
-        assert!(of_tier.check_at(&7, 1, later).is_allowed());
+        assert!(one.entry(&7).at(later).check(1).is_allowed());
+        assert!(of_tier.entry(&7).at(later).check(1).is_allowed());
         for limiter in [&one, &tiers] {
             let now_ns = later.as_nanos() + LAG_NS;
             (0..limiter.table.shards()).for_each(|index| limiter.table.advance(index, now_ns));
         }
         let [permit, tiers_permit] = first.map(|decision| decision.into_result().expect("fits"));
-        assert_eq!(one.refund_at(&7, permit, start), 0);
-        assert_eq!(of_tier.refund_at(&7, tiers_permit, start), 0);
-        let left = [one.peek_at(&7, 0, later), of_tier.peek_at(&7, 0, later)];
+        assert_eq!(one.entry(&7).at(start).refund(permit), 0);
+        assert_eq!(of_tier.entry(&7).at(start).refund(tiers_permit), 0);
+        let left = [one.entry(&7).at(later).peek(0), of_tier.entry(&7).at(later).peek(0)];
         assert_eq!(left.map(|decision| decision.remaining()), [9, 9]);
     }
 }

@@ -46,10 +46,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
     /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_minute(60)).build(1_000)?;
     /// let at = Timestamp::from_secs;
-    /// assert!(limiter.check_at("alice", 60, at(100)).is_allowed());
+    /// assert!(limiter.entry("alice").at(at(100)).check(60).is_allowed());
     /// limiter.set_quota_at(Quota::per_hour(60), at(130))?;
     /// // 30 units came back in half a minute, and one more in a minute since.
-    /// assert_eq!(limiter.peek_at("alice", 1, at(190)).remaining(), 31);
+    /// assert_eq!(limiter.entry("alice").at(at(190)).peek(1).remaining(), 31);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_quota_at(

@@ -14,15 +14,16 @@
 //! The word is loaded `Acquire` and written `Release`, unlike a plain limiter's: a thread that sees a word with
 //! an index must see the numbers under that index.
 
-mod verbs;
-
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Change, Decides, Held, Kernel};
 use crate::change::{ChangeError, plain};
 use crate::clock::{Clock, LATEST_NS, Timestamp};
 use crate::decision::{Decision, Verdict, View};
+use crate::entry::Entry;
+use crate::limit::Limit;
 use crate::policy::Policy;
+use crate::refund::{Amendment, Found};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::{Verb, Verbs, Wish};
 
@@ -119,12 +120,29 @@ impl LiveLimiter {
     /// ```
     /// use tollgate::{LiveLimiter, Quota};
     /// let limiter = LiveLimiter::new(Quota::per_second(5))?;
-    /// assert!(limiter.check_at(1, limiter.now()).is_allowed());
+    /// assert!(limiter.entry().at(limiter.now()).check(1).is_allowed());
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// This limit at hand, with every verb that there is: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_minute(10))?;
+    /// assert!(limiter.entry().take_up_to(99).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        Entry::of(Limit::Live(self))
     }
 
     /// As [`Limiter::check`](crate::Limiter::check).
@@ -137,20 +155,7 @@ impl LiveLimiter {
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn check(&self, cost: u64) -> Decision {
-        self.check_at(cost, self.now())
-    }
-
-    /// As [`Limiter::check_at`](crate::Limiter::check_at).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_minute(1))?;
-    /// let at = |second| limiter.check_at(1, Timestamp::from_secs(second)).is_allowed();
-    /// assert_eq!([at(0), at(59), at(60)], [true, false, true]);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Verb::Check, cost, now, cost > 0)
+        self.ask(Verb::Check, cost, self.now(), cost > 0)
     }
 
     /// As [`Limiter::peek`](crate::Limiter::peek).
@@ -161,19 +166,7 @@ impl LiveLimiter {
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn peek(&self, cost: u64) -> Decision {
-        self.peek_at(cost, self.now())
-    }
-
-    /// As [`Limiter::peek_at`](crate::Limiter::peek_at).
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota, Timestamp};
-    /// let limiter = LiveLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.peek_at(2, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Verb::Check, cost, now, false)
+        self.ask(Verb::Check, cost, self.now(), false)
     }
 
     /// Changes the quota. Decisions that begin after this has returned use the new one; one that is under
@@ -213,9 +206,9 @@ impl LiveLimiter {
     /// use tollgate::{LiveLimiter, Quota, Timestamp};
     /// let limiter = LiveLimiter::new(Quota::per_second(1).burst(10))?;
     /// let at = Timestamp::from_secs;
-    /// assert!(limiter.check_at(10, at(100)).is_allowed());
+    /// assert!(limiter.entry().at(at(100)).check(10).is_allowed());
     /// limiter.set_quota_at(Quota::per_minute(1).burst(30), at(104))?;
-    /// assert_eq!(limiter.peek_at(1, at(164)).remaining(), 25);
+    /// assert_eq!(limiter.entry().at(at(164)).peek(1).remaining(), 25);
     /// # Ok::<(), tollgate::ChangeError>(())
     /// ```
     pub fn set_quota_at(
@@ -282,7 +275,7 @@ impl LiveLimiter {
             .is_ok()
     }
 
-    fn decide(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
+    pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         loop {
             let read = self.read(now);
             let Read { layout, held, at_ns, .. } = read;
@@ -302,6 +295,41 @@ impl LiveLimiter {
             // Lock-free: if this fails, another thread has charged the word or brought it over.
             if self.replace(&read, read.with(next.held)) {
                 return answer(Verdict::Allowed, next.held, next.cost);
+            }
+        }
+    }
+
+    /// As [`Table::amend`](super::super::table::Table::amend).
+    pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
+        loop {
+            let first = self.read(Timestamp::default());
+            // Only now, after the word: see `Cell::amend`.
+            let read = self.read(now());
+            if read.word != first.word {
+                continue;
+            }
+            let Read { held, at_ns, .. } = read;
+            let found = Found { held, at_ns, now_ns: at_ns };
+            let (next, units) = match amendment {
+                Amendment::Refund(charge) | Amendment::Undo(charge)
+                    if !self.book.is_of(read.mark, charge) =>
+                {
+                    (held, 0)
+                }
+                Amendment::Refund(charge) => read.kernel().given_back(found, charge),
+                Amendment::Undo(charge) => {
+                    let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
+                    // As in `Table::amended`.
+                    let same = read.word == left;
+                    if same { read.kernel().undone(found, charge) } else { (held, 0) }
+                }
+                Amendment::Reset => (Held::IDLE, 0),
+            };
+            if next == held {
+                return 0;
+            }
+            if self.replace(&read, read.with(next)) {
+                return units;
             }
         }
     }
@@ -325,8 +353,8 @@ mod tests {
                     assert!(quota.count() > 100_000_000, "{quota} does not fit");
                     continue;
                 };
-                assert!(limiter.check_at(limit, now).is_allowed(), "{quota} at {now:?}");
-                assert!(!limiter.check_at(limit, now).is_allowed(), "{quota} at {now:?}");
+                assert!(limiter.entry().at(now).check(limit).is_allowed(), "{quota} at {now:?}");
+                assert!(!limiter.entry().at(now).check(limit).is_allowed(), "{quota} at {now:?}");
             }
         }
     }

@@ -34,7 +34,6 @@ mod tiered;
 mod tiers;
 mod tiers_saved;
 mod unit;
-mod verbs;
 #[cfg(any(loom, shuttle))]
 mod witness;
 
@@ -46,9 +45,10 @@ use ahash::RandomState;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::entry::Entry;
 use crate::error::BuildError;
+use crate::limit::Limit;
 use crate::policy::Policy;
-use crate::verb::Verb;
 
 pub(crate) use hash::scale;
 use hash::{Hashers, Identity, tag_of};
@@ -209,7 +209,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use tollgate::{KeyedLimiter, Quota};
     /// let limiter = KeyedLimiter::new(Quota::per_second(5), 1_000)?;
     /// let arrival = limiter.now();
-    /// assert!(limiter.check_at("alice", 1, arrival).is_allowed());
+    /// assert!(limiter.entry("alice").at(arrival).check(1).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
@@ -230,23 +230,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        self.decide((key, 0), cost, None, cost > 0)
-    }
-
-    /// [`check`](KeyedLimiter::check) at a time of the caller's: the arrival of the request, or a
-    /// replay's. All times given to one limiter must have one origin.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, ManualClock::new())?;
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at("alice", 1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        self.decide((key, 0), cost, Some(now), cost > 0)
+        self.entry(key).check(cost)
     }
 
     /// Would a request of `cost` units for `key` be admitted now? Charges nothing, and says what
@@ -263,36 +247,21 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        self.decide((key, 0), cost, None, false)
+        self.entry(key).peek(cost)
     }
 
-    /// [`peek`](KeyedLimiter::peek) at a time of the caller's.
+    /// A key's limit at hand, with every verb that there is: see [`Entry`]. Hashes the key and asks for its memory.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(2), 1_000, ManualClock::new())?;
-    /// assert!(limiter.peek_at("alice", 2, Timestamp::from_secs(7)).is_allowed());
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_minute(10), 1_000)?;
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(10).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    #[inline]
-    pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        self.decide((key, 0), cost, Some(now), false)
-    }
-
-    /// Hash, fetch the line, and only then read the clock: see [`prefetch`](mod@prefetch).
     #[inline(always)]
-    fn decide(
-        &self,
-        (key, tier): (&K, u8),
-        cost: u64,
-        now: Option<Timestamp>,
-        charge: bool,
-    ) -> Decision {
-        let identity = self.find_in(key, tier);
-        let first = self.table.shard(identity.first);
-        let (now, clock) = self.time(now);
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier };
-        self.answer(identity, first, ask, clock)
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'_> {
+        Entry::of(Limit::Key(self.place(key)))
     }
 
     /// Where a key may live; its home is on its way.
@@ -362,7 +331,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
     /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, ManualClock::new())?;
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(0)).check(1).is_allowed());
     /// assert_eq!(limiter.stats_at(Timestamp::from_secs(59)).live, 1);
     /// assert_eq!(limiter.stats_at(Timestamp::from_secs(60)).live, 0);
     /// # Ok::<(), tollgate::BuildError>(())

@@ -54,7 +54,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// let tiers = Tiers::of(Quota::per_minute(6)).and(Quota::per_minute(60));
     /// let limiter: KeyedLimiter<str> = tiers.build(1_000)?;
     /// let at = Timestamp::from_secs;
-    /// assert!(limiter.check_at("alice", 6, at(7)).is_allowed());
+    /// assert!(limiter.entry("alice").at(at(7)).check(6).is_allowed());
     /// assert_eq!(limiter.move_key_at("alice", 0, 1, at(27))?, 4);
     /// let error = limiter.move_key_at("alice", 1, 2, at(27));
     /// assert_eq!(error, Err(ChangeError::NoSuchTier { tier: 2, tiers: 2 }));
@@ -93,7 +93,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             // An earlier turn has moved its part; another thread has charged the rest since.
             let more = units.saturating_sub(moved);
             if more > 0 {
-                let charged = self.wish_in((key, to), Verb::Charge, more, Some(now));
+                let charged = self.place_in(key, to).ask(Verb::Charge, more, Some(now), more > 0);
                 if !charged.is_allowed() {
                     // The old word has not been cleared, so the debt stays where it was.
                     return Err(ChangeError::NoCell);
@@ -125,7 +125,7 @@ mod tests {
             shards.flat_map(|shard| cells().map(|cell| shard.load(cell))).collect()
         };
         let at = Timestamp::from_millis;
-        assert!(limiter.tier(0).expect("the first").check_at(&7, 1, at(0)).is_allowed());
+        assert!(limiter.tier(0).expect("the first").entry(&7).at(at(0)).check(1).is_allowed());
         let before = words();
         assert_eq!(before.iter().filter(|&&word| word != 0).count(), 1);
         // Idle since one second, in a shard whose floor stands where it stood.

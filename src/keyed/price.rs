@@ -20,11 +20,10 @@
 use crate::algorithm::{Change, Decides, Held, Kernel};
 use crate::clock::Timestamp;
 use crate::decision::Verdict;
-use crate::refund::Found;
+use crate::refund::{Amendment, Found};
 use crate::sync::{Fault, planted};
 use crate::verb::{Verbs, Wish};
 
-use super::amend::Amendment;
 use super::book::{Book, Lane, Page};
 use super::hash::Identity;
 use super::layout::{GRANULE_BITS, Kind, Layout};

@@ -40,8 +40,8 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// or has not been set, no time has passed. Give a clock of the kind that the limiter had. One with an
     /// origin of its own is set to go on from the old one's reading, and one of Unix time is never less
     /// than it ([`Clock::resumed_at`]); a [`ManualClock`](crate::ManualClock), or a
-    /// [`CoarseClock`](crate::CoarseClock)'s, must have been set to it, as must times for
-    /// [`check_at`](KeyedLimiter::check_at).
+    /// [`CoarseClock`](crate::CoarseClock)'s, must have been set to it, as must times given to
+    /// [`Entry::at`](crate::Entry::at).
     ///
     /// The keys must be of the type that they were, and hash alike: nothing in the file tells.
     ///

@@ -1,7 +1,5 @@
 //! [`Tier`]: one quota of a keyed limiter that has several.
 
-mod verbs;
-
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
@@ -9,6 +7,9 @@ use ahash::RandomState;
 
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::entry::Entry;
+use crate::limit::Limit;
 use crate::policy::Policy;
 
 use super::KeyedLimiter;
@@ -71,7 +72,48 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 }
 
-impl<K: Hash + ?Sized, S: BuildHasher> Tier<'_, K, S> {
+impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
+    /// A key's limit under this quota at hand, with every verb that there is: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let limiter = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9)).build::<str>(100)?;
+    /// let paid = limiter.tier(1).expect("two tiers");
+    /// assert_eq!(paid.entry("alice").take_up_to(99).into_result().map(|permit| permit.cost()).ok(), Some(9));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'a> {
+        Entry::of(Limit::Key(self.limiter.place_in(key, self.tier)))
+    }
+
+    /// [`KeyedLimiter::check`] under this quota.
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let limiter = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9)).build::<str>(100)?;
+    /// assert!(limiter.tier(1).expect("two tiers").check("alice", 9).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline(always)]
+    pub fn check(&self, key: &K, cost: u64) -> Decision {
+        self.entry(key).check(cost)
+    }
+
+    /// [`KeyedLimiter::peek`] under this quota.
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let limiter = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9)).build::<str>(100)?;
+    /// assert_eq!(limiter.tier(1).expect("two tiers").peek("alice", 1).remaining(), 9);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline(always)]
+    pub fn peek(&self, key: &K, cost: u64) -> Decision {
+        self.entry(key).peek(cost)
+    }
+
     pub(super) fn number(&self) -> u8 {
         self.tier
     }
@@ -155,9 +197,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> Tier<'_, K, S> {
     /// # use tollgate::{KeyedLimiter, Quota, Tiers, Timestamp};
     /// # let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_minute(6)).build(1_000)?;
     /// let (tier, at) = (limiter.tier(0)?, Timestamp::from_secs);
-    /// assert!(tier.check_at("alice", 6, at(7)).is_allowed());
+    /// assert!(tier.entry("alice").at(at(7)).check(6).is_allowed());
     /// tier.set_quota_at(Quota::per_minute(60), at(17))?;
-    /// assert_eq!(tier.peek_at("alice", 1, at(17)).remaining(), 55);
+    /// assert_eq!(tier.entry("alice").at(at(17)).peek(1).remaining(), 55);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_quota_at(

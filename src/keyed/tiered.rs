@@ -1,11 +1,11 @@
 //! [`TieredLimiter`]: a keyed limiter of several quotas that finds a key's tier itself.
 
-mod verbs;
-
 use std::fmt;
 use std::hash::Hash;
 
 use crate::clock::Clock;
+use crate::decision::Decision;
+use crate::entry::Entry;
 use crate::error::BuildError;
 
 use super::KeyedLimiter;
@@ -129,6 +129,47 @@ impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
     pub fn tier_of(&self, key: &K) -> Tier<'_, K> {
         let last = self.limiter.tiers() - 1; // there is at least one
         self.limiter.nth_tier((self.resolve)(key).min(last))
+    }
+
+    /// A key's limit at hand, under the quota of its tier: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9));
+    /// let limiter = tiers.build_by(100, |key: &str| usize::from(key.starts_with("paid:")))?;
+    /// assert_eq!(limiter.entry("paid:alice").peek(1).remaining(), 9);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'_> {
+        self.tier_of(key).entry(key)
+    }
+
+    /// [`KeyedLimiter::check`] under the quota of the key's tier.
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9));
+    /// let limiter = tiers.build_by(100, |key: &str| usize::from(key.starts_with("paid:")))?;
+    /// assert!(limiter.check("paid:alice", 9).is_allowed());
+    /// assert!(!limiter.check("bob", 9).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn check(&self, key: &K, cost: u64) -> Decision {
+        self.entry(key).check(cost)
+    }
+
+    /// [`KeyedLimiter::peek`] under the quota of the key's tier.
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9));
+    /// let limiter = tiers.build_by(100, |key: &str| usize::from(key.starts_with("paid:")))?;
+    /// assert_eq!(limiter.peek("bob", 1).remaining(), 1);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn peek(&self, key: &K, cost: u64) -> Decision {
+        self.entry(key).peek(cost)
     }
 }
 

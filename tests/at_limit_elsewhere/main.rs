@@ -48,8 +48,8 @@ impl One {
 
     fn check(&self, cost: u64, now: Timestamp) -> Decision {
         match self {
-            Self::Shared(limiter) => limiter.check_at(cost, now),
-            Self::Keyed(limiter) => limiter.check_at("key", cost, now),
+            Self::Shared(limiter) => limiter.entry().at(now).check(cost),
+            Self::Keyed(limiter) => limiter.entry("key").at(now).check(cost),
         }
     }
 
@@ -59,25 +59,25 @@ impl One {
 
     fn peek(&self, cost: u64, now: Timestamp) -> Decision {
         match self {
-            Self::Shared(limiter) => limiter.peek_at(cost, now),
-            Self::Keyed(limiter) => limiter.peek_at("key", cost, now),
+            Self::Shared(limiter) => limiter.entry().at(now).peek(cost),
+            Self::Keyed(limiter) => limiter.entry("key").at(now).peek(cost),
         }
     }
 
     /// Asks this limit and another one for so many units each.
     fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
         let toll = match self {
-            Self::Shared(limiter) => limiter.toll(cost),
-            Self::Keyed(limiter) => limiter.toll("key", cost),
+            Self::Shared(limiter) => limiter.entry().cost(cost),
+            Self::Keyed(limiter) => limiter.entry("key").cost(cost),
         };
-        check_all_at(&mut [toll, other.toll(cost)], now).into_result()
+        check_all_at(&mut [toll, other.entry().cost(cost)], now).into_result()
     }
 
     fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {
         let wait = Duration::from_secs(wait_s);
         let place = match self {
-            Self::Shared(limiter) => limiter.reserve_at(cost, wait, now),
-            Self::Keyed(limiter) => limiter.reserve_at("key", cost, wait, now),
+            Self::Shared(limiter) => limiter.entry().at(now).reserve(cost, wait),
+            Self::Keyed(limiter) => limiter.entry("key").at(now).reserve(cost, wait),
         }?;
         Ok((place.permit().is_over(), place.wait()))
     }
@@ -98,18 +98,18 @@ fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
     ] {
         for early in (0..40).map(|bit| Timestamp::from_nanos(1 << bit)) {
             let full = |limiter: &KeyedLimiter<str>| {
-                assert!(limiter.take_up_to_at("key", 9, now).is_allowed());
+                assert!(limiter.entry("key").at(now).take_up_to(9).is_allowed());
             };
             let [limiter, twin] = [(); 2].map(|()| table(&format!("{rate} {words}")));
             full(&limiter);
             full(&twin);
-            assert_eq!(limiter.charge_at("key", 1, early), 1, "{words}");
-            assert!(!limiter.check_at("key", 1, early).is_allowed(), "{words}");
-            assert!(!limiter.take_up_to_at("key", 1, early).is_allowed(), "{words}");
-            assert!(limiter.reserve_at("key", 1, Duration::ZERO, early).is_err(), "{words}");
+            assert_eq!(limiter.entry("key").at(early).charge(1), 1, "{words}");
+            assert!(!limiter.entry("key").at(early).check(1).is_allowed(), "{words}");
+            assert!(!limiter.entry("key").at(early).take_up_to(1).is_allowed(), "{words}");
+            assert!(limiter.entry("key").at(early).reserve(1, Duration::ZERO).is_err(), "{words}");
             for _ in 0..4 {
                 let [told, expected] =
-                    [&limiter, &twin].map(|limiter| limiter.check_at("key", 1, now));
+                    [&limiter, &twin].map(|limiter| limiter.entry("key").at(now).check(1));
                 assert_eq!(format!("{told:?}"), format!("{expected:?}"), "{words}");
             }
         }
@@ -122,8 +122,8 @@ fn a_charge_during_a_penalty_charges_nothing_and_says_so() {
         assert!(limiter.check(4, START).is_allowed());
         assert!(limiter.denied(1, START).is_penalty());
         let uncharged = match &limiter {
-            One::Shared(limiter) => limiter.charge_at(7, later(30)),
-            One::Keyed(limiter) => limiter.charge_at("key", 7, later(30)),
+            One::Shared(limiter) => limiter.entry().at(later(30)).charge(7),
+            One::Keyed(limiter) => limiter.entry("key").at(later(30)).charge(7),
         };
         assert_eq!(uncharged, 7);
         assert_eq!(limiter.peek(0, later(60)).remaining(), 4);
@@ -142,7 +142,7 @@ fn under_several_limits_each_counts_its_own_denials() {
         // Now the first limit denies by its penalty, and the other limit was never charged.
         assert!(limiter.and(1, &wide, later(599)).unwrap_err().is_penalty());
         assert!(limiter.peek(2, later(600)).is_allowed());
-        assert_eq!(wide.peek_at(0, START).remaining(), 100);
+        assert_eq!(wide.entry().at(START).peek(0).remaining(), 100);
     }
     for limiter in One::both("gcra 1/s burst 10 count-denied 4s") {
         assert!(limiter.check(10, START).is_allowed());
@@ -156,7 +156,7 @@ fn under_several_limits_each_counts_its_own_denials() {
 #[test]
 fn a_denial_by_another_limit_is_none_of_ones_own_and_ends_no_row() {
     let shut = limit("1/d");
-    assert!(shut.check_at(1, START).is_allowed());
+    assert!(shut.entry().at(START).check(1).is_allowed());
     for limiter in One::both("gcra 5/m penalty 10m after 2") {
         for _ in 0..5 {
             assert!(!limiter.and(1, &shut, START).unwrap_err().is_penalty());
@@ -194,7 +194,7 @@ fn a_soft_limit_is_one_of_several_and_is_charged_beyond_what_it_names() {
         assert_eq!((0..9).filter(|_| limiter.and(1, &wide, START).is_ok()).count(), 6);
         assert!(!limiter.check(1, START).is_allowed());
     }
-    assert_eq!(wide.peek_at(0, START).remaining(), 100 - 12);
+    assert_eq!(wide.entry().at(START).peek(0).remaining(), 100 - 12);
 }
 
 #[test]
@@ -202,8 +202,12 @@ fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
     for limiter in One::both("gcra 2/h penalty 2h after 2") {
         assert!(limiter.check(1, START).is_allowed());
         let twice = match &limiter {
-            One::Shared(one) => check_all_at(&mut [one.toll(1), one.toll(1)], START),
-            One::Keyed(one) => check_all_at(&mut [one.toll("key", 1), one.toll("key", 1)], START),
+            One::Shared(one) => {
+                check_all_at(&mut [one.entry().cost(1), one.entry().cost(1)], START)
+            }
+            One::Keyed(one) => {
+                check_all_at(&mut [one.entry("key").cost(1), one.entry("key").cost(1)], START)
+            }
         };
         assert_eq!(twice.index(), Some(1));
         assert!(!twice.into_result().unwrap_err().is_penalty());
@@ -248,14 +252,14 @@ fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
 #[test]
 fn an_admission_ends_the_row_also_if_it_is_given_back() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
-    let deny = || limiter.check_at(4, START).into_result().unwrap_err().is_penalty();
-    let [permit, _] = [(); 2].map(|()| limiter.check_at(1, START).into_result().unwrap());
+    let deny = || limiter.entry().at(START).check(4).into_result().unwrap_err().is_penalty();
+    let [permit, _] = [(); 2].map(|()| limiter.entry().at(START).check(1).into_result().unwrap());
     assert!(!deny());
-    let place = limiter.reserve_at(1, Duration::ZERO, START).unwrap();
-    assert!(limiter.cancel_at(place, START));
+    let place = limiter.entry().at(START).reserve(1, Duration::ZERO).unwrap();
+    assert!(limiter.entry().at(START).cancel(place));
     assert!(!deny());
     // A refund is no admission: the denials in a row stay counted.
-    assert_eq!(limiter.refund_at(permit, START), 1);
+    assert_eq!(limiter.entry().at(START).refund(permit), 1);
     assert!(deny());
 }
 
@@ -275,11 +279,11 @@ fn a_request_that_a_lease_passes_on_is_one_request() {
 fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
     let limiter = limit("gcra 4/h penalty 1h after 1");
     let mut lease = limiter.lease_at(4, START).unwrap();
-    assert!(limiter.check_at(1, START).into_result().unwrap_err().is_penalty());
+    assert!(limiter.entry().at(START).check(1).into_result().unwrap_err().is_penalty());
     assert!(lease.spend(1));
     lease.return_at(later(1));
-    assert!(limiter.peek_at(1, later(3_599)).into_result().unwrap_err().is_penalty());
-    assert_eq!(limiter.peek_at(0, later(3_600)).remaining(), 4);
+    assert!(limiter.entry().at(later(3_599)).peek(1).into_result().unwrap_err().is_penalty());
+    assert_eq!(limiter.entry().at(later(3_600)).peek(0).remaining(), 4);
 }
 
 #[test]

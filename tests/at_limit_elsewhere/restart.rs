@@ -32,7 +32,7 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
         for denials in 0..=4 {
             let limiter = Limiter::with_clock(policy(text), clock.clone());
             let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone()).unwrap();
-            let _ = (limiter.take_up_to(9), keyed.take_up_to("key", 9));
+            let _ = (limiter.entry().take_up_to(9), keyed.entry("key").take_up_to(9));
             for _ in 0..denials {
                 assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed());
             }
@@ -41,16 +41,16 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
             keyed.snapshot_at(&mut many, wall).unwrap();
             let again = Limiter::restore_at(policy(text), clock.clone(), &one[..], wall).unwrap();
             assert_eq!(
-                story(|now| again.check_at(1, now)),
-                story(|now| limiter.check_at(1, now)),
+                story(|now| again.entry().at(now).check(1)),
+                story(|now| limiter.entry().at(now).check(1)),
                 "{text} after {denials}"
             );
             let again =
                 KeyedLimiter::<str>::restore_at(policy(text), clock.clone(), &many[..], wall);
             let again = again.unwrap();
             assert_eq!(
-                story(|now| again.check_at("key", 1, now)),
-                story(|now| keyed.check_at("key", 1, now)),
+                story(|now| again.entry("key").at(now).check(1)),
+                story(|now| keyed.entry("key").at(now).check(1)),
                 "{text} after {denials}"
             );
         }

@@ -45,11 +45,15 @@ fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>)
 fn a_soft_limit_never_exceeds_the_softened_bound_in_any_interval() {
     audit_soft(|| {
         let limiter = Limiter::with_clock(policy(SOFT), ManualClock::new());
-        Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
+        Box::new(move |_, now_ns, cost| {
+            limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+        })
     });
     audit_soft(|| {
         let table = KeyedLimiter::with_clock(policy(SOFT), 10, ManualClock::new()).unwrap();
-        Box::new(move |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns)))
+        Box::new(move |key, now_ns, cost| {
+            table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+        })
     });
 }
 
@@ -67,7 +71,7 @@ fn counting_denials_admits_no_more_than_the_limit_alone() {
         || {
             let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
             })
         },
         request,
@@ -146,7 +150,7 @@ fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
     rounds(|count| {
         let limiter = Limiter::with_clock(policy(PENALTY), ManualClock::new());
         let begun = Begun::default();
-        let check = |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns));
+        let check = |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost);
         let mut admissions = run(count, IN_STEP, request(1), noted(check, &begun));
         every_other_phase(&admissions);
         // In each of the others the whole burst, before the third denial.
@@ -161,7 +165,8 @@ fn no_key_of_many_is_admitted_during_its_penalty() {
     rounds(|count| {
         let table = KeyedLimiter::with_clock(policy(PENALTY), 1_000, ManualClock::new()).unwrap();
         let begun = Begun::default();
-        let check = |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+        let check =
+            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
         let mut admissions = run(count, IN_STEP, request(700), noted(check, &begun));
         outside_of_penalties(&mut admissions, &begun)
     });
@@ -174,9 +179,9 @@ fn a_limit_that_forgets_its_penalties_is_caught() {
     let begun = Begun::default();
     let check = |_, now_ns, cost| {
         let now = Timestamp::from_nanos(now_ns);
-        let decision = limiter.check_at(cost, now);
+        let decision = limiter.entry().at(now).check(cost);
         // One in four phases.
-        if now_ns / PHASE_NS % 4 == 3 { plain.check_at(cost, now) } else { decision }
+        if now_ns / PHASE_NS % 4 == 3 { plain.entry().at(now).check(cost) } else { decision }
     };
     let mut admissions = run(100_000, IN_STEP, request(1), noted(check, &begun));
     let caught = std::panic::catch_unwind(move || outside_of_penalties(&mut admissions, &begun));

@@ -26,7 +26,7 @@ trait Subject: Sync {
 
 impl Subject for LiveLimiter {
     fn check(&self, _: u64, cost: u64, now: Timestamp) -> Decision {
-        self.check_at(cost, now)
+        self.entry().at(now).check(cost)
     }
 
     fn change(&self, text: &str, now: Timestamp) {
@@ -37,7 +37,7 @@ impl Subject for LiveLimiter {
 /// The second tier of a table. The first gets no requests.
 impl Subject for KeyedLimiter<u64> {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
-        self.tier(1).unwrap().check_at(&key, cost, now)
+        self.tier(1).unwrap().entry(&key).at(now).check(cost)
     }
 
     fn change(&self, text: &str, now: Timestamp) {
@@ -119,7 +119,7 @@ fn a_change_that_forgives_what_was_owed_is_caught() {
 
         fn change(&self, text: &str, now: Timestamp) {
             self.0.change(text, now);
-            self.0.reset_at(now);
+            self.0.entry().at(now).reset();
         }
     }
 

@@ -77,7 +77,9 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
         1,
         || {
             let limiter = Limiter::with_clock(policy(text), ManualClock::new());
-            Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
+            Box::new(move |_, now_ns, cost| {
+                limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+            })
         },
         request,
     );
@@ -87,7 +89,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
         || {
             let table = KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
             })
         },
         request,
@@ -119,7 +121,7 @@ fn many_keys_never_exceed_the_bound_in_any_interval() {
         || {
             let table = KeyedLimiter::with_clock(policy(text), 10_000, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
             })
         },
         |random, n| (random.below(5_000), n * 3_000 + random.below(1_000_000), 1),
@@ -139,7 +141,7 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
             // Four threads ask for more than a burst at once: see `spill`.
             let table = table.when_full(Full::Deny).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.check_at(&key, cost, Timestamp::from_nanos(now_ns))
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
             })
         },
         |random, n| {

@@ -23,7 +23,8 @@ fn table(capacity: usize) -> TieredLimiter<u64> {
 fn audit(keys: u64, capacity: usize) {
     rounds(|count| {
         let table = table(capacity);
-        let check = |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+        let check =
+            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
         let admissions = run(count, IN_STEP, request(keys), check);
         let mut of_tier = [0, 1, 2].map(|tier| {
             let own = admissions.iter().filter(|admission| admission.key % 3 == tier);
@@ -60,7 +61,9 @@ fn a_limit_that_may_be_changed_never_exceeds_the_bound_in_any_interval() {
         1,
         || {
             let live = LiveLimiter::with_clock(policy(text), ManualClock::new()).unwrap();
-            Box::new(move |_, now_ns, cost| live.check_at(cost, Timestamp::from_nanos(now_ns)))
+            Box::new(move |_, now_ns, cost| {
+                live.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+            })
         },
         |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
     );

@@ -22,7 +22,7 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
         let clients = KeyedLimiter::with_clock(policy(CLIENT), 100, ManualClock::new()).unwrap();
         let denied = [AtomicU64::new(0), AtomicU64::new(0)];
         let check = |key, now_ns, cost| -> Decision {
-            let mut tolls = [all.toll(cost), clients.toll(&key, cost)];
+            let mut tolls = [all.entry().cost(cost), clients.entry(&key).cost(cost)];
             let joint = check_all_at(&mut tolls, Timestamp::from_nanos(now_ns));
             if let (false, Some(index)) = (joint.is_allowed(), joint.index()) {
                 denied[index].fetch_add(1, Relaxed);
@@ -65,7 +65,7 @@ fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Syn
     let request = |random: &mut Random, _| (0, NOW.as_nanos(), random.below(3) + 1);
     let admissions = run(count, u64::MAX, request, check);
     let admitted: u64 = admissions.iter().map(|admission| admission.cost).sum();
-    let owed = |limit: &Limiter, burst: u64| burst - limit.peek_at(0, NOW).remaining();
+    let owed = |limit: &Limiter, burst: u64| burst - limit.entry().at(NOW).peek(0).remaining();
     assert_eq!(owed(&last, burst * 3 / 4), admitted, "the last one was charged for more or less");
     // All of the last limit was taken, unless less than one request was left.
     assert!(admitted > burst * 3 / 4 - 3, "{admitted}");
@@ -79,7 +79,7 @@ fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Syn
 fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
     rounds(|count| {
         balances(count, |first, last, cost| {
-            let joint = check_all_at(&mut [first.toll(cost), last.toll(cost)], NOW);
+            let joint = check_all_at(&mut [first.entry().cost(cost), last.entry().cost(cost)], NOW);
             joint.decision().unwrap()
         })
     });
@@ -89,11 +89,11 @@ fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
 fn a_request_that_is_charged_by_halves_is_caught() {
     // The last limit is charged before the first has decided.
     let halves = |first: &Limiter, last: &Limiter, cost| {
-        let charged = last.check_at(cost, NOW);
+        let charged = last.entry().at(NOW).check(cost);
         if cost < 3 && charged.is_allowed() {
-            first.check_at(cost, NOW)
+            first.entry().at(NOW).check(cost)
         } else {
-            first.peek_at(u64::MAX, NOW)
+            first.entry().at(NOW).peek(u64::MAX)
         }
     };
     let caught = std::panic::catch_unwind(|| balances(400_000, halves)).unwrap_err();

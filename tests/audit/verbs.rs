@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Reservation};
+use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock};
 
 use crate::common::policy;
 use crate::run::{Random, rounds};
@@ -11,46 +11,22 @@ use crate::run::{Random, rounds};
 const BURST: u64 = 10_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The verbs of one limit, whatever holds it.
+/// One limit, whatever holds it.
 trait Subject: Sync {
-    fn check(&self, cost: u64) -> Decision;
-    fn take_up_to(&self, cost: u64) -> Decision;
-    fn charge(&self, cost: u64) -> u64;
-    fn refund(&self, permit: tollgate::Permit) -> u64;
-    fn reserve(&self, cost: u64) -> Option<Reservation>;
-    fn cancel(&self, place: Reservation) -> bool;
-    fn reset_after(&self) -> Duration;
+    fn entry(&self) -> Entry<'_>;
 }
 
-macro_rules! subject {
-    ($limiter:ty $(, $key:expr)?) => {
-        impl Subject for $limiter {
-            fn check(&self, cost: u64) -> Decision {
-                self.check($($key,)? cost)
-            }
-            fn take_up_to(&self, cost: u64) -> Decision {
-                self.take_up_to($($key,)? cost)
-            }
-            fn charge(&self, cost: u64) -> u64 {
-                self.charge($($key,)? cost)
-            }
-            fn refund(&self, permit: tollgate::Permit) -> u64 {
-                self.refund($($key,)? permit)
-            }
-            fn reserve(&self, cost: u64) -> Option<Reservation> {
-                self.reserve($($key,)? cost, HOUR).ok()
-            }
-            fn cancel(&self, place: Reservation) -> bool {
-                self.cancel($($key,)? place)
-            }
-            fn reset_after(&self) -> Duration {
-                self.peek($($key,)? 1).reset_after()
-            }
-        }
-    };
+impl Subject for Limiter {
+    fn entry(&self) -> Entry<'_> {
+        self.entry()
+    }
 }
-subject!(Limiter);
-subject!(KeyedLimiter<str>, "key");
+
+impl Subject for KeyedLimiter<str> {
+    fn entry(&self) -> Entry<'_> {
+        self.entry("key")
+    }
+}
 
 /// One thread's share of the traffic: what it left charged.
 fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
@@ -59,19 +35,19 @@ fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
     for _ in 0..requests {
         let cost = random.below(5) + 1;
         match random.below(8) {
-            0 | 1 => permits.extend(subject.check(cost).into_result().ok()),
-            2 => permits.extend(subject.take_up_to(cost).into_result().ok()),
-            3 => ledger += signed(cost - subject.charge(cost)),
+            0 | 1 => permits.extend(subject.entry().check(cost).into_result().ok()),
+            2 => permits.extend(subject.entry().take_up_to(cost).into_result().ok()),
+            3 => ledger += signed(cost - subject.entry().charge(cost)),
             4 => {
-                if let Some(place) = subject.reserve(cost)
-                    && !subject.cancel(place)
+                if let Some(place) = subject.entry().reserve(cost, HOUR).ok()
+                    && !subject.entry().cancel(place)
                 {
                     ledger += signed(cost);
                 }
             }
             _ => {
                 if let Some(permit) = permits.pop() {
-                    let refunded = subject.refund(permit);
+                    let refunded = subject.entry().refund(permit);
                     assert!(refunded <= permit.cost(), "{refunded} of {}", permit.cost());
                     ledger += signed(permit.cost() - refunded);
                 }
@@ -90,7 +66,7 @@ fn balances(subject: &impl Subject, requests: u64) {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     // A unit drains in a second.
-    let owed = subject.reset_after();
+    let owed = subject.entry().peek(1).reset_after();
     assert_eq!(
         owed,
         Duration::from_secs(u64::try_from(ledger).unwrap()),

@@ -181,9 +181,9 @@ fn row_13_the_last_instant_saturates() {
         assert_eq!(admitted(&meter, end), 2, "{text}");
         let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
         let end = Timestamp::from_nanos(u64::MAX);
-        let count = (0..10).filter(|_| keyed.check_at("key", 1, end).is_allowed()).count();
+        let count = (0..10).filter(|_| keyed.entry("key").at(end).check(1).is_allowed()).count();
         assert_eq!(count, 2, "{text}");
-        assert!(!keyed.check_at("key", 1, Timestamp::default()).is_allowed(), "{text}");
+        assert!(!keyed.entry("key").at(Timestamp::default()).check(1).is_allowed(), "{text}");
     }
 }
 
@@ -218,13 +218,13 @@ fn row_16_a_state_that_lives_for_less_than_a_millisecond_lives_its_time() {
         KeyedLimiter::with_clock(Quota::per_second(1_000_000).burst(1), 10, ManualClock::new());
     let keyed = keyed.unwrap();
     let at = |ns: u64| Timestamp::from_nanos(5_000_000_000 + ns);
-    let admitted = keyed.check_at("key", 1, at(0));
+    let admitted = keyed.entry("key").at(at(0)).check(1);
     assert_eq!(admitted.reset_after(), Duration::from_micros(1));
-    let denial = keyed.check_at("key", 1, at(1)).into_result().unwrap_err();
+    let denial = keyed.entry("key").at(at(1)).check(1).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_nanos(999)));
     assert_eq!(keyed.stats_at(at(999)).live, 1);
     assert_eq!(keyed.stats_at(at(1_000)).live, 0);
-    assert!(keyed.check_at("key", 1, at(1_000)).is_allowed());
+    assert!(keyed.entry("key").at(at(1_000)).check(1).is_allowed());
 }
 
 #[test]
@@ -236,17 +236,21 @@ fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() 
     let keyed = KeyedLimiter::with_clock(quota, 10, ManualClock::new()).unwrap();
     let at = Timestamp::from_secs;
     assert!(
-        limiter.check_at(1, at(0)).is_allowed() && keyed.check_at("key", 1, at(0)).is_allowed()
+        limiter.entry().at(at(0)).check(1).is_allowed()
+            && keyed.entry("key").at(at(0)).check(1).is_allowed()
     );
     for seconds in [1, 1 << 31, (1 << 31) + 1, years(80) - 1] {
-        for denied in [limiter.check_at(1, at(seconds)), keyed.check_at("key", 1, at(seconds))] {
+        for denied in
+            [limiter.entry().at(at(seconds)).check(1), keyed.entry("key").at(at(seconds)).check(1)]
+        {
             let wait = denied.into_result().unwrap_err().retry_after().unwrap();
             assert_eq!(wait.as_secs(), years(80) - seconds);
         }
     }
     let after = at(years(80));
     assert!(
-        limiter.check_at(1, after).is_allowed() && keyed.check_at("key", 1, after).is_allowed()
+        limiter.entry().at(after).check(1).is_allowed()
+            && keyed.entry("key").at(after).check(1).is_allowed()
     );
 }
 
@@ -297,7 +301,8 @@ fn row_21_whole_wraps_of_idle_time_are_idle() {
             for extra_ns in [0, 1, SECOND_NS] {
                 now_ns += (epoch_ns << power) + extra_ns;
                 let now = Timestamp::from_nanos(now_ns);
-                let count = (0..5).filter(|_| keyed.check_at("key", 1, now).is_allowed()).count();
+                let count =
+                    (0..5).filter(|_| keyed.entry("key").at(now).check(1).is_allowed()).count();
                 assert_eq!(count, 3, "{text} after 2^{power} epochs and {extra_ns} ns");
             }
         }
@@ -314,10 +319,18 @@ fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
         let keyed = KeyedLimiter::with_clock(policy(text), 10, clock).unwrap();
         let permit = limiter.check(10).into_result().unwrap();
         let of_key = keyed.check("key", 10).into_result().unwrap();
-        assert_eq!([limiter.refund(permit), keyed.refund("key", of_key)], [10, 10], "{text}");
+        assert_eq!(
+            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)],
+            [10, 10],
+            "{text}"
+        );
         // Nothing is owed any more.
-        assert_eq!([limiter.refund(permit), keyed.refund("key", of_key)], [0, 0], "{text}");
-        let admitted = [limiter.take_up_to(50), keyed.take_up_to("key", 50)];
+        assert_eq!(
+            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)],
+            [0, 0],
+            "{text}"
+        );
+        let admitted = [limiter.entry().take_up_to(50), keyed.entry("key").take_up_to(50)];
         let admitted = admitted.map(|decision| decision.into_result().unwrap().cost());
         assert_eq!(admitted, [10, 10], "{text}");
         assert!(!limiter.check(1).is_allowed() && !keyed.check("key", 1).is_allowed(), "{text}");

@@ -59,7 +59,7 @@ fn row_48_no_count_is_lost_when_64_threads_turn_a_window() {
         for window in [0, 3, 6, 9] {
             let now = Timestamp::from_secs(window);
             let admitted = on_threads(64, |_| {
-                (0..50).map(|_| u64::from(limiter.check_at(1, now).is_allowed())).sum()
+                (0..50).map(|_| u64::from(limiter.entry().at(now).check(1).is_allowed())).sum()
             });
             assert_eq!(admitted, 1_000, "{text} at {now:?}");
         }
@@ -73,14 +73,14 @@ fn row_45_a_thread_that_slept_ten_seconds_gets_nothing_back() {
         KeyedLimiter::with_clock(policy("gcra 1/s burst 5"), 10, ManualClock::new()).unwrap();
     let (then, now) = (Timestamp::from_secs(100), Timestamp::from_secs(110));
     for _ in 0..5 {
-        assert!(limiter.check_at(1, now).is_allowed());
-        assert!(keyed.check_at("key", 1, now).is_allowed());
+        assert!(limiter.entry().at(now).check(1).is_allowed());
+        assert!(keyed.entry("key").at(now).check(1).is_allowed());
     }
-    assert!(!limiter.check_at(1, then).is_allowed());
-    assert!(!keyed.check_at("key", 1, then).is_allowed());
+    assert!(!limiter.entry().at(then).check(1).is_allowed());
+    assert!(!keyed.entry("key").at(then).check(1).is_allowed());
     // And it has not delayed other requests.
-    assert!(limiter.check_at(1, now + Duration::from_secs(1)).is_allowed());
-    assert!(keyed.check_at("key", 1, now + Duration::from_secs(1)).is_allowed());
+    assert!(limiter.entry().at(now + Duration::from_secs(1)).check(1).is_allowed());
+    assert!(keyed.entry("key").at(now + Duration::from_secs(1)).check(1).is_allowed());
 }
 
 #[test]
@@ -107,12 +107,12 @@ fn row_49_when_the_last_of_several_limits_denies_nothing_stays_charged() {
     let clients = KeyedLimiter::<str>::new(Quota::per_hour(1), 10).unwrap();
     let now = Timestamp::from_secs(1_000);
     let all = || {
-        let [a, b, c] = limits.each_ref().map(|limit| limit.toll(1));
-        check_all_at(&mut [a, b, c, clients.toll("client", 1)], now)
+        let [a, b, c] = limits.each_ref().map(|limit| limit.entry().cost(1));
+        check_all_at(&mut [a, b, c, clients.entry("client").cost(1)], now)
     };
     assert!(all().is_allowed());
     assert_eq!([all().index(), all().index()], [Some(3), Some(3)]);
-    let left = limits.each_ref().map(|limit| limit.peek_at(1, now).remaining());
+    let left = limits.each_ref().map(|limit| limit.entry().at(now).peek(1).remaining());
     assert_eq!(left, [4, 3, 2]);
 }
 
@@ -126,8 +126,8 @@ fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
         let mut admitted = 0;
         for step in 0..50_000_u64 {
             let now = Timestamp::from_millis(step / 10);
-            let _ = table.check_at(&(1_000 + (thread * 50_000 + step) % 20_000), 1, now);
-            admitted += u64::from(table.check_at(&(step % 4), 1, now).is_allowed());
+            let _ = table.entry(&(1_000 + (thread * 50_000 + step) % 20_000)).at(now).check(1);
+            admitted += u64::from(table.entry(&(step % 4)).at(now).check(1).is_allowed());
         }
         admitted
     });
@@ -147,12 +147,12 @@ fn row_50_a_future_that_is_dropped_leaks_no_permit_and_charges_nothing() {
     let wait = Wait::at_most(Duration::from_secs(1_000_000));
     assert!(limiter.check(1).is_allowed());
     for polled in [false, true, true] {
-        let mut waiting = pin!(limiter.acquire(1, wait, &Never));
+        let mut waiting = pin!(limiter.entry().acquire(1, wait, &Never));
         if polled {
             let mut context = Context::from_waker(Waker::noop());
             assert!(waiting.as_mut().poll(&mut context).is_pending());
         }
     }
     // Each was dropped where its block ends; what is owed is the one unit that was admitted.
-    assert_eq!(limiter.queue(1, wait).unwrap().wait(), Duration::from_secs(3_600));
+    assert_eq!(limiter.entry().queue(1, wait).unwrap().wait(), Duration::from_secs(3_600));
 }

@@ -16,31 +16,40 @@ fn both(quota: Quota) -> (KeyedLimiter<u64>, LiveLimiter) {
 #[test]
 fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_takes() {
     let (table, live) = both(Quota::per_second(1).burst(1_000));
-    assert!(table.check_at(&7, 1_000, at(50)).is_allowed());
-    assert!(live.check_at(1_000, at(50)).is_allowed());
+    assert!(table.entry(&7).at(at(50)).check(1_000).is_allowed());
+    assert!(live.entry().at(at(50)).check(1_000).is_allowed());
     // Charges bring both limits into debt.
-    assert_eq!((table.charge_at(&7, 900, at(50)), live.charge_at(900, at(50))), (0, 0));
+    assert_eq!(
+        (table.entry(&7).at(at(50)).charge(900), live.entry().at(at(50)).charge(900)),
+        (0, 0)
+    );
     let quota = Quota::per_second(1).burst(5);
     table.set_quota_at(quota, at(50)).unwrap();
     live.set_quota_at(quota, at(50)).unwrap();
-    for denied in [table.check_at(&7, 5, at(50)), live.check_at(5, at(50))] {
+    for denied in [table.entry(&7).at(at(50)).check(5), live.entry().at(at(50)).check(5)] {
         let wait = denied.into_result().unwrap_err().retry_after().unwrap();
         assert_eq!(wait.as_secs(), 5);
     }
-    assert!(table.check_at(&7, 1, at(51)).is_allowed() && live.check_at(1, at(51)).is_allowed());
+    assert!(
+        table.entry(&7).at(at(51)).check(1).is_allowed()
+            && live.entry().at(at(51)).check(1).is_allowed()
+    );
 }
 
 #[test]
 fn row_23_a_burst_raised_gives_the_difference_once() {
     let (table, live) = both(Quota::per_second(1).burst(10));
-    assert!(table.check_at(&7, 10, at(50)).is_allowed() && live.check_at(10, at(50)).is_allowed());
+    assert!(
+        table.entry(&7).at(at(50)).check(10).is_allowed()
+            && live.entry().at(at(50)).check(10).is_allowed()
+    );
     for _ in 0..3 {
         let quota = Quota::per_second(1).burst(15);
         table.set_quota_at(quota, at(50)).unwrap();
         live.set_quota_at(quota, at(50)).unwrap();
     }
-    assert_eq!(table.take_up_to_at(&7, 99, at(50)).into_result().unwrap().cost(), 5);
-    assert_eq!(live.take_up_to_at(99, at(50)).into_result().unwrap().cost(), 5);
+    assert_eq!(table.entry(&7).at(at(50)).take_up_to(99).into_result().unwrap().cost(), 5);
+    assert_eq!(live.entry().at(at(50)).take_up_to(99).into_result().unwrap().cost(), 5);
     // Changing the burst back and forth gives nothing more.
     for burst in [10, 15, 10, 15] {
         let quota = Quota::per_second(1).burst(burst);
@@ -48,8 +57,8 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
         live.set_quota_at(quota, at(50)).unwrap();
     }
     // Lowering the burst forgives the debt above 10.
-    assert_eq!(table.peek_at(&7, 0, at(50)).remaining(), 5);
-    assert_eq!(live.peek_at(0, at(50)).remaining(), 5);
+    assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 5);
+    assert_eq!(live.entry().at(at(50)).peek(0).remaining(), 5);
 }
 
 #[test]
@@ -62,8 +71,8 @@ fn row_25_a_limit_lowered_during_a_batch_leaves_none_and_never_less() {
             table.set_quota_at(quota, at(50)).unwrap();
             live.set_quota_at(quota, at(50)).unwrap();
         }
-        let decision = table.check_at(&7, 3, at(50));
-        assert_eq!(decision.remaining(), live.check_at(3, at(50)).remaining());
+        let decision = table.entry(&7).at(at(50)).check(3);
+        assert_eq!(decision.remaining(), live.entry().at(at(50)).check(3).remaining());
         left.push(decision.remaining());
     }
     assert_eq!(left[..20], (1..=20).map(|n| 100 - 3 * n).collect::<Vec<_>>());
@@ -73,13 +82,16 @@ fn row_25_a_limit_lowered_during_a_batch_leaves_none_and_never_less() {
 #[test]
 fn row_26_a_maximum_below_what_is_there_is_a_maximum() {
     let (table, live) = both(Quota::per_second(1).burst(1_000));
-    assert!(table.check_at(&7, 1, at(50)).is_allowed() && live.check_at(1, at(50)).is_allowed());
+    assert!(
+        table.entry(&7).at(at(50)).check(1).is_allowed()
+            && live.entry().at(at(50)).check(1).is_allowed()
+    );
     let quota = Quota::per_second(1).burst(10);
     table.set_quota_at(quota, at(50)).unwrap();
     live.set_quota_at(quota, at(50)).unwrap();
     // 999 units were there, and 10 are: one of them spent.
-    assert_eq!(table.peek_at(&7, 0, at(50)).remaining(), 9);
-    assert_eq!(live.peek_at(0, at(50)).remaining(), 9);
-    assert_eq!(table.peek_at(&7, 0, at(99)).remaining(), 10);
-    assert_eq!(live.peek_at(0, at(99)).remaining(), 10);
+    assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 9);
+    assert_eq!(live.entry().at(at(50)).peek(0).remaining(), 9);
+    assert_eq!(table.entry(&7).at(at(99)).peek(0).remaining(), 10);
+    assert_eq!(live.entry().at(at(99)).peek(0).remaining(), 10);
 }

@@ -19,8 +19,8 @@ const ALGORITHMS: [&str; 6] = [
 
 /// Units of one that a limiter and a table admit at `now`, one after the other; they agree.
 fn drain(limiter: &Limiter, keyed: &KeyedLimiter<str>, now: Timestamp) -> u64 {
-    let of_limiter = (0..50).filter(|_| limiter.check_at(1, now).is_allowed()).count();
-    let of_keyed = (0..50).filter(|_| keyed.check_at("key", 1, now).is_allowed()).count();
+    let of_limiter = (0..50).filter(|_| limiter.entry().at(now).check(1).is_allowed()).count();
+    let of_keyed = (0..50).filter(|_| keyed.entry("key").at(now).check(1).is_allowed()).count();
     assert_eq!(of_limiter, of_keyed, "{now:?}");
     of_limiter as u64
 }
@@ -45,8 +45,9 @@ fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
                 (step.wrapping_mul(thread + 7).wrapping_mul(0x9e37_79b9) >> 7) % 10_000_000;
             let now_ns = step * 10_000 + jitter_ns;
             latest_ns.fetch_max(now_ns, Ordering::Relaxed);
-            admitted +=
-                u64::from(keyed.check_at("key", 1, Timestamp::from_nanos(now_ns)).is_allowed());
+            admitted += u64::from(
+                keyed.entry("key").at(Timestamp::from_nanos(now_ns)).check(1).is_allowed(),
+            );
         }
         admitted
     });
@@ -97,7 +98,8 @@ fn row_32_a_clock_that_runs_fast_gives_that_much_more_and_nothing_else() {
     for tick in 0..=864_000 * 2_u64 {
         let true_ns = tick * 50_000_000;
         let told_ns = true_ns + true_ns / 1_000_000 * 83;
-        admitted += u64::from(limiter.check_at(1, Timestamp::from_nanos(told_ns)).is_allowed());
+        admitted +=
+            u64::from(limiter.entry().at(Timestamp::from_nanos(told_ns)).check(1).is_allowed());
     }
     let bound = 1 + 864_000 + 864_000 * 83 / 1_000_000;
     assert!(admitted <= bound + 1, "{admitted} above {bound}");
@@ -135,7 +137,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             clock.set(at(restored_at));
             // Requests in flight may refund what they charged, which adds nothing to what drained meanwhile.
             if restored_at > 7_200 {
-                let _ = limiter.refund(permit) + keyed.refund("key", keyed_permit);
+                let _ = limiter.entry().refund(permit) + keyed.entry("key").refund(keyed_permit);
             }
             let count = |check: &dyn Fn() -> bool| (0..50).filter(|_| check()).count();
             let of_limiter = count(&|| limiter.check(1).is_allowed());

@@ -63,14 +63,18 @@ impl Both {
     }
 
     fn check(&self, cost: u64, seconds: u64) -> bool {
-        let keyed = self.table.check_at(&7, cost, at(seconds)).is_allowed();
-        assert_eq!(keyed, self.live.check_at(cost, at(seconds)).is_allowed(), "at {seconds} s");
+        let keyed = self.table.entry(&7).at(at(seconds)).check(cost).is_allowed();
+        assert_eq!(
+            keyed,
+            self.live.entry().at(at(seconds)).check(cost).is_allowed(),
+            "at {seconds} s"
+        );
         keyed
     }
 
     fn left(&self, seconds: u64) -> u64 {
-        let keyed = self.table.peek_at(&7, 0, at(seconds)).remaining();
-        assert_eq!(keyed, self.live.peek_at(0, at(seconds)).remaining(), "at {seconds} s");
+        let keyed = self.table.entry(&7).at(at(seconds)).peek(0).remaining();
+        assert_eq!(keyed, self.live.entry().at(at(seconds)).peek(0).remaining(), "at {seconds} s");
         keyed
     }
 }
@@ -110,7 +114,7 @@ fn a_slow_debt_is_not_forgotten_when_it_would_have_drained_at_the_old_rate() {
     // At the old rate the key was idle after 2 s. Now it stays for eight hours, and no sweep forgets it.
     for seconds in [1_003, 1_100, 1_000 + 3_600, 1_000 + 4 * 3_600] {
         for stranger in 100..130 {
-            let _ = both.table.check_at(&stranger, 1, at(seconds));
+            let _ = both.table.entry(&stranger).at(at(seconds)).check(1);
         }
         assert_eq!(both.left(seconds), 5 * (seconds - 1_000) / 3_600, "at {seconds} s");
     }
@@ -123,7 +127,7 @@ fn a_change_of_nothing_changes_nothing() {
     for second in 1_000..1_060 {
         both.set("gcra 7/s burst 33", second);
         let cost = second % 13;
-        let expected = plain.check_at(cost, at(second));
+        let expected = plain.entry().at(at(second)).check(cost);
         assert_eq!(both.check(cost, second), expected.is_allowed(), "at {second} s");
         assert_eq!(both.left(second), expected.remaining(), "at {second} s");
     }
@@ -178,12 +182,12 @@ fn tiers_are_counted_apart_and_each_changes_alone() {
     let [free, paid] = [limiter.tier(0).unwrap(), limiter.tier(1).unwrap()];
     let all_left = |units: [u64; 2]| {
         [free, paid].iter().zip(units).all(|(tier, units)| {
-            (0..50).all(|key| tier.peek_at(&key, 0, at(1_000)).remaining() == units)
+            (0..50).all(|key| tier.entry(&key).at(at(1_000)).peek(0).remaining() == units)
         })
     };
     for key in 0..50 {
-        assert!(free.check_at(&key, 4, at(1_000)).is_allowed());
-        assert!(paid.check_at(&key, 5, at(1_000)).is_allowed());
+        assert!(free.entry(&key).at(at(1_000)).check(4).is_allowed());
+        assert!(paid.entry(&key).at(at(1_000)).check(5).is_allowed());
     }
     paid.set_quota_at(Quota::per_minute(30), at(1_000)).unwrap();
     assert_eq!((free.limit(), paid.limit()), (10, 30));
@@ -204,15 +208,15 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
     assert_eq!(limiter.tiers(), 16);
     for number in 0..16 {
         let tier = limiter.tier(number).unwrap();
-        assert!(tier.check_at(&1, 3, at(1_200)).is_allowed());
+        assert!(tier.entry(&1).at(at(1_200)).check(3).is_allowed());
         for limit in [40, 50, 60] {
             tier.set_quota_at(policy(&text(number, limit)), at(1_200)).unwrap();
-            let left = tier.peek_at(&1, 0, at(1_200)).remaining();
+            let left = tier.entry(&1).at(at(1_200)).peek(0).remaining();
             assert_eq!(left, limit as u64 - 3, "tier {number}");
         }
     }
     for number in 0..16 {
-        assert_eq!(limiter.tier(number).unwrap().peek_at(&1, 0, at(1_200)).remaining(), 57);
+        assert_eq!(limiter.tier(number).unwrap().entry(&1).at(at(1_200)).peek(0).remaining(), 57);
     }
     let error = Tiers::of(Quota::per_second(1));
     let error = (0..16).fold(error, |tiers, _| tiers.and(Quota::per_second(1)));
@@ -225,13 +229,13 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
 fn a_change_that_does_not_fit_changes_nothing() {
     let tiers = Tiers::of(Quota::per_second(100));
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
-    assert!(limiter.check_at(&7, 60, at(1_000)).is_allowed());
+    assert!(limiter.entry(&7).at(at(1_000)).check(60).is_allowed());
     let error = limiter.set_quota_at(Quota::per_day(1).burst(1_000), at(1_000)).unwrap_err();
     assert_eq!(error, ChangeError::DoesNotFit { state_bits: 29 });
     let error = error.to_string();
     assert!(error.starts_with("the quota does not fit in the 29 bits"), "{error}");
-    assert_eq!(limiter.peek_at(&7, 0, at(1_000)).remaining(), 40);
-    assert_eq!(limiter.peek_at(&7, 0, at(1_001)).remaining(), 100);
+    assert_eq!(limiter.entry(&7).at(at(1_000)).peek(0).remaining(), 40);
+    assert_eq!(limiter.entry(&7).at(at(1_001)).peek(0).remaining(), 100);
 }
 
 #[test]
@@ -249,10 +253,10 @@ fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
     let tiers = Tiers::of(Quota::per_hour(1_000)).and(Quota::per_hour(3_000));
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(500, ManualClock::new()).unwrap();
     for key in 0..500 {
-        assert!(limiter.tier(1).unwrap().check_at(&key, 100 + key, at(1_000)).is_allowed());
+        assert!(limiter.tier(1).unwrap().entry(&key).at(at(1_000)).check(100 + key).is_allowed());
     }
     let live = live(Quota::per_hour(1_000));
-    assert!(live.check_at(400, at(1_000)).is_allowed());
+    assert!(live.entry().at(at(1_000)).check(400).is_allowed());
     let allocations = measure(|| {
         let tier = limiter.tier(1).unwrap();
         for change in 0..1_000 {
@@ -264,27 +268,27 @@ fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
         live.set_quota_at(Quota::per_hour(2_000 + change), at(1_000)).unwrap();
     }
     for key in 0..500 {
-        let left = limiter.tier(1).unwrap().peek_at(&key, 0, at(1_000)).remaining();
+        let left = limiter.tier(1).unwrap().entry(&key).at(at(1_000)).peek(0).remaining();
         assert_eq!(left, 2_999 - 100 - key);
     }
-    assert_eq!(live.peek_at(0, at(1_000)).remaining(), 2_599);
+    assert_eq!(live.entry().at(at(1_000)).peek(0).remaining(), 2_599);
 }
 
 #[test]
 fn refunds_and_cancellations_know_their_quota() {
     let limiter = table(Quota::per_second(10).burst(40));
     let tier = limiter.tier(0).unwrap();
-    let permit = tier.check_at(&7, 20, at(1_000)).into_result().unwrap();
-    assert_eq!(tier.refund_at(&7, permit.portion(5), at(1_000)), 5);
-    let place = tier.reserve_at(&7, 5, Duration::ZERO, at(1_000)).unwrap();
-    assert!(tier.cancel_at(&7, place, at(1_000)));
-    let place = tier.reserve_at(&7, 5, Duration::ZERO, at(1_000)).unwrap();
+    let permit = tier.entry(&7).at(at(1_000)).check(20).into_result().unwrap();
+    assert_eq!(tier.entry(&7).at(at(1_000)).refund(permit.portion(5)), 5);
+    let place = tier.entry(&7).at(at(1_000)).reserve(5, Duration::ZERO).unwrap();
+    assert!(tier.entry(&7).at(at(1_000)).cancel(place));
+    let place = tier.entry(&7).at(at(1_000)).reserve(5, Duration::ZERO).unwrap();
     tier.set_quota_at(Quota::per_second(5).burst(40), at(1_000)).unwrap();
-    assert!(!tier.cancel_at(&7, place, at(1_000)));
-    assert_eq!(tier.refund_at(&7, permit.portion(5), at(1_000)), 0);
-    assert_eq!(tier.peek_at(&7, 0, at(1_000)).remaining(), 20);
-    tier.reset_at(&7, at(1_000));
-    assert_eq!(tier.peek_at(&7, 0, at(1_000)).remaining(), 40);
+    assert!(!tier.entry(&7).at(at(1_000)).cancel(place));
+    assert_eq!(tier.entry(&7).at(at(1_000)).refund(permit.portion(5)), 0);
+    assert_eq!(tier.entry(&7).at(at(1_000)).peek(0).remaining(), 20);
+    tier.entry(&7).at(at(1_000)).reset();
+    assert_eq!(tier.entry(&7).at(at(1_000)).peek(0).remaining(), 40);
 }
 
 #[test]
@@ -292,9 +296,10 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
     let tiers =
         Tiers::of(Quota::per_minute(6)).and(Quota::per_minute(60)).and(policy("fixed-window 50/m"));
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, ManualClock::new()).unwrap();
-    let left =
-        |tier: usize, second| limiter.tier(tier).unwrap().peek_at(&7, 0, at(second)).remaining();
-    assert!(limiter.check_at(&7, 6, at(1_000)).is_allowed());
+    let left = |tier: usize, second| {
+        limiter.tier(tier).unwrap().entry(&7).at(at(second)).peek(0).remaining()
+    };
+    assert!(limiter.entry(&7).at(at(1_000)).check(6).is_allowed());
     // Half a unit has come back, and a whole one moves.
     assert_eq!(limiter.move_key_at(&7, 0, 1, at(1_005)), Ok(6));
     assert_eq!((left(0, 1_005), left(1, 1_005)), (6, 54));
@@ -311,11 +316,11 @@ fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
     let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(Full::Deny);
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, ManualClock::new()).unwrap();
     let cells = limiter.stats_at(at(0)).cells;
-    let key = (0..).find(|key| limiter.check_at(key, 6, at(1_000)).is_allowed()).unwrap();
+    let key = (0..).find(|key| limiter.entry(key).at(at(1_000)).check(6).is_allowed()).unwrap();
     for other in 1_000..1_000 + 20 * cells as u64 {
-        let _ = limiter.check_at(&other, 1, at(1_000));
+        let _ = limiter.entry(&other).at(at(1_000)).check(1);
     }
     assert_eq!(limiter.stats_at(at(1_000)).live, cells);
     assert_eq!(limiter.move_key_at(&key, 0, 1, at(1_000)), Err(ChangeError::NoCell));
-    assert_eq!(limiter.peek_at(&key, 0, at(1_000)).remaining(), 0);
+    assert_eq!(limiter.entry(&key).at(at(1_000)).peek(0).remaining(), 0);
 }

@@ -99,7 +99,7 @@ proptest! {
             match step {
                 Step::On { ns } => now_ns += ns,
                 Step::Check { cost } => {
-                    let decisions = [table.check_at(&7, cost, now), live.check_at(cost, now)];
+                    let decisions = [table.entry(&7).at(now).check(cost), live.entry().at(now).check(cost)];
                     for (model, decision) in models.iter_mut().zip(decisions) {
                         prop_assert_eq!(decision.limit(), model.rate.burst);
                         prop_assert!(decision.remaining() <= model.rate.burst);
@@ -142,7 +142,7 @@ proptest! {
             }
             let now_ms = start + 100 * tenths;
             let now = Timestamp::from_millis(now_ms);
-            let decisions = [limiter.check_at(cost, now), table.check_at(&7, cost, now)];
+            let decisions = [limiter.entry().at(now).check(cost), table.entry(&7).at(now).check(cost)];
             for (admitted, decision) in admitted.iter_mut().zip(decisions) {
                 if decision.is_allowed() {
                     admitted.push((n >= split, now_ms, cost));

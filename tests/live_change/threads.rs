@@ -28,9 +28,9 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
                     if over.load(Ordering::Relaxed) || n >= 40_000 {
                         break;
                     }
-                    let decision = limiter.check_at(&(n % 100), 1, now);
+                    let decision = limiter.entry(&(n % 100)).at(now).check(1);
                     assert!(is_whole(decision), "{decision:?}");
-                    let decision = live.check_at(1, now);
+                    let decision = live.entry().at(now).check(1);
                     assert!(is_whole(decision), "{decision:?}");
                     admitted.fetch_add(u64::from(decision.is_allowed()), Ordering::Relaxed);
                 }
@@ -43,7 +43,7 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
         over.store(true, Ordering::Relaxed);
     });
     live.set_quota_at(quotas[1], now).unwrap();
-    let spent = quotas[1].max_burst() - live.peek_at(0, now).remaining();
+    let spent = quotas[1].max_burst() - live.entry().at(now).peek(0).remaining();
     assert_eq!(spent, admitted.into_inner());
 }
 
@@ -68,5 +68,5 @@ fn a_second_change_at_the_same_time_is_told_so() {
     });
     assert!(refused.into_inner() < 64);
     limiter.set_quota_at(Quota::per_second(11), at(1_000)).unwrap();
-    assert_eq!(limiter.peek_at(&7, 0, at(1_000)).remaining(), 11);
+    assert_eq!(limiter.entry(&7).at(at(1_000)).peek(0).remaining(), 11);
 }

@@ -184,9 +184,9 @@ proptest! {
                 let wait = denial.map(|denial| denial.retry_after());
                 (decision.remaining(), decision.reset_after(), wait)
             };
-            let expected = told(limiter.peek_at(cost, now));
+            let expected = told(limiter.entry().at(now).peek(cost));
             prop_assert_eq!(told(sketch.peek_at(&7, cost, now)), expected);
-            let expected = told(limiter.check_at(cost, now));
+            let expected = told(limiter.entry().at(now).check(cost));
             prop_assert_eq!(told(sketch.check_at(&7, cost, now)), expected);
         }
     }

@@ -86,8 +86,8 @@ fn what_has_drained_meanwhile_has_drained_to_the_nanosecond() {
     assert_eq!(restored.peek("alice", 1).remaining(), 2);
     let third = Timestamp::from_secs(3_600) + HOUR + HOUR / 2;
     let just_before = Timestamp::from_nanos(third.as_nanos() - 1);
-    assert!(!restored.peek_at("alice", 3, just_before).is_allowed());
-    assert!(restored.peek_at("alice", 3, third).is_allowed());
+    assert!(!restored.entry("alice").at(just_before).peek(3).is_allowed());
+    assert!(restored.entry("alice").at(third).peek(3).is_allowed());
 }
 
 #[test]
@@ -96,14 +96,14 @@ fn windows_stay_on_their_grid() {
     let policy = policy("fixed-window 5/10s");
     let start = || Clock::monotonic().resumed_at(Timestamp::from_secs(1_003));
     let table = KeyedLimiter::<str>::with_clock(policy, 9, start()).unwrap();
-    assert!(table.check_at("alice", 5, Timestamp::from_secs(1_003)).is_allowed());
+    assert!(table.entry("alice").at(Timestamp::from_secs(1_003)).check(5).is_allowed());
     let mut file = Vec::new();
     table.snapshot_at(&mut file, wall(0)).unwrap();
     let restored =
         KeyedLimiter::<str>::restore_at(policy, Clock::monotonic(), &file[..], wall(4)).unwrap();
     assert!(restored.now() >= Timestamp::from_secs(1_007));
-    assert!(!restored.peek_at("alice", 1, Timestamp::from_millis(1_009_999)).is_allowed());
-    assert!(restored.peek_at("alice", 5, Timestamp::from_secs(1_010)).is_allowed());
+    assert!(!restored.entry("alice").at(Timestamp::from_millis(1_009_999)).peek(1).is_allowed());
+    assert!(restored.entry("alice").at(Timestamp::from_secs(1_010)).peek(5).is_allowed());
 }
 
 #[test]

@@ -80,7 +80,7 @@ proptest! {
         let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
         for step in before {
             if let Some((key, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let _ = original.check_at(&key, cost, now);
+                let _ = original.entry(&key).at(now).check(cost);
             }
         }
         let mut file = Vec::new();
@@ -92,7 +92,7 @@ proptest! {
         prop_assert!(again == file, "the snapshot of the restored is the same");
         for step in after {
             if let Some((key, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let [one, other] = [&original, &restored].map(|table| table.check_at(&key, cost, now));
+                let [one, other] = [&original, &restored].map(|table| table.entry(&key).at(now).check(cost));
                 prop_assert_eq!(format!("{one:?}"), format!("{other:?}"), "{} key {}", policy, key);
                 let [one, other] = [&original, &restored].map(|table| table.stats_at(now));
                 prop_assert_eq!((one.live, one.capacity, one.bytes), (other.live, other.capacity, other.bytes));
@@ -111,7 +111,7 @@ proptest! {
         let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
         for step in before {
             if let Some((_, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let _ = original.check_at(cost, now);
+                let _ = original.entry().at(now).check(cost);
             }
         }
         let mut file = Vec::new();
@@ -123,7 +123,7 @@ proptest! {
         prop_assert!(again == file, "the snapshot of the restored is the same");
         for step in after {
             if let Some((_, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let [one, other] = [&original, &restored].map(|limit| limit.check_at(cost, now));
+                let [one, other] = [&original, &restored].map(|limit| limit.entry().at(now).check(cost));
                 prop_assert_eq!(format!("{one:?}"), format!("{other:?}"), "{}", policy);
             }
         }
@@ -161,7 +161,7 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     let policy = policy("gcra 1/s burst 1");
     let table = KeyedLimiter::<u64>::with_clock(policy, 1, clock.clone()).unwrap();
     for key in 0..100_u64 {
-        assert!(table.check_at(&key, 1, Timestamp::from_secs(1_000 + 10 * key)).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(1_000 + 10 * key)).check(1).is_allowed());
     }
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
@@ -169,10 +169,10 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     // A key that comes back late starts no earlier than the floor at which it was forgotten.
     for key in 0..100_u64 {
         for late in [0, 500, 1_000 + 10 * key] {
-            let [one, other] =
-                [&table, &restored].map(|table| table.peek_at(&key, 1, Timestamp::from_secs(late)));
+            let [one, other] = [&table, &restored]
+                .map(|table| table.entry(&key).at(Timestamp::from_secs(late)).peek(1));
             assert_eq!(format!("{one:?}"), format!("{other:?}"));
         }
     }
-    assert!(!restored.peek_at(&0, 1, Timestamp::from_secs(1_000)).is_allowed());
+    assert!(!restored.entry(&0).at(Timestamp::from_secs(1_000)).peek(1).is_allowed());
 }

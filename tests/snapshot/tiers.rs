@@ -38,7 +38,7 @@ fn charged() -> Table {
     let table = table();
     for key in 0..9 {
         let tier = table.tier(usize::try_from(key % 3).unwrap()).unwrap();
-        assert!(tier.check_at(&key, 1 + key / 3, Timestamp::from_secs(key)).is_allowed());
+        assert!(tier.entry(&key).at(Timestamp::from_secs(key)).check(1 + key / 3).is_allowed());
     }
     table
 }
@@ -55,12 +55,16 @@ fn a_restart_forgets_nothing_of_any_tier() {
         for key in 0..12 {
             for seconds in [9, 30, 70, 4_000] {
                 let now = Timestamp::from_secs(seconds);
-                let [old, new] = [old, new].map(|tier| tier.peek_at(&key, 1, now).remaining());
+                let [old, new] =
+                    [old, new].map(|tier| tier.entry(&key).at(now).peek(1).remaining());
                 assert_eq!(new, old, "tier {tier}, key {key} at {seconds} s");
             }
         }
     }
-    assert_eq!(restored.tier(0).unwrap().peek_at(&6, 1, Timestamp::from_secs(9)).remaining(), 0);
+    assert_eq!(
+        restored.tier(0).unwrap().entry(&6).at(Timestamp::from_secs(9)).peek(1).remaining(),
+        0
+    );
 }
 
 #[test]
@@ -95,16 +99,16 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     }
     let restored = restore(tiers(&[TEXTS[0], "fixed-window 12/m", TEXTS[2]]), &file).unwrap();
     assert_eq!(saved(&restored), file);
-    assert_eq!(restored.tier(1).unwrap().peek_at(&7, 1, at(20)).remaining(), 9);
+    assert_eq!(restored.tier(1).unwrap().entry(&7).at(at(20)).peek(1).remaining(), 9);
     // Its quotas can be changed again, but at no time before the last change.
     restored.tier(1).unwrap().set_quota_at(policy(TEXTS[1]), at(5)).unwrap();
-    assert_eq!(restored.tier(1).unwrap().peek_at(&7, 1, at(20)).remaining(), 7);
+    assert_eq!(restored.tier(1).unwrap().entry(&7).at(at(20)).peek(1).remaining(), 7);
     for _ in 0..20 {
         restored.tier(2).unwrap().set_quota_at(policy("sliding-window 30/h"), at(11)).unwrap();
         restored.tier(2).unwrap().set_quota_at(policy(TEXTS[2]), at(11)).unwrap();
     }
-    assert_eq!(restored.tier(2).unwrap().peek_at(&8, 1, at(20)).remaining(), 17);
-    assert_eq!(restored.tier(0).unwrap().peek_at(&6, 1, at(9)).remaining(), 0);
+    assert_eq!(restored.tier(2).unwrap().entry(&8).at(at(20)).peek(1).remaining(), 17);
+    assert_eq!(restored.tier(0).unwrap().entry(&6).at(at(9)).peek(1).remaining(), 0);
 }
 
 #[test]
@@ -293,5 +297,8 @@ fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
     let mut changes = Changes(&table, Vec::new());
     table.snapshot(&mut changes).unwrap();
     assert!(!changes.1.is_empty() && changes.1.iter().all(Result::is_ok));
-    assert_eq!(table.peek_at(&1, 1, Timestamp::default() + Duration::from_secs(2)).remaining(), 3);
+    assert_eq!(
+        table.entry(&1).at(Timestamp::default() + Duration::from_secs(2)).peek(1).remaining(),
+        3
+    );
 }

@@ -51,7 +51,7 @@ fn run(
             }
             let (key, now_ns, cost) = request(thread, nth);
             let asked = stamp();
-            if table.check_at(&key, cost, Timestamp::from_nanos(now_ns)).is_allowed() {
+            if table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost).is_allowed() {
                 admitted.push(Admission { key, now_ns, cost, asked, told: stamp() });
             }
         }
@@ -106,7 +106,7 @@ fn every_charge_before_the_snapshot_is_in_it_and_none_that_was_asked_for_after()
     for Taken { file, began, ended } in &taken {
         let restored = restore(STILL, file);
         for key in 0..KEYS {
-            let left = restored.peek_at(&key, 0, Timestamp::from_secs(5)).remaining();
+            let left = restored.entry(&key).at(Timestamp::from_secs(5)).peek(0).remaining();
             let charged = 30_000 - left;
             let least = units(&admitted, key, |one| one.told < *began);
             let most = units(&admitted, key, |one| one.asked < *ended);
@@ -122,7 +122,7 @@ fn a_snapshot_of_an_earlier_moment_is_caught() {
     let lost = taken.iter().zip(taken.iter().skip(2)).any(|(earlier, later)| {
         let restored = restore(STILL, &earlier.file);
         (0..KEYS).any(|key| {
-            let left = restored.peek_at(&key, 0, Timestamp::from_secs(5)).remaining();
+            let left = restored.entry(&key).at(Timestamp::from_secs(5)).peek(0).remaining();
             units(&admitted, key, |one| one.told < later.began) > 30_000 - left
         })
     });
@@ -161,7 +161,7 @@ fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
             let debt_ns = (drained_ns - now_ns).saturating_sub(1_000_000 / 256);
             let most = 2_000_000_u64.saturating_sub(debt_ns) / 1_000_000;
             let key = of_key[0].key;
-            let left = restored.peek_at(&key, 0, Timestamp::from_nanos(now_ns)).remaining();
+            let left = restored.entry(&key).at(Timestamp::from_nanos(now_ns)).peek(0).remaining();
             assert!(left <= most, "key {key}: {left} left of {most} at {now_ns}");
         }
     }

@@ -20,14 +20,14 @@ pub(crate) fn table(text: &str, capacity: usize) -> Table {
 /// them. Strangers are keys from 1,000 on.
 pub(crate) fn fill(table: &Table, now: Timestamp) {
     let cells = table.stats_at(now).cells;
-    let mut strangers = (1_000..).filter(|key| !table.peek_at(key, 1, now).is_spilled());
+    let mut strangers = (1_000..).filter(|key| !table.entry(key).at(now).peek(1).is_spilled());
     for _ in 0..cells {
-        assert!(table.check_at(&strangers.next().unwrap(), 1, now).is_allowed());
+        assert!(table.entry(&strangers.next().unwrap()).at(now).check(1).is_allowed());
     }
     assert_eq!(table.stats_at(now).spilled, 0);
 }
 
 /// When a stranger's unit has drained, if it was charged at this time.
 pub(crate) fn drained(text: &str, charged: Timestamp) -> Timestamp {
-    charged + table(text, 1).check_at(&1, 1, charged).reset_after()
+    charged + table(text, 1).entry(&1).at(charged).check(1).reset_after()
 }

@@ -41,14 +41,14 @@ const NEWCOMERS: u64 = 1 << 40;
 
 fn flood(table: &Table, keys: u64) {
     for key in FLOOD..FLOOD + keys {
-        let _ = table.check_at(&key, 1, NOW);
+        let _ = table.entry(&key).at(NOW).check(1);
     }
 }
 
 /// How many of 20,000 newcomers are refused.
 fn refused(table: &Table) -> u64 {
     let newcomers = NEWCOMERS..NEWCOMERS + 20_000;
-    newcomers.filter(|key| !table.peek_at(key, 1, NOW).is_allowed()).count() as u64
+    newcomers.filter(|key| !table.entry(key).at(NOW).peek(1).is_allowed()).count() as u64
 }
 
 #[test]
@@ -61,19 +61,20 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         // Victims that have spent their quota in their cells, and others that have found no cell.
         let mut victims: Vec<u64> = (0..100).collect();
         for victim in &victims {
-            assert!(table.check_at(victim, 5, NOW).is_allowed(), "{text}");
+            assert!(table.entry(victim).at(NOW).check(5).is_allowed(), "{text}");
         }
         for key in FLOOD..FLOOD + 20_000 {
-            if !table.peek_at(&key, 1, NOW).is_spilled() {
-                assert!(table.check_at(&key, 1, NOW).is_allowed());
+            if !table.entry(&key).at(NOW).peek(1).is_spilled() {
+                assert!(table.entry(&key).at(NOW).check(1).is_allowed());
             }
         }
         assert_eq!(table.stats_at(NOW).spilled, 0);
         // Victims that come when all cells are taken.
         let without_cell: Vec<u64> =
-            (100..).filter(|key| table.peek_at(key, 1, NOW).is_spilled()).take(100).collect();
+            (100..).filter(|key| table.entry(key).at(NOW).peek(1).is_spilled()).take(100).collect();
         for victim in without_cell {
-            let admitted = (0..6).filter(|_| table.check_at(&victim, 1, NOW).is_allowed()).count();
+            let admitted =
+                (0..6).filter(|_| table.entry(&victim).at(NOW).check(1).is_allowed()).count();
             assert!(admitted <= 5, "{text}: victim {victim} was admitted {admitted}");
             assert!(admitted == 5 || victims.len() > 100, "{text}: alone in the spill");
             victims.push(victim);
@@ -81,7 +82,10 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         for round in 0..10 {
             flood(&table, 3_000 + round * 10_000);
             for victim in &victims {
-                assert!(!table.check_at(victim, 1, NOW).is_allowed(), "{text}: victim {victim}");
+                assert!(
+                    !table.entry(victim).at(NOW).check(1).is_allowed(),
+                    "{text}: victim {victim}"
+                );
             }
         }
         let stats = table.stats_at(NOW);
@@ -91,8 +95,8 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         assert_eq!(refused(&table), 20_000, "{text}");
         // After the time of two bursts, or two windows, the flood has drained.
         let later = NOW + Duration::from_secs(7_201);
-        let admitted =
-            (NEWCOMERS..NEWCOMERS + 1_000).filter(|key| table.check_at(key, 1, later).is_allowed());
+        let admitted = (NEWCOMERS..NEWCOMERS + 1_000)
+            .filter(|key| table.entry(key).at(later).check(1).is_allowed());
         assert_eq!(admitted.count(), 1_000, "{text}");
     }
 }

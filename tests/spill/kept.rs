@@ -21,7 +21,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled() {
         let table = table(text, 1);
         fill(&table, START);
         let now = drained(text, START) + Duration::from_micros(100);
-        assert!(table.check_at(&7, 4, now).is_spilled(), "{text}");
+        assert!(table.entry(&7).at(now).check(4).is_spilled(), "{text}");
         let mut file = Vec::new();
         table.snapshot(&mut file).unwrap();
         let restored = restored(text, &file).unwrap();
@@ -30,13 +30,13 @@ fn a_restart_forgets_nothing_of_what_was_spilled() {
         // The two readings of the wall clock, and so the checksums, may differ.
         assert_eq!(again[376..again.len() - 8], file[376..file.len() - 8], "{text}");
         for (later, is_spilled) in [(now, true), (now + Duration::from_millis(9), false)] {
-            let [old, new] = [&table, &restored].map(|table| table.peek_at(&7, 1, later));
+            let [old, new] = [&table, &restored].map(|table| table.entry(&7).at(later).peek(1));
             assert_eq!(new.remaining(), old.remaining(), "{text}");
             assert_eq!(new.remaining(), 1, "{text}");
             assert_eq!(new.is_spilled(), is_spilled, "{text}");
         }
-        assert!(restored.check_at(&7, 1, now + Duration::from_millis(9)).is_allowed());
-        assert!(!restored.check_at(&7, 1, now + Duration::from_millis(9)).is_allowed());
+        assert!(restored.entry(&7).at(now + Duration::from_millis(9)).check(1).is_allowed());
+        assert!(!restored.entry(&7).at(now + Duration::from_millis(9)).check(1).is_allowed());
     }
 }
 
@@ -83,7 +83,7 @@ fn windows_from_the_first_request_deny_and_say_why_they_cannot_spill() {
          Full::Deny, leave out from-first, or use gcra"
     );
     let denying = from_first().when_full(Full::Deny).unwrap();
-    let denied = (0..100).filter(|key| !denying.check_at(key, 1, START).is_allowed()).count();
+    let denied = (0..100).filter(|key| !denying.entry(key).at(START).check(1).is_allowed()).count();
     assert_eq!(denied as u64, denying.stats_at(START).full);
     assert!(denied > 50);
     assert_eq!(denying.stats_at(START).spilled, 0);
@@ -95,15 +95,15 @@ fn every_request_that_finds_no_cell_is_counted_once() {
     fill(&table, START);
     for nth in 1..=7 {
         // Peeks are not counted.
-        assert!(table.peek_at(&7, 1, START).is_spilled());
-        assert!(table.check_at(&7, 0, START).is_allowed());
-        let decision = table.check_at(&7, 1, START);
+        assert!(table.entry(&7).at(START).peek(1).is_spilled());
+        assert!(table.entry(&7).at(START).check(0).is_allowed());
+        let decision = table.entry(&7).at(START).check(1);
         assert_eq!(decision.is_allowed(), nth <= 5);
         assert!(decision.is_spilled());
         assert_eq!(table.stats_at(START).spilled, nth);
     }
     // Above the limit it never fits, and needs no cell.
-    let never = table.check_at(&7, 6, START).into_result().unwrap_err();
+    let never = table.entry(&7).at(START).check(6).into_result().unwrap_err();
     assert!(never.is_never() && !never.is_spilled());
     let stats = table.stats_at(START);
     assert_eq!((stats.spilled, stats.full, stats.contended), (7, 0, 0));
@@ -114,7 +114,8 @@ fn past_the_latest_time_no_key_spills() {
     let table = table("gcra 1/h burst 5", 1);
     // 2100, which is the latest that a word without a floor can tell.
     let late = Timestamp::from_secs(4_102_444_800 + 1_000);
-    let denied = (0..100).filter(|key| !table.check_at(key, 1, late).is_allowed()).count() as u64;
+    let denied =
+        (0..100).filter(|key| !table.entry(key).at(late).check(1).is_allowed()).count() as u64;
     let stats = table.stats_at(late);
     assert_eq!((stats.spilled, stats.full), (0, denied));
     assert!(denied > 50);

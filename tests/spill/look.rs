@@ -26,16 +26,16 @@ fn slow() -> Table {
 /// on.
 fn crowd(table: &Table) -> Timestamp {
     let early = Timestamp::from_secs(1_000);
-    assert!(table.check_at(&KEY, 1, early).is_allowed());
+    assert!(table.entry(&KEY).at(early).check(1).is_allowed());
     let mut strangers = (1_000..).filter(|key| {
-        let look = table.peek_at(key, 1_000, early);
+        let look = table.entry(key).at(early).peek(1_000);
         look.is_allowed() && !look.is_spilled()
     });
     for _ in 1..table.stats_at(early).cells {
-        assert!(table.check_at(&strangers.next().unwrap(), 1_000, early).is_allowed());
+        assert!(table.entry(&strangers.next().unwrap()).at(early).check(1_000).is_allowed());
     }
     for key in 100_000..110_000 {
-        let _ = table.take_up_to_at(&key, 1_000, Timestamp::from_secs(1_100));
+        let _ = table.entry(&key).at(Timestamp::from_secs(1_100)).take_up_to(1_000);
     }
     Timestamp::default() + 3 * table.stats_at(early).epoch
 }
@@ -50,10 +50,10 @@ fn a_look_at_a_key_that_its_charge_would_forget_counts_in_what_the_spill_holds()
         // A burst lasts 600,000 s from 1,100 s on.
         let owed = (601_100 - now.as_nanos() / 1_000_000_000).div_ceil(600);
         let left = 1_000 - owed;
-        assert_eq!(table.peek_at(&KEY, 1, now).remaining(), left, "after {later} s");
-        assert!(!table.peek_at(&KEY, left + 1, now).is_allowed());
-        assert!(!table.check_at(&KEY, left + 1, now).is_allowed());
-        assert!(table.check_at(&KEY, left, now).is_allowed());
+        assert_eq!(table.entry(&KEY).at(now).peek(1).remaining(), left, "after {later} s");
+        assert!(!table.entry(&KEY).at(now).peek(left + 1).is_allowed());
+        assert!(!table.entry(&KEY).at(now).check(left + 1).is_allowed());
+        assert!(table.entry(&KEY).at(now).check(left).is_allowed());
         // It has got a cell again.
         assert_eq!(table.stats_at(now).spilled, spilled);
     }
@@ -63,16 +63,16 @@ fn a_look_at_a_key_that_its_charge_would_forget_counts_in_what_the_spill_holds()
 fn a_look_before_the_floor_forgets_a_key_finds_the_cell_as_its_charge_does() {
     let table = slow();
     let end = crowd(&table);
-    assert_eq!(table.peek_at(&KEY, 1_000, end).remaining(), 1_000);
-    assert!(table.check_at(&KEY, 1_000, end).is_allowed());
+    assert_eq!(table.entry(&KEY).at(end).peek(1_000).remaining(), 1_000);
+    assert!(table.entry(&KEY).at(end).check(1_000).is_allowed());
 }
 
 #[test]
 fn without_a_spill_what_is_forgotten_owes_nothing() {
     let table = slow().when_full(Full::Deny).unwrap();
     let now = crowd(&table) + Duration::from_secs(1);
-    assert!(table.peek_at(&KEY, 1_000, now).is_allowed());
-    assert!(table.check_at(&KEY, 1_000, now).is_allowed());
+    assert!(table.entry(&KEY).at(now).peek(1_000).is_allowed());
+    assert!(table.entry(&KEY).at(now).check(1_000).is_allowed());
 }
 
 /// Keys of a small table at times that leap to and fro, so that a charge forgets its own key and finds it a cell
@@ -104,7 +104,7 @@ fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
                 let (key, cost) = (below(keys), below(5) + 1);
                 let now = Timestamp::from_nanos(now_ns);
                 let [look, charge] =
-                    [table.peek_at(&key, cost, now), table.check_at(&key, cost, now)];
+                    [table.entry(&key).at(now).peek(cost), table.entry(&key).at(now).check(cost)];
                 let told = format!("{text}, round {round}, step {step}: {look:?}, {charge:?}");
                 assert_eq!(look.is_allowed(), charge.is_allowed(), "{told}");
                 let wait = |decision: Decision| decision.into_result().map_err(|d| d.retry_after());

@@ -11,7 +11,8 @@ const KEY: u64 = 7;
 
 /// What a key takes that asks in each nanosecond for all that there is: when, and how much.
 fn taken(table: &Table, base_ns: u64) -> Vec<(u64, u64)> {
-    let take = |ns: u64| table.take_up_to_at(&KEY, BURST, Timestamp::from_nanos(base_ns + ns));
+    let take =
+        |ns: u64| table.entry(&KEY).at(Timestamp::from_nanos(base_ns + ns)).take_up_to(BURST);
     let units = |decision: Decision| decision.into_result().ok().map(|permit| permit.cost());
     (0..300).filter_map(|ns| Some((ns, units(take(ns))?))).collect()
 }
@@ -33,12 +34,12 @@ fn a_unit_comes_no_more_than_a_tick_early_and_in_the_spill_than_a_nanosecond() {
     for base_ns in [0, 1_888, 1_000_000_000, 25_914_364, 123_456_789_123_456, 1 << 60] {
         let kept = table(POLICY, 10);
         let taken_there = taken(&kept, base_ns);
-        assert!(!kept.peek_at(&KEY, 1, Timestamp::from_nanos(base_ns)).is_spilled());
+        assert!(!kept.entry(&KEY).at(Timestamp::from_nanos(base_ns)).peek(1).is_spilled());
         let full = table(POLICY, 1);
         for key in 100..200 {
-            let _ = full.check_at(&key, BURST, Timestamp::from_nanos(base_ns));
+            let _ = full.entry(&key).at(Timestamp::from_nanos(base_ns)).check(BURST);
         }
-        assert!(full.peek_at(&KEY, 1, Timestamp::from_nanos(base_ns)).is_spilled());
+        assert!(full.entry(&KEY).at(Timestamp::from_nanos(base_ns)).peek(1).is_spilled());
         let found = [taken_there, taken(&full, base_ns)].map(|taken| early(&taken));
         earliest = [0, 1].map(|which| earliest[which].max(found[which]));
     }
@@ -57,7 +58,7 @@ fn a_unit_of_a_fast_limit_comes_less_than_16_ns_early() {
         for due in [1_000, 7_000, 999_000] {
             let table = table("gcra 1000000/s burst 1000", 10);
             let is_allowed = |cost, ns| {
-                table.check_at(&KEY, cost, Timestamp::from_nanos(base_ns + ns)).is_allowed()
+                table.entry(&KEY).at(Timestamp::from_nanos(base_ns + ns)).check(cost).is_allowed()
             };
             assert!(is_allowed(BURST, 0));
             let came =

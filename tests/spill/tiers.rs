@@ -50,8 +50,8 @@ fn fill(table: &Table, tier: usize, now: Timestamp) {
     let mut strangers = 1_000..;
     while table.stats_at(now).live < table.stats_at(now).cells {
         let stranger = strangers.next().unwrap();
-        if !tier.peek_at(&stranger, 1, now).is_spilled() {
-            assert!(tier.check_at(&stranger, 1, now).is_allowed());
+        if !tier.entry(&stranger).at(now).peek(1).is_spilled() {
+            assert!(tier.entry(&stranger).at(now).check(1).is_allowed());
         }
     }
     assert_eq!(table.stats_at(now).spilled, 0);
@@ -59,26 +59,27 @@ fn fill(table: &Table, tier: usize, now: Timestamp) {
 
 /// When a stranger's unit has drained.
 fn drained(table: &Table, tier: usize) -> Timestamp {
-    START + table.tier(tier).unwrap().check_at(&u64::MAX, 1, START).reset_after()
+    START + table.tier(tier).unwrap().entry(&u64::MAX).at(START).check(1).reset_after()
 }
 
 #[test]
 fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() {
     let table = table(&["gcra 100/h", "fixed-window 100/h", "sliding-window 100/h"], 20_000);
     for stranger in 0..60_000_u64 {
-        assert!(table.check_at(&stranger, 1, START).is_allowed());
+        assert!(table.entry(&stranger).at(START).check(1).is_allowed());
     }
     let before = table.stats_at(START);
     assert_eq!((before.live, before.spilled), (before.cells, 60_000 - before.cells as u64));
     for tier in 0..3 {
         let tier = table.tier(tier).unwrap();
         let newcomers = 1_000_000..1_000_500_u64;
-        let served = newcomers.clone().filter(|key| tier.check_at(key, 1, START).is_allowed());
+        let served =
+            newcomers.clone().filter(|key| tier.entry(key).at(START).check(1).is_allowed());
         assert_eq!(served.count(), 500);
         for key in newcomers.take(20) {
             // The first unit is the one that it was charged above.
             let admitted =
-                1 + (0..110).filter(|_| tier.check_at(&key, 1, START).is_allowed()).count();
+                1 + (0..110).filter(|_| tier.entry(&key).at(START).check(1).is_allowed()).count();
             assert!((40..=100).contains(&admitted), "{admitted}");
         }
     }
@@ -91,12 +92,12 @@ fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() 
 fn a_flood_in_one_tier_takes_nothing_from_another() {
     let table = table(&["gcra 5/h", "gcra 5/h burst 5"], 10_000);
     for stranger in 0..60_000_u64 {
-        let _ = table.check_at(&stranger, 1, START);
+        let _ = table.entry(&stranger).at(START).check(1);
     }
     let newcomers = 1_000_000..1_000_200_u64;
     let served = |tier: usize| {
         let tier = table.tier(tier).unwrap();
-        newcomers.clone().filter(|key| tier.check_at(key, 1, START).is_allowed()).count()
+        newcomers.clone().filter(|key| tier.entry(key).at(START).check(1).is_allowed()).count()
     };
     assert_eq!([served(0), served(1)], [0, 200]);
 }
@@ -129,22 +130,22 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
             fill(&table, 0, START);
             let [here, there] = [&table, &own].map(|table| table.tier(tier).unwrap());
             let cost = here.limit() * 3 / 5;
-            let spilled = here.check_at(&7, cost, idle + SOON);
+            let spilled = here.entry(&7).at(idle + SOON).check(cost);
             assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
             assert_eq!(spilled.limit(), here.limit());
-            assert!(there.check_at(&7, cost, idle + SOON).is_allowed());
+            assert!(there.entry(&7).at(idle + SOON).check(cost).is_allowed());
             // Now there are cells.
             for now in [LATER, LATER, 2 * LATER, 3 * LATER].map(|on| idle + on) {
-                let [one, two] = [here, there].map(|tier| tier.peek_at(&7, 1, now));
+                let [one, two] = [here, there].map(|tier| tier.entry(&7).at(now).peek(1));
                 assert_eq!(one.remaining(), two.remaining(), "{text} beside {other}");
                 assert_eq!(one.reset_after(), two.reset_after(), "{text} beside {other}");
-                let [one, two] = [here, there].map(|tier| tier.check_at(&7, 1, now));
+                let [one, two] = [here, there].map(|tier| tier.entry(&7).at(now).check(1));
                 assert_eq!(one.is_allowed(), two.is_allowed(), "{text} beside {other}");
                 assert!(!one.is_spilled());
             }
             // In the other tier the key has used nothing.
             let other = table.tier(1 - tier).unwrap();
-            assert_eq!(other.peek_at(&7, 1, idle + LATER).remaining(), other.limit());
+            assert_eq!(other.entry(&7).at(idle + LATER).peek(1).remaining(), other.limit());
         }
     }
 }
@@ -157,9 +158,9 @@ fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
     let idle = drained(&own, 0);
     fill(&table, 0, START);
     let [here, there] = [&table, &own].map(|table| table.tier(15).unwrap());
-    assert!(here.check_at(&7, 50_000, idle + SOON).is_spilled());
-    assert!(there.check_at(&7, 50_000, idle + SOON).is_allowed());
-    let left = [here, there].map(|tier| tier.peek_at(&7, 1, idle + LATER));
+    assert!(here.entry(&7).at(idle + SOON).check(50_000).is_spilled());
+    assert!(there.entry(&7).at(idle + SOON).check(50_000).is_allowed());
+    let left = [here, there].map(|tier| tier.entry(&7).at(idle + LATER).peek(1));
     assert!(!left[0].is_spilled());
     let [here, there] = left.map(|decision| decision.remaining());
     assert_eq!(there, 8_900); // back after 8.9 ms
@@ -186,26 +187,33 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     let own = LiveLimiter::with_clock(policy(texts[0]), ManualClock::new()).unwrap();
     fill(&table, 1, START);
     let tier = table.tier(0).unwrap();
-    assert!(tier.check_at(&7, 30, at(0)).is_spilled() && own.check_at(30, at(0)).is_allowed());
+    assert!(
+        tier.entry(&7).at(at(0)).check(30).is_spilled()
+            && own.entry().at(at(0)).check(30).is_allowed()
+    );
     for (second, text) in (1..).zip(texts.iter().cycle().skip(1).take(40)) {
         tier.set_quota_at(policy(text), at(second)).unwrap();
         own.set_quota_at(policy(text), at(second)).unwrap();
-        let [here, there] = [tier.peek_at(&7, 0, at(second)), own.peek_at(0, at(second))];
+        let [here, there] =
+            [tier.entry(&7).at(at(second)).peek(0), own.entry().at(at(second)).peek(0)];
         assert!(here.is_spilled());
         assert_eq!((here.limit(), here.remaining()), (there.limit(), there.remaining()), "{text}");
-        let here = tier.check_at(&7, 3, at(second));
-        assert_eq!(here.is_allowed(), own.check_at(3, at(second)).is_allowed(), "{text}");
+        let here = tier.entry(&7).at(at(second)).check(3);
+        assert_eq!(here.is_allowed(), own.entry().at(at(second)).check(3).is_allowed(), "{text}");
     }
     // A key that has not come before the changes has the whole quota.
-    assert_eq!(tier.peek_at(&8, 0, at(41)).remaining(), tier.limit());
+    assert_eq!(tier.entry(&8).at(at(41)).peek(0).remaining(), tier.limit());
     // What was owed is owed in the cell that the key gets at last, a day on and under the slowest quota.
     tier.set_quota_at(policy("gcra 1/h burst 40"), at(50)).unwrap();
-    let taken = tier.take_up_to_at(&7, 40, at(50));
+    let taken = tier.entry(&7).at(at(50)).take_up_to(40);
     assert!(taken.is_spilled());
     // 40 were owed, of which nearly 24 have come back.
     let day = at(86_400);
-    assert!(!tier.check_at(&7, 24, day).is_allowed() && !tier.peek_at(&7, 0, day).is_spilled());
-    assert_eq!(tier.peek_at(&7, 0, day).remaining(), 23);
+    assert!(
+        !tier.entry(&7).at(day).check(24).is_allowed()
+            && !tier.entry(&7).at(day).peek(0).is_spilled()
+    );
+    assert_eq!(tier.entry(&7).at(day).peek(0).remaining(), 23);
 }
 
 #[test]
@@ -215,11 +223,11 @@ fn a_debt_outlasts_a_change_to_a_slower_rate_also_for_the_cell_that_the_key_gets
     let table = built(tiers(&texts).headroom(slow), 1);
     fill(&table, 1, START);
     let tier = table.tier(0).unwrap();
-    assert!(tier.check_at(&7, 10, START).is_spilled());
+    assert!(tier.entry(&7).at(START).check(10).is_spilled());
     tier.set_quota_at(slow, START + Duration::from_secs(1)).unwrap();
     // The strangers' minute is over; of nine units that were owed at the change one has come back.
     let now = START + Duration::from_secs(61) + LATER;
-    let here = tier.check_at(&7, 1, now);
+    let here = tier.entry(&7).at(now).check(1);
     assert!(!here.is_spilled() && here.is_allowed());
     assert_eq!(here.remaining(), 1);
 }
@@ -230,14 +238,14 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     let table = table(&texts, 1);
     fill(&table, 1, START);
     let [first, second] = [0, 1].map(|tier| table.tier(tier).unwrap());
-    assert!(first.check_at(&7, 1, START).into_result().unwrap_err().is_table_full());
-    assert!(second.check_at(&7, 1, START).is_spilled());
+    assert!(first.entry(&7).at(START).check(1).into_result().unwrap_err().is_table_full());
+    assert!(second.entry(&7).at(START).check(1).is_spilled());
     assert_eq!((table.stats_at(START).full, table.stats_at(START).spilled), (1, 1));
     // What was spilled is owed under such a window, too, and back again.
     for text in [texts[0], texts[1]] {
         second.set_quota_at(policy(text), START).unwrap();
     }
-    assert_eq!(second.peek_at(&7, 0, START).remaining(), 4);
+    assert_eq!(second.entry(&7).at(START).peek(0).remaining(), 4);
     // If a spill is demanded, the error names the tier that cannot have one.
     let refused = built(tiers(&texts), 1).when_full(Full::Spill).map(|_| ()).unwrap_err();
     assert_eq!(refused, BuildError::CannotSpill { policy: policy(texts[0]) });
@@ -261,9 +269,9 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
 fn a_key_that_moves_takes_along_what_it_owes_in_the_spill() {
     let table = table(&["gcra 6/h", "gcra 60/h"], 1);
     fill(&table, 0, START);
-    assert!(table.check_at(&7, 5, START).is_spilled());
+    assert!(table.entry(&7).at(START).check(5).is_spilled());
     assert_eq!(table.move_key_at(&7, 0, 1, START), Ok(5));
-    let paid = table.tier(1).unwrap().peek_at(&7, 0, START);
+    let paid = table.tier(1).unwrap().entry(&7).at(START).peek(0);
     assert!(paid.is_spilled());
     assert_eq!(paid.remaining(), 55);
     assert_eq!(table.move_key_at(&8, 0, 1, START), Ok(0));
@@ -285,7 +293,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
     let table = table(&texts, 1);
     fill(&table, 1, START);
     for tier in 0..3 {
-        assert!(table.tier(tier).unwrap().check_at(&7, 2 + tier as u64, START).is_spilled());
+        assert!(table.tier(tier).unwrap().entry(&7).at(START).check(2 + tier as u64).is_spilled());
     }
     // The same with a tier whose quota was changed.
     table.tier(2).unwrap().set_quota_at(policy("sliding-window 9/h"), START).unwrap();
@@ -295,7 +303,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
     // The two readings of the wall clock, and so the checksums, may differ.
     assert_eq!(again[376..again.len() - 8], file[376..file.len() - 8]);
     for (tier, left) in [(0, 3), (1, 2), (2, 5)] {
-        let answer = restored_table.tier(tier).unwrap().peek_at(&7, 0, START);
+        let answer = restored_table.tier(tier).unwrap().entry(&7).at(START).peek(0);
         assert!(answer.is_spilled());
         assert_eq!(answer.remaining(), left, "tier {tier}");
     }
@@ -326,7 +334,9 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
     let live = |text: &str| LiveLimiter::with_clock(policy(text), ManualClock::new()).unwrap();
     let own = CHOICES.map(|[text, _]| (0..30).map(|_| live(text)).collect::<Vec<_>>());
     let mut now = START;
-    own.iter().flatten().for_each(|own| assert!(more == 0 || own.check_at(more, now).is_allowed()));
+    own.iter()
+        .flatten()
+        .for_each(|own| assert!(more == 0 || own.entry().at(now).check(more).is_allowed()));
     for &(on, tier, key, fifths) in events {
         // Whole seconds are whole ticks of every one of these quotas.
         now = now + Duration::from_secs(on);
@@ -339,11 +349,14 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
         }
         let own = &own.0[usize::try_from(key).unwrap()];
         let cost = (tier.limit() * fifths / 5).max(1);
-        let decision = tier.check_at(&key, cost, now);
+        let decision = tier.entry(&key).at(now).check(cost);
         if decision.is_allowed() {
-            prop_assert!(own.check_at(cost, now).is_allowed(), "{key} {cost} {decision:?}");
+            prop_assert!(own.entry().at(now).check(cost).is_allowed(), "{key} {cost} {decision:?}");
         }
-        prop_assert!(decision.remaining() <= own.peek_at(0, now).remaining(), "{key} {decision:?}");
+        prop_assert!(
+            decision.remaining() <= own.entry().at(now).peek(0).remaining(),
+            "{key} {decision:?}"
+        );
     }
     Ok(table.stats_at(now).spilled)
 }

@@ -22,7 +22,7 @@ const POLICIES: [&str; 4] =
 fn as_much_is_taken_as_fits() {
     for text in POLICIES {
         let table = full(text);
-        let taken = || table.take_up_to_at(&7, 7, NOW).into_result();
+        let taken = || table.entry(&7).at(NOW).take_up_to(7).into_result();
         let permit = taken().unwrap();
         assert!(permit.is_spilled());
         assert_eq!((permit.cost(), permit.remaining()), (7, 3), "{text}");
@@ -36,20 +36,20 @@ fn as_much_is_taken_as_fits() {
 fn a_denial_says_how_long_to_wait_and_that_is_enough() {
     for text in POLICIES {
         let table = full(text);
-        assert!(table.check_at(&7, 10, NOW).is_allowed());
-        let denial = table.check_at(&7, 4, NOW).into_result().unwrap_err();
+        assert!(table.entry(&7).at(NOW).check(10).is_allowed());
+        let denial = table.entry(&7).at(NOW).check(4).into_result().unwrap_err();
         assert!(denial.is_spilled() && !denial.is_table_full());
         assert_eq!((denial.remaining(), denial.limit()), (0, 10), "{text}");
         let then = NOW + denial.retry_after().unwrap();
         let before = Timestamp::from_nanos(then.as_nanos() - 1);
-        assert!(!table.peek_at(&7, 4, before).is_allowed(), "{text}");
-        assert!(table.check_at(&7, 4, then).is_allowed(), "{text}");
+        assert!(!table.entry(&7).at(before).peek(4).is_allowed(), "{text}");
+        assert!(table.entry(&7).at(then).check(4).is_allowed(), "{text}");
     }
-    let denial = full("gcra 10/m burst 10").check_at(&7, 11, NOW).into_result().unwrap_err();
+    let denial = full("gcra 10/m burst 10").entry(&7).at(NOW).check(11).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), None);
     let table = full("gcra 10/m burst 10");
-    assert!(table.check_at(&7, 10, NOW).is_allowed());
-    let denial = table.check_at(&7, 4, NOW).into_result().unwrap_err();
+    assert!(table.entry(&7).at(NOW).check(10).is_allowed());
+    let denial = table.entry(&7).at(NOW).check(4).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(24)));
     assert_eq!(denial.reset_after(), Duration::from_secs(60));
 }
@@ -58,85 +58,87 @@ fn a_denial_says_how_long_to_wait_and_that_is_enough() {
 fn a_place_is_reserved_only_if_it_can_be_used_at_once() {
     let table = full("gcra 10/m burst 10");
     let minute = Duration::from_secs(60);
-    let place = table.reserve_at(&7, 10, minute, NOW).unwrap();
+    let place = table.entry(&7).at(NOW).reserve(10, minute).unwrap();
     assert!(place.wait().is_zero());
-    let denial = table.reserve_at(&7, 1, minute, NOW).unwrap_err();
+    let denial = table.entry(&7).at(NOW).reserve(1, minute).unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(6)));
     // What was charged in the spill stays.
-    assert!(!table.cancel_at(&7, place, NOW));
-    assert!(!table.check_at(&7, 1, NOW).is_allowed());
+    assert!(!table.entry(&7).at(NOW).cancel(place));
+    assert!(!table.entry(&7).at(NOW).check(1).is_allowed());
 }
 
 #[test]
 fn what_was_charged_in_the_spill_is_not_given_back() {
     for text in POLICIES {
         let table = full(text);
-        let permit = table.check_at(&7, 5, NOW).into_result().unwrap();
-        assert_eq!(table.refund_at(&7, permit, NOW), 0, "{text}");
-        table.reset_at(&7, NOW);
-        assert_eq!(table.peek_at(&7, 1, NOW).remaining(), 5, "{text}");
+        let permit = table.entry(&7).at(NOW).check(5).into_result().unwrap();
+        assert_eq!(table.entry(&7).at(NOW).refund(permit), 0, "{text}");
+        table.entry(&7).at(NOW).reset();
+        assert_eq!(table.entry(&7).at(NOW).peek(1).remaining(), 5, "{text}");
     }
     // Nor is it given back from the cell that the key has got since.
     let table = full("gcra 10/m burst 10");
-    let permit = table.check_at(&7, 10, NOW).into_result().unwrap();
+    let permit = table.entry(&7).at(NOW).check(10).into_result().unwrap();
     let later = NOW + Duration::from_secs(7);
-    assert!(!table.check_at(&7, 1, later).is_spilled());
-    assert_eq!(table.refund_at(&7, permit, later), 0);
-    assert_eq!(table.peek_at(&7, 1, later).remaining(), 0);
+    assert!(!table.entry(&7).at(later).check(1).is_spilled());
+    assert_eq!(table.entry(&7).at(later).refund(permit), 0);
+    assert_eq!(table.entry(&7).at(later).peek(1).remaining(), 0);
 }
 
 #[test]
 fn a_charge_goes_into_debt_as_far_as_twice_the_burst() {
     let table = full("gcra 10/m burst 10");
-    assert!(table.check_at(&7, 4, NOW).is_allowed());
-    assert_eq!(table.charge_at(&7, 12, NOW), 0);
-    let denial = table.check_at(&7, 1, NOW).into_result().unwrap_err();
+    assert!(table.entry(&7).at(NOW).check(4).is_allowed());
+    assert_eq!(table.entry(&7).at(NOW).charge(12), 0);
+    let denial = table.entry(&7).at(NOW).check(1).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(42)));
-    assert_eq!(table.charge_at(&7, 12, NOW), 8);
-    assert_eq!(table.charge_at(&7, 1, NOW), 1);
+    assert_eq!(table.entry(&7).at(NOW).charge(12), 8);
+    assert_eq!(table.entry(&7).at(NOW).charge(1), 1);
     // The debt moves to the cell, and is paid off there.
     let later = NOW + Duration::from_secs(7);
-    let denial = table.check_at(&7, 1, later).into_result().unwrap_err();
+    let denial = table.entry(&7).at(later).check(1).into_result().unwrap_err();
     assert!(!denial.is_spilled());
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(59)));
-    assert!(table.check_at(&7, 1, NOW + Duration::from_secs(66)).is_allowed());
+    assert!(table.entry(&7).at(NOW + Duration::from_secs(66)).check(1).is_allowed());
     // A window takes what fits.
     let table = full("fixed-window 10/m");
-    assert_eq!(table.charge_at(&7, 12, NOW), 2);
-    assert_eq!(table.charge_at(&7, 1, NOW), 1);
+    assert_eq!(table.entry(&7).at(NOW).charge(12), 2);
+    assert_eq!(table.entry(&7).at(NOW).charge(1), 1);
 }
 
 #[test]
 fn a_charge_of_a_key_with_a_debt_from_the_spill_takes_what_its_new_cell_has_room_for() {
     let table = full("gcra 10/m burst 10");
-    assert_eq!(table.charge_at(&7, 20, NOW), 0);
+    assert_eq!(table.entry(&7).at(NOW).charge(20), 0);
     // A second later the strangers are still there; seven seconds later one unit has drained.
-    assert_eq!(table.charge_at(&7, 1, NOW + Duration::from_secs(1)), 1);
-    assert_eq!(table.charge_at(&7, 3, NOW + Duration::from_secs(7)), 2);
-    assert!(!table.peek_at(&7, 1, NOW + Duration::from_secs(7)).is_spilled());
+    assert_eq!(table.entry(&7).at(NOW + Duration::from_secs(1)).charge(1), 1);
+    assert_eq!(table.entry(&7).at(NOW + Duration::from_secs(7)).charge(3), 2);
+    assert!(!table.entry(&7).at(NOW + Duration::from_secs(7)).peek(1).is_spilled());
 }
 
 #[test]
 fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
     let (spilling, other) = (full("gcra 10/m burst 10"), table("gcra 10/m burst 10", 10));
     // The second limit is named twice, and denies the second time.
-    let mut tolls = [spilling.toll(&7, 4), other.toll(&7, 6), other.toll(&7, 6)];
+    let mut tolls = [spilling.entry(&7).cost(4), other.entry(&7).cost(6), other.entry(&7).cost(6)];
     assert_eq!(check_all_at(&mut tolls, NOW).index(), Some(2));
-    assert_eq!(other.peek_at(&7, 1, NOW).remaining(), 10);
-    let left = spilling.peek_at(&7, 1, NOW).remaining();
+    assert_eq!(other.entry(&7).at(NOW).peek(1).remaining(), 10);
+    let left = spilling.entry(&7).at(NOW).peek(1).remaining();
     assert_eq!(left, 6);
-    assert!(check_all_at(&mut [spilling.toll(&7, 6), other.toll(&7, 6)], NOW).is_allowed());
+    assert!(
+        check_all_at(&mut [spilling.entry(&7).cost(6), other.entry(&7).cost(6)], NOW).is_allowed()
+    );
 }
 
 #[test]
 fn a_charge_that_is_undone_leaves_what_the_new_cell_took_over() {
     let table = full("gcra 10/m burst 10");
-    assert!(table.check_at(&7, 6, NOW).is_spilled());
+    assert!(table.entry(&7).at(NOW).check(6).is_spilled());
     // Now there is a cell. Each part fits by itself, and the second not after the first.
     let later = NOW + Duration::from_secs(7);
-    let mut tolls = [table.toll(&7, 3), table.toll(&7, 3)];
+    let mut tolls = [table.entry(&7).cost(3), table.entry(&7).cost(3)];
     assert_eq!(check_all_at(&mut tolls, later).index(), Some(1));
-    let left = table.peek_at(&7, 1, later);
+    let left = table.entry(&7).at(later).peek(1);
     assert!(!left.is_spilled());
     assert_eq!((left.remaining(), left.reset_after()), (5, Duration::from_secs(29)));
 }
@@ -145,23 +147,23 @@ fn a_charge_that_is_undone_leaves_what_the_new_cell_took_over() {
 fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     let table = full("gcra 10/m burst 10");
     for stranger in 1_000..1_100 {
-        let _ = table.charge_at(&stranger, 20, NOW);
+        let _ = table.entry(&stranger).at(NOW).charge(20);
     }
     // The strangers' cells are busy for two minutes. Shortly before that ends, the key goes into debt by another 20
     // units.
     let far = NOW + Duration::from_secs(110);
     // Key 9 shares no cell of the spill with strangers.
-    let first = table.check_at(&9, 10, far);
+    let first = table.entry(&9).at(far).check(10);
     assert!(first.is_spilled() && first.is_allowed());
-    assert_eq!(table.charge_at(&9, 10, far), 0);
+    assert_eq!(table.entry(&9).at(far).charge(10), 0);
     for stranger in 1_000..1_100 {
-        table.reset_at(&stranger, NOW);
+        table.entry(&stranger).at(NOW).reset();
     }
     // There are cells now, and a late request: from its time on the debt takes nearly four bursts to drain.
     let late = NOW + Duration::from_secs(1);
-    let denial = table.check_at(&9, 1, late).into_result().unwrap_err();
+    let denial = table.entry(&9).at(late).check(1).into_result().unwrap_err();
     assert!(denial.is_spilled(), "{denial:?}");
-    assert!(!table.check_at(&8, 1, late).is_spilled(), "there are cells");
+    assert!(!table.entry(&8).at(late).check(1).is_spilled(), "there are cells");
     // Twenty units from then on, less the nine that one more may stand behind; told from the shard's floor.
     assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(110 + 60 + 4));
 }

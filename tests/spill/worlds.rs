@@ -70,7 +70,7 @@ fn world(
     let grain = Grain { tick: 12, quantum_ns: 1, end_quantum_ns: 1 };
     let mut own = vec![model(own, grain); usize::try_from(KEYS).unwrap()];
     let is_gcra = policy.algorithm() == Algorithm::Gcra;
-    let limit = table.peek_at(&0, 0, Timestamp::default()).limit();
+    let limit = table.entry(&0).at(Timestamp::default()).peek(0).limit();
     let thousandth_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap() / 1_000;
     let mut latest_ns = 1_000_000_000_000_u64;
     for request in requests {
@@ -80,8 +80,8 @@ fn world(
         let now = Timestamp::from_nanos(latest_ns - back_ns);
         let cost = (limit * request.fifths / 5).max(1);
         let own = &mut own[usize::try_from(request.key).unwrap()];
-        let peeked = table.peek_at(&request.key, cost, now);
-        let decision = table.check_at(&request.key, cost, now);
+        let peeked = table.entry(&request.key).at(now).peek(cost);
+        let decision = table.entry(&request.key).at(now).check(cost);
         let told = format!("{policy} {request:?} at {now:?}: {decision:?}");
         // A charge may advance a floor and forget its own key first: a peek takes that into account.
         prop_assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{}", told);
@@ -97,7 +97,7 @@ fn world(
                 continue;
             }
             let then = now + denial.retry_after().unwrap();
-            prop_assert!(table.peek_at(&request.key, cost, then).is_allowed(), "{told}");
+            prop_assert!(table.entry(&request.key).at(then).peek(cost).is_allowed(), "{told}");
         }
     }
     Ok(table.stats().spilled)

@@ -266,7 +266,7 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
     let mut local = Vec::new();
     for sum in sums.iter().filter(is_local) {
-        local.push(sum.inner().share.limiter().toll(sum.key, sum.cost));
+        local.push(sum.inner().share.limiter().entry(sum.key).cost(sum.cost));
     }
     // Limits of one store have one isolation clock. Of several stores the least is taken: shares regain least by it.
     let now = sums.iter().map(isolated).min().unwrap_or_default();

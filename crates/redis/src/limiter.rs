@@ -201,7 +201,7 @@ impl RedisLimiter {
     }
 
     /// Gives back what a permit of this limiter and key has charged, and returns how many units that was,
-    /// rounded up. As [`Limiter::refund`](tollgate::Limiter::refund): what has drained meanwhile, since the
+    /// rounded up. As [`Entry::refund`](tollgate::Entry::refund): what has drained meanwhile, since the
     /// store charged it, cannot be given back, and a window gives back only while it is the one that
     /// was charged.
     ///

@@ -355,7 +355,7 @@ fn charge(seen: &[Seen<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), u
     let mut tolls = Vec::with_capacity(places.len());
     for place in &places {
         let toll = seen[*place].toll;
-        tolls.push(toll.inner().share.limiter().toll(toll.key, toll.cost));
+        tolls.push(toll.inner().share.limiter().entry(toll.key).cost(toll.cost));
     }
     // As in all.rs: shares of several stores regain least by the least of the isolation clocks.
     let isolated = |place: &usize| seen[*place].toll.inner().link.health.isolated(Instant::now());

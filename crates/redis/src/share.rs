@@ -56,11 +56,11 @@ impl Share {
 
     /// Decides within the share. `isolated` is the time spent without the store.
     pub(crate) fn check(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.limiter.check_at(key, cost, isolated), cost)
+        self.told(self.limiter.entry(key).at(isolated).check(cost), cost)
     }
 
     pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.limiter.peek_at(key, cost, isolated), cost)
+        self.told(self.limiter.entry(key).at(isolated).peek(cost), cost)
     }
 
     /// The decision with the figures of the whole limit: what never fits in a share may fit when the store is back.

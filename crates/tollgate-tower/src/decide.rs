@@ -261,7 +261,7 @@ impl Rules {
     }
 
     fn queue<'g>(&'g self, ask: &Ask<'g>, max_wait: Duration, head: &Head<'_>) -> Verdict<'g> {
-        let place = match ask.gate.limit.reserve(&ask.key, ask.cost, max_wait) {
+        let place = match ask.gate.limit.entry(&ask.key).reserve(ask.cost, max_wait) {
             Ok(place) => place,
             Err(denial) => return self.refuse(ask.gate, &ask.key, &denial),
         };
@@ -311,7 +311,7 @@ impl Rules {
 /// Charges all gates or none. Returns the index of the gate that is reported, and its decision.
 fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
     let mut tolls: ArrayVec<Toll<'_>, GATES_MAX> =
-        asks.iter().map(|ask| ask.gate.limit.toll(&ask.key, ask.cost)).collect();
+        asks.iter().map(|ask| ask.gate.limit.entry(&ask.key).cost(ask.cost)).collect();
     let joint = check_all(&mut tolls);
     permits.extend(tolls.iter().map(Toll::permit));
     match (joint.index(), joint.decision()) {
@@ -322,7 +322,7 @@ fn all(asks: &[Ask<'_>], permits: &mut Permits) -> (usize, Decision) {
 }
 
 /// A place in the queue of a gate. A request that is dropped before its turn gives back what has not drained since
-/// ([`tollgate::Limiter::cancel`]), whatever other requests have charged and given back.
+/// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back.
 pub(crate) struct Turn {
     limit: Arc<dyn Limit>,
     key: Key,
@@ -343,7 +343,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.limit.cancel(&self.key, place);
+            self.limit.entry(&self.key).cancel(place);
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tollgate::{Decision, Denial, KeyedLimiter, Limiter, Permit, Policy, Reservation, Toll};
+use tollgate::{Decision, Entry, KeyedLimiter, Limiter, Permit, Policy};
 
 use crate::key::Key;
 
@@ -28,25 +27,20 @@ pub trait Limit: Send + Sync {
     /// Decides a request now, and charges it if it is admitted. See [`Limiter::check`].
     fn check(&self, key: &Key, cost: u64) -> Decision;
 
-    /// The part of this limit in a request under several. See [`tollgate::check_all`].
-    fn toll(&self, key: &Key, cost: u64) -> Toll<'_>;
+    /// The key's limit at hand, for every other verb. See [`Entry`].
+    fn entry(&self, key: &Key) -> Entry<'_>;
 
-    /// Takes the next place in the queue. See [`Limiter::reserve`].
-    ///
-    /// # Errors
-    /// The denial, if its turn would come too late.
-    fn reserve(&self, key: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial>;
-
-    /// Gives a place back, if no later request is queued behind it. See [`Limiter::cancel`].
-    fn cancel(&self, key: &Key, place: Reservation) -> bool;
-
-    /// Gives back what has been charged and not used, and returns how many units. See [`Limiter::refund`].
-    fn refund(&self, key: &Key, permit: Permit) -> u64;
+    /// Gives back what has been charged and not used, and returns how many units. See [`Entry::refund`].
+    fn refund(&self, key: &Key, permit: Permit) -> u64 {
+        self.entry(key).refund(permit)
+    }
 
     /// Charges even if the cost does not fit, and returns how many units could not be charged. See
-    /// [`Limiter::charge`].
+    /// [`Entry::charge`].
     #[must_use = "what was not charged is not limited"]
-    fn charge(&self, key: &Key, cost: u64) -> u64;
+    fn charge(&self, key: &Key, cost: u64) -> u64 {
+        self.entry(key).charge(cost)
+    }
 }
 
 impl Limit for Limiter {
@@ -59,24 +53,8 @@ impl Limit for Limiter {
         self.check(cost)
     }
 
-    fn toll(&self, _: &Key, cost: u64) -> Toll<'_> {
-        self.toll(cost)
-    }
-
-    fn reserve(&self, _: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        self.reserve(cost, max_wait)
-    }
-
-    fn cancel(&self, _: &Key, place: Reservation) -> bool {
-        self.cancel(place)
-    }
-
-    fn refund(&self, _: &Key, permit: Permit) -> u64 {
-        self.refund(permit)
-    }
-
-    fn charge(&self, _: &Key, cost: u64) -> u64 {
-        self.charge(cost)
+    fn entry(&self, _: &Key) -> Entry<'_> {
+        self.entry()
     }
 }
 
@@ -90,24 +68,8 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
         self.check(key, cost)
     }
 
-    fn toll(&self, key: &Key, cost: u64) -> Toll<'_> {
-        self.toll(key, cost)
-    }
-
-    fn reserve(&self, key: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        self.reserve(key, cost, max_wait)
-    }
-
-    fn cancel(&self, key: &Key, place: Reservation) -> bool {
-        self.cancel(key, place)
-    }
-
-    fn refund(&self, key: &Key, permit: Permit) -> u64 {
-        self.refund(key, permit)
-    }
-
-    fn charge(&self, key: &Key, cost: u64) -> u64 {
-        self.charge(key, cost)
+    fn entry(&self, key: &Key) -> Entry<'_> {
+        self.entry(key)
     }
 }
 
@@ -121,16 +83,8 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
         (**self).check(key, cost)
     }
 
-    fn toll(&self, key: &Key, cost: u64) -> Toll<'_> {
-        (**self).toll(key, cost)
-    }
-
-    fn reserve(&self, key: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        (**self).reserve(key, cost, max_wait)
-    }
-
-    fn cancel(&self, key: &Key, place: Reservation) -> bool {
-        (**self).cancel(key, place)
+    fn entry(&self, key: &Key) -> Entry<'_> {
+        (**self).entry(key)
     }
 
     fn refund(&self, key: &Key, permit: Permit) -> u64 {
@@ -144,6 +98,8 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tollgate::ManualClock;
 
     use super::*;
@@ -191,7 +147,7 @@ mod tests {
     fn a_place_cancelled_through_any_form_of_a_limit_is_given_back_if_it_is_the_last() {
         for limit in forms("gcra 1/s burst 2") {
             let (key, max_wait) = (Key::new(), Duration::from_secs(2));
-            let place = || limit.reserve(&key, 1, max_wait);
+            let place = || limit.entry(&key).reserve(1, max_wait);
             let places = [0, 0, 1, 2].map(|secs| {
                 let place = place().expect("a place");
                 assert_eq!(place.wait(), Duration::from_secs(secs));
@@ -199,8 +155,8 @@ mod tests {
             });
             assert!(place().is_err(), "the next turn is in three seconds");
             let [_, _, third, last] = places;
-            assert!(!limit.cancel(&key, third), "another stands behind it");
-            assert!(limit.cancel(&key, last));
+            assert!(!limit.entry(&key).cancel(third), "another stands behind it");
+            assert!(limit.entry(&key).cancel(last));
             assert_eq!(place().expect("a place").wait(), max_wait);
         }
     }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Decision, Denial, Limiter, Permit, Policy, Reservation, Toll};
+use tollgate::{Decision, Entry, Limiter, Permit, Policy};
 
 use crate::key::Key;
 use crate::limit::Limit;
@@ -58,16 +58,8 @@ impl Limit for Told {
         })
     }
 
-    fn toll(&self, _: &Key, cost: u64) -> Toll<'_> {
-        self.aside.toll(cost)
-    }
-
-    fn reserve(&self, _: &Key, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        self.aside.reserve(cost, max_wait)
-    }
-
-    fn cancel(&self, _: &Key, place: Reservation) -> bool {
-        self.aside.cancel(place)
+    fn entry(&self, _: &Key) -> Entry<'_> {
+        self.aside.entry()
     }
 
     /// What was charged elsewhere is not given back.
@@ -127,9 +119,9 @@ mod tests {
     #[test]
     fn a_place_that_was_taken_aside_is_given_back_there_if_it_is_the_last() {
         let (told, key) = (Told::of(Arc::new(Elsewhere)), Key::new());
-        let places = [0, 1].map(|_| told.reserve(&key, 1, Duration::ZERO).expect("a place"));
+        let places = [0, 1].map(|_| told.entry(&key).reserve(1, Duration::ZERO).expect("a place"));
         let [first, last] = places;
-        assert!(!told.cancel(&key, first));
-        assert!(told.cancel(&key, last));
+        assert!(!told.entry(&key).cancel(first));
+        assert!(told.entry(&key).cancel(last));
     }
 }

@@ -152,7 +152,7 @@ impl Observed {
         }
         self.requests += 1;
         let now = Timestamp::from_nanos(self.pace.now_ns);
-        let remaining = self.table.peek_at(&key, 0, now).remaining();
+        let remaining = self.table.entry(&key).at(now).peek(0).remaining();
         let cost = cost.units(ceiling(self.policy), remaining);
         let decision = self.decide(key, cost, charge);
         self.pace.heard(&decision);
@@ -171,15 +171,15 @@ impl Observed {
         if !follower.in_step()
             && !spilling
             && now_ns >= self.high_ns
-            && self.table.peek_at(&key, limit, now).is_allowed()
+            && self.table.entry(&key).at(now).peek(limit).is_allowed()
         {
             follower.found_idle(now_ns);
         }
         self.clock.set(now);
-        let looked = self.table.peek_at(&key, cost, now).is_allowed();
+        let looked = self.table.entry(&key).at(now).peek(cost).is_allowed();
         let decision = match (self.own_clock, charge) {
-            (false, true) => self.table.check_at(&key, cost, now),
-            (false, false) => self.table.peek_at(&key, cost, now),
+            (false, true) => self.table.entry(&key).at(now).check(cost),
+            (false, false) => self.table.entry(&key).at(now).peek(cost),
             (true, true) => self.table.check(&key, cost),
             (true, false) => self.table.peek(&key, cost),
         };
@@ -207,7 +207,8 @@ impl Observed {
         let then = Timestamp::from_nanos(self.pace.now_ns) + wait;
         if then.as_nanos() < u64::MAX {
             let just_before = Timestamp::from_nanos(then.as_nanos().saturating_sub(1));
-            let ready = [then, just_before].map(|at| self.table.peek_at(&key, 1, at).is_allowed());
+            let ready =
+                [then, just_before].map(|at| self.table.entry(&key).at(at).peek(1).is_allowed());
             let (policy, number) = (self.policy, self.requests);
             assert_eq!(ready, [true, false], "{policy}, request {number}, key {key}, {wait:?}");
         }

@@ -217,7 +217,7 @@ impl World {
         let now = self.now();
         let debt = &mut self.tiers[tier][usize::from(key)];
         let cost = cost.units(debt.burst(), debt.left());
-        let asked = self.table.tier(tier).expect("two tiers").check_at(&key, cost, now);
+        let asked = self.table.tier(tier).expect("two tiers").entry(&key).at(now).check(cost);
         assert_eq!(asked.is_allowed(), debt.take(cost), "{}: {asked:?}", self.told);
     }
 
@@ -227,10 +227,10 @@ impl World {
         let costs: [u64; 4] = [0, 4, 8, 12].map(|bits| (u64::from(costs) >> bits) & 15);
         let [first, second] = [0, 1].map(|tier| self.table.tier(tier).expect("two tiers"));
         let mut tolls = [
-            first.toll(&key, costs[0]),
-            second.toll(&key, costs[1]),
-            self.single.toll(costs[2]),
-            first.toll(&key, costs[3]),
+            first.entry(&key).cost(costs[0]),
+            second.entry(&key).cost(costs[1]),
+            self.single.entry().cost(costs[2]),
+            first.entry(&key).cost(costs[3]),
         ];
         let count = if again { 4 } else { 3 };
         let joint = check_all_at(&mut tolls[..count], self.now());
@@ -307,13 +307,17 @@ impl World {
         for key in 0..KEYS {
             for (tier, debts) in self.tiers.iter().enumerate() {
                 let limit = self.table.tier(tier).expect("two tiers");
-                let left = limit.peek_at(&key, 0, now).remaining();
+                let left = limit.entry(&key).at(now).peek(0).remaining();
                 same("of a tier", left, debts[usize::from(key)].left());
             }
-            let left = self.elastic.own().peek_at(&key, 0, now).remaining();
+            let left = self.elastic.own().entry(&key).at(now).peek(0).remaining();
             same("of its own", left, self.own[usize::from(key)].left());
         }
-        same("of the single limit", self.single.peek_at(0, now).remaining(), self.one.left());
+        same(
+            "of the single limit",
+            self.single.entry().at(now).peek(0).remaining(),
+            self.one.left(),
+        );
         let spare = self.spare.left() * self.quarters / 4;
         same("of the pool", self.pool.remaining_at(now), spare);
     }

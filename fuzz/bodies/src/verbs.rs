@@ -17,8 +17,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, Decision, Denial, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Reservation,
-    Timestamp,
+    Algorithm, Decision, Denial, Entry, KeyedLimiter, Limiter, ManualClock, Permit, Policy,
+    Reservation, Timestamp,
 };
 use tollgate_oracle::BigUint;
 
@@ -89,16 +89,6 @@ enum Subject {
 
 const KEY: u8 = 7;
 
-/// Calls a verb with the key that a table needs.
-macro_rules! either {
-    ($subject:expr, $verb:ident($($argument:expr),*)) => {
-        match $subject {
-            Subject::One(limiter) => limiter.$verb($($argument),*),
-            Subject::Keyed(limiter) => limiter.$verb(&KEY, $($argument),*),
-        }
-    };
-}
-
 impl Subject {
     fn new(policy: Policy, keyed: bool) -> Option<Self> {
         let clock = ManualClock::new();
@@ -107,6 +97,13 @@ impl Subject {
         }
         let keyed = KeyedLimiter::with_hashers(policy, 8, clock, hashers()).ok()?;
         Some(Self::Keyed(Box::new(keyed)))
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        match self {
+            Self::One(limiter) => limiter.entry(),
+            Self::Keyed(limiter) => limiter.entry(&KEY),
+        }
     }
 }
 
@@ -159,7 +156,7 @@ impl Books {
     }
 
     fn left_at(&self, now: Timestamp) -> u64 {
-        either!(&self.subject, peek_at(0, now)).remaining()
+        self.subject.entry().at(now).peek(0).remaining()
     }
 
     fn is_gcra(&self) -> bool {
@@ -205,7 +202,7 @@ impl Books {
     }
 
     fn take(&mut self, left: u64, cost: u64) {
-        let decision = either!(&self.subject, check_at(cost, self.now()));
+        let decision = self.subject.entry().at(self.now()).check(cost);
         self.pace.heard(&decision);
         if cost > 0 {
             assert_eq!(decision.is_allowed(), cost <= left, "{}: {decision:?}", self.told);
@@ -217,7 +214,7 @@ impl Books {
     }
 
     fn up_to(&mut self, left: u64, cost: u64) {
-        let decision = either!(&self.subject, take_up_to_at(cost, self.now()));
+        let decision = self.subject.entry().at(self.now()).take_up_to(cost);
         self.pace.heard(&decision);
         if cost > 0 {
             assert_eq!(decision.is_allowed(), left > 0, "{}: {decision:?}", self.told);
@@ -230,14 +227,14 @@ impl Books {
     }
 
     fn charge(&mut self, left: u64, cost: u64) {
-        let short = either!(&self.subject, charge_at(cost, self.now()));
+        let short = self.subject.entry().at(self.now()).charge(cost);
         assert!(short <= cost.saturating_sub(left), "{}: short of {short}", self.told);
         self.charged(cost - short, left.saturating_sub(cost - short));
     }
 
     fn reserve(&mut self, left: u64, cost: u64, most: Duration) {
         let place: Result<Reservation, Denial> =
-            either!(&self.subject, reserve_at(cost, most, self.now()));
+            self.subject.entry().at(self.now()).reserve(cost, most);
         match place {
             Err(denial) => assert!(cost > left || cost == 0, "{}: {denial:?}", self.told),
             Ok(place) => {
@@ -256,7 +253,7 @@ impl Books {
         let Some(last) = self.permits.len().checked_sub(1 + nth) else { return };
         let part = self.permits.remove(last).portion(most);
         let cost = part.cost();
-        let back = either!(&self.subject, refund_at(part, self.now()));
+        let back = self.subject.entry().at(self.now()).refund(part);
         assert!(back <= cost, "{}: {back} of {cost}", self.told);
         let now = self.left();
         assert!(left <= now && now <= left + back, "{}: {left}, then {now}", self.told);
@@ -270,7 +267,7 @@ impl Books {
         let Some(last) = self.places.len().checked_sub(1 + nth) else { return };
         let place = self.places.remove(last);
         let (cost, ready) = (place.permit().cost(), place.ready_at());
-        let is_cancelled = either!(&self.subject, cancel_at(place, self.now()));
+        let is_cancelled = self.subject.entry().at(self.now()).cancel(place);
         if let Some((before, made_ns)) = self.last_place.take().filter(|_| nth == 0) {
             let is_keyed = matches!(self.subject, Subject::Keyed(_));
             let is_forgotten = is_keyed && !is_cancelled && self.is_whole_at_last();
@@ -307,7 +304,7 @@ impl Books {
     }
 
     fn reset(&mut self) {
-        either!(&self.subject, reset_at(self.now()));
+        self.subject.entry().at(self.now()).reset();
         assert!(self.is_whole_at_last(), "{}: not whole", self.told);
         let is_keyed = matches!(self.subject, Subject::Keyed(_));
         let is_whole = self.left() == self.limit;

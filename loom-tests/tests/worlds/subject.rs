@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use tollgate::{
-    Decision, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter, LiveLimiter,
-    LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats,
-    StripedLimiter, Tier, Tiers, Timer, Timestamp, Wait, check_all, check_all_at,
+    Decision, Entry, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter,
+    LiveLimiter, LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize,
+    Stats, StripedLimiter, Tier, Tiers, Timer, Timestamp, Wait, check_all,
 };
 
 /// A hash without a seed.
@@ -49,19 +49,16 @@ enum Home<'a> {
     Tier(Tier<'a, u64, Plain>, u64),
 }
 
-macro_rules! ask {
-    ($home:expr, $own:ident, $at:ident, $now:expr $(, $argument:expr)*) => {
-        match ($home, $now) {
-            (Home::Limiter(limit), None) => limit.$own($($argument),*),
-            (Home::Limiter(limit), Some(now)) => limit.$at($($argument,)* now),
-            (Home::Live(limit), None) => limit.$own($($argument),*),
-            (Home::Live(limit), Some(now)) => limit.$at($($argument,)* now),
-            (Home::Table(limit, key), None) => limit.$own(&key $(, $argument)*),
-            (Home::Table(limit, key), Some(now)) => limit.$at(&key $(, $argument)*, now),
-            (Home::Tier(limit, key), None) => limit.$own(&key $(, $argument)*),
-            (Home::Tier(limit, key), Some(now)) => limit.$at(&key $(, $argument)*, now),
-        }
-    };
+impl<'a> Home<'a> {
+    fn entry(&self, at: At) -> Entry<'a> {
+        let entry = match self {
+            Self::Limiter(limit) => limit.entry(),
+            Self::Live(limit) => limit.entry(),
+            Self::Table(limit, key) => limit.entry(key),
+            Self::Tier(tier, key) => tier.entry(key),
+        };
+        at.map_or(entry, |now| entry.at(now))
+    }
 }
 
 fn hashers() -> [Plain; 2] {
@@ -125,15 +122,15 @@ impl Shop {
     }
 
     pub(crate) fn take_up_to(&self, key: u64, cost: u64, at: At) -> Decision {
-        ask!(self.home(key), take_up_to, take_up_to_at, at, cost)
+        self.home(key).entry(at).take_up_to(cost)
     }
 
     pub(crate) fn charge(&self, key: u64, cost: u64, at: At) -> u64 {
-        cost - ask!(self.home(key), charge, charge_at, at, cost)
+        cost - self.home(key).entry(at).charge(cost)
     }
 
     pub(crate) fn refund(&self, key: u64, permit: Permit, at: At) -> u64 {
-        ask!(self.home(key), refund, refund_at, at, permit)
+        self.home(key).entry(at).refund(permit)
     }
 
     pub(crate) fn reserve(
@@ -143,22 +140,23 @@ impl Shop {
         wait: Duration,
         at: At,
     ) -> Option<Reservation> {
-        ask!(self.home(key), reserve, reserve_at, at, cost, wait).ok()
+        self.home(key).entry(at).reserve(cost, wait).ok()
     }
 
     pub(crate) fn cancel(&self, key: u64, place: Reservation, at: At) -> bool {
-        ask!(self.home(key), cancel, cancel_at, at, place)
+        self.home(key).entry(at).cancel(place)
     }
 
     pub(crate) fn reset(&self, key: u64, at: At) {
-        ask!(self.home(key), reset, reset_at, at);
+        self.home(key).entry(at).reset();
     }
 
-    /// A place in the queue; where there is no queue, a reservation.
+    /// A place in the queue; elsewhere a reservation, which the models know no queue of.
     pub(crate) fn queue(&self, key: u64, cost: u64, wait: Wait, at: At) -> Option<Reservation> {
         match (self.home(key), at) {
-            (Home::Limiter(limit), None) => limit.queue(cost, wait).ok(),
-            (Home::Table(limit, key), None) => limit.queue(&key, cost, wait).ok(),
+            (home @ (Home::Limiter(_) | Home::Table(..)), None) => {
+                home.entry(None).queue(cost, wait).ok()
+            }
             _ => self.reserve(key, cost, wait.max_wait(), at),
         }
     }
@@ -166,13 +164,12 @@ impl Shop {
     /// Waits for its turn and gives up at once if that has not come: returns whether it had, and the cost.
     pub(crate) fn acquire(&self, key: u64, cost: u64, wait: Wait) -> Option<Poll<Permit>> {
         let mut context = Context::from_waker(Waker::noop());
-        let polled = match self.home(key) {
-            Home::Limiter(limit) => pin!(limit.acquire(cost, wait, &Never)).poll(&mut context),
-            Home::Table(limit, key) => {
-                pin!(limit.acquire(&key, cost, wait, &Never)).poll(&mut context)
-            }
-            Home::Live(_) | Home::Tier(..) => return None,
-        };
+        let home = self.home(key);
+        if matches!(home, Home::Live(_) | Home::Tier(..)) {
+            return None;
+        }
+        let entry = home.entry(None);
+        let polled = pin!(entry.acquire(cost, wait, &Never)).poll(&mut context);
         match polled {
             Poll::Ready(Ok(permit)) => Some(Poll::Ready(permit)),
             Poll::Ready(Err(_)) => None,
@@ -207,16 +204,9 @@ impl Shop {
         cost: u64,
         at: At,
     ) -> (JointDecision, [Option<Permit>; 2]) {
-        let toll = match self.home(key) {
-            Home::Table(limit, key) => limit.toll(&key, cost),
-            Home::Tier(tier, key) => tier.toll(&key, cost),
-            Home::Limiter(_) | Home::Live(_) => unreachable!("a key of the table"),
-        };
-        let mut tolls = [self.limiter.toll(cost), toll];
-        let joint = match at {
-            Some(now) => check_all_at(&mut tolls, now),
-            None => check_all(&mut tolls),
-        };
+        let limiter = at.map_or(self.limiter.entry(), |now| self.limiter.entry().at(now));
+        let mut tolls = [limiter.cost(cost), self.home(key).entry(at).cost(cost)];
+        let joint = check_all(&mut tolls);
         (joint, tolls.map(|toll| toll.permit()))
     }
 
@@ -311,7 +301,7 @@ impl Subject {
 
     pub(crate) fn check(&self, key: u64, cost: u64, at: At) -> Decision {
         match (self, at) {
-            (Self::Shop(shop), _) => ask!(shop.home(key), check, check_at, at, cost),
+            (Self::Shop(shop), _) => shop.home(key).entry(at).check(cost),
             (Self::Striped(limit), None) => limit.check(cost),
             (Self::Striped(limit), Some(now)) => limit.check_at(cost, now),
             (Self::Sketch(limit), None) => limit.check(&key, cost),
@@ -325,7 +315,7 @@ impl Subject {
 
     pub(crate) fn peek(&self, key: u64, cost: u64, at: At) -> Decision {
         match (self, at) {
-            (Self::Shop(shop), _) => ask!(shop.home(key), peek, peek_at, at, cost),
+            (Self::Shop(shop), _) => shop.home(key).entry(at).peek(cost),
             (Self::Striped(limit), None) => limit.peek(cost),
             (Self::Striped(limit), Some(now)) => limit.peek_at(cost, now),
             (Self::Sketch(limit), None) => limit.peek(&key, cost),

@@ -54,7 +54,7 @@ impl Contender<()> for Renewed {
     }
 
     fn prepare(&self) {
-        self.limiter.reset();
+        self.limiter.entry().reset();
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn out_of_order(text: &str, keys: u64) -> Boxed<u64> {
             // A cheap stand-in for a random number: one multiplication.
             let behind = nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - JITTER_BITS);
             let late = Timestamp::from_nanos(now.as_nanos().saturating_sub(behind));
-            admitted += u64::from(limiter.check_at(key, 1, late).is_allowed());
+            admitted += u64::from(limiter.entry(key).at(late).check(1).is_allowed());
         }
         admitted
     })
@@ -68,7 +68,7 @@ impl LateTimes {
     /// Asks for each key at the newest time, to which the floors advance.
     fn ask_each(&self) {
         let newest = self.newest();
-        let is_allowed = |key: &u64| self.limiter.check_at(key, 1, newest).is_allowed();
+        let is_allowed = |key: &u64| self.limiter.entry(key).at(newest).check(1).is_allowed();
         let admitted = (0..self.keys).map(Key::nth).filter(is_allowed).count() as u64;
         // Of 100,000 keys one finds no cell.
         assert!(self.keys - admitted <= self.keys / 10_000, "{admitted} of {} keys", self.keys);
@@ -88,7 +88,7 @@ impl Contender<u64> for LateTimes {
         self.ask_each();
         // A new key starts at the highest floor of its shards, and is idle then.
         for stranger in (self.keys..self.keys + 100).map(<u64 as Key>::nth) {
-            let above = self.limiter.peek_at(&stranger, 1, self.first()).reset_after();
+            let above = self.limiter.entry(&stranger).at(self.first()).peek(1).reset_after();
             assert!(above > BEHIND * 9 / 10, "the floor lies {above:?} above a late time");
         }
     }
@@ -99,7 +99,7 @@ impl Contender<u64> for LateTimes {
         let mut admitted = 0;
         for key in keys {
             now = now + STEP;
-            admitted += u64::from(self.limiter.check_at(key, 1, now).is_allowed());
+            admitted += u64::from(self.limiter.entry(key).at(now).check(1).is_allowed());
         }
         admitted
     }

@@ -121,7 +121,7 @@ pub(crate) fn tiers(count: usize, capacity: u64, way: Way) -> Boxed<u64> {
             let mut admitted = 0;
             for key in keys {
                 now = now + STEP;
-                admitted += u64::from(tier.check_at(key, 1, now).is_allowed());
+                admitted += u64::from(tier.entry(key).at(now).check(1).is_allowed());
             }
             admitted
         }),
@@ -155,7 +155,7 @@ impl CountedTable for Two {
 pub(crate) fn all_of_two(capacity: u64) -> Boxed<u64> {
     let two = Two::new(capacity);
     counted("check_all of a shared and a keyed limit", two, |Two { shared, own }, key: &u64| {
-        check_all(&mut [shared.toll(1), own.toll(key, 1)]).is_allowed()
+        check_all(&mut [shared.entry().cost(1), own.entry(key).cost(1)]).is_allowed()
     })
 }
 
@@ -172,13 +172,16 @@ pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
     // So slow that none of the unit has drained by then.
     let limiter = Keyed::new(policy("gcra 1/s burst 20"), capacity as usize).expect("a table");
     counted("check and refund", limiter, |limiter, key: &u64| {
-        limiter.check(key, 1).into_result().is_ok_and(|permit| limiter.refund(key, permit) == 1)
+        limiter
+            .check(key, 1)
+            .into_result()
+            .is_ok_and(|permit| limiter.entry(key).refund(permit) == 1)
     })
 }
 
 pub(crate) fn reserved(capacity: u64) -> Boxed<u64> {
     let limiter = Keyed::new(policy("gcra 100/s burst 20"), capacity as usize).expect("a table");
     counted("reserve", limiter, |limiter, key: &u64| {
-        limiter.reserve(key, 1, Duration::ZERO).is_ok()
+        limiter.entry(key).reserve(1, Duration::ZERO).is_ok()
     })
 }

@@ -144,7 +144,7 @@ fn peer(name: &'static str, burst: u32, cap: usize, overflow: Overflow) -> Conte
 fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> Contender {
     let build = move |capacity: usize| -> Check {
         let table = table(burst, capacity, full);
-        Box::new(move |key, cost| table.check_at(&key, u64::from(cost), NOW).is_allowed())
+        Box::new(move |key, cost| table.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
     };
     Contender { is_table: true, ..at_equal_bytes(name, bytes, build) }
 }

@@ -15,14 +15,14 @@ impl Moment {
     pub(crate) fn check(self, table: &Table, key: &[u8], cost: u64) -> Decision {
         match self {
             Self::Now => table.check(key, cost),
-            Self::At(now) => table.check_at(key, cost, now),
+            Self::At(now) => table.entry(key).at(now).check(cost),
         }
     }
 
     pub(crate) fn peek(self, table: &Table, key: &[u8], cost: u64) -> Decision {
         match self {
             Self::Now => table.peek(key, cost),
-            Self::At(now) => table.peek_at(key, cost, now),
+            Self::At(now) => table.entry(key).at(now).peek(cost),
         }
     }
 
@@ -37,8 +37,8 @@ impl Moment {
     pub(crate) fn drain(self, table: &Table, key: &[u8], cost: u64) {
         // A refused charge needs no action: the limit is exhausted anyway.
         let _ = match self {
-            Self::Now => table.charge(key, cost),
-            Self::At(now) => table.charge_at(key, cost, now),
+            Self::Now => table.entry(key).charge(cost),
+            Self::At(now) => table.entry(key).at(now).charge(cost),
         };
     }
 

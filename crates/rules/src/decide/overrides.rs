@@ -91,8 +91,8 @@ impl Overrides {
     pub(crate) fn give_back(&self, unit: Unit, key: &[u8], permit: Permit, moment: Moment) {
         if let Some(table) = self.table(unit) {
             match moment {
-                Moment::Now => table.refund(key, permit),
-                Moment::At(now) => table.refund_at(key, permit, now),
+                Moment::Now => table.entry(key).refund(permit),
+                Moment::At(now) => table.entry(key).at(now).refund(permit),
             };
         }
     }
@@ -105,7 +105,7 @@ impl Overrides {
 
     pub(crate) fn reset(&self, unit: Unit, key: &[u8]) {
         if let Some(table) = self.table(unit) {
-            table.reset(key);
+            table.entry(key).reset();
         }
     }
 }

@@ -152,7 +152,7 @@ impl<'r> Part<'r> {
     pub(crate) fn tolls(&self, keys: &[u8]) -> impl Iterator<Item = Toll<'r>> {
         let (key, cost) = (&keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
-        gates.map(move |gate| gate.table.toll(key, cost))
+        gates.map(move |gate| gate.table.entry(key).cost(cost))
     }
 
     /// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
@@ -194,7 +194,7 @@ impl<'r> Part<'r> {
                 1
             }
             Judge::Rule(_, rule) => {
-                let reset = |gate: &crate::rule::Gate| gate.table.reset(key);
+                let reset = |gate: &crate::rule::Gate| gate.table.entry(key).reset();
                 rule.gates().map(reset).count()
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use tollgate::{
-    Algorithm, AtLimit, Decision, Denial, Full, KeyedLimiter, Lease, Limiter, LiveLimiter,
+    Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, LiveLimiter,
     ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers,
     Timestamp,
 };
@@ -44,26 +44,6 @@ pub(super) struct Subject {
     pub(super) kind: Kind,
     /// Other limiters of the same policy, and of another: for permits of theirs.
     strangers: [Limiter; 2],
-}
-
-/// Calls a verb of a limiter that has all of them: by its own clock or at a time.
-macro_rules! verb {
-    ($subject:expr, $name:expr, $now:expr, $plain:ident / $at:ident ($($argument:expr),*)) => {{
-        let (Name { key, tier }, now, own) = ($name, $now, $subject.own_clock);
-        match &$subject.decider {
-            Decider::Single(limiter) if own => limiter.$plain($($argument),*),
-            Decider::Single(limiter) => limiter.$at($($argument,)* now),
-            Decider::Alive(limiter) if own => limiter.$plain($($argument),*),
-            Decider::Alive(limiter) => limiter.$at($($argument,)* now),
-            Decider::Table(limiter) if own => limiter.$plain(&key, $($argument),*),
-            Decider::Table(limiter) => limiter.$at(&key, $($argument,)* now),
-            Decider::Tiered(limiter) => {
-                let tier = limiter.tier(tier).expect("two tiers");
-                if own { tier.$plain(&key, $($argument),*) } else { tier.$at(&key, $($argument,)* now) }
-            }
-            Decider::Striped(_) | Decider::Sketched(_) => unreachable!("only decides"),
-        }
-    }};
 }
 
 impl Subject {
@@ -154,17 +134,29 @@ impl Subject {
         }
     }
 
+    /// The limit at hand, of a limiter that has all verbs.
+    fn entry(&self, Name { key, tier }: Name) -> Entry<'_> {
+        match &self.decider {
+            Decider::Single(limiter) => limiter.entry(),
+            Decider::Alive(limiter) => limiter.entry(),
+            Decider::Table(limiter) => limiter.entry(&key),
+            Decider::Tiered(limiter) => limiter.tier(tier).expect("two tiers").entry(&key),
+            Decider::Striped(_) | Decider::Sketched(_) => unreachable!("only decides"),
+        }
+    }
+
+    /// By its own clock, or at a time.
+    fn entry_at(&self, name: Name, now: Timestamp) -> Entry<'_> {
+        let entry = self.entry(name);
+        if self.own_clock { entry } else { entry.at(now) }
+    }
+
     /// A peek, always at a time given.
     pub(super) fn peek(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
             Decider::Striped(limiter) => limiter.peek_at(cost, now),
             Decider::Sketched(limiter) => limiter.peek_at(&name.key, cost, now),
-            Decider::Single(limiter) => limiter.peek_at(cost, now),
-            Decider::Alive(limiter) => limiter.peek_at(cost, now),
-            Decider::Table(limiter) => limiter.peek_at(&name.key, cost, now),
-            Decider::Tiered(limiter) => {
-                limiter.tier(name.tier).expect("two tiers").peek_at(&name.key, cost, now)
-            }
+            _ => self.entry(name).at(now).peek(cost),
         }
     }
 
@@ -174,16 +166,16 @@ impl Subject {
             Decider::Striped(limiter) => limiter.check_at(cost, now),
             Decider::Sketched(limiter) if self.own_clock => limiter.check(&name.key, cost),
             Decider::Sketched(limiter) => limiter.check_at(&name.key, cost, now),
-            _ => verb!(self, name, now, check / check_at(cost)),
+            _ => self.entry_at(name, now).check(cost),
         }
     }
 
     pub(super) fn up_to(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
-        verb!(self, name, now, take_up_to / take_up_to_at(cost))
+        self.entry_at(name, now).take_up_to(cost)
     }
 
     pub(super) fn charge(&self, name: Name, cost: u64, now: Timestamp) -> u64 {
-        verb!(self, name, now, charge / charge_at(cost))
+        self.entry_at(name, now).charge(cost)
     }
 
     pub(super) fn reserve(
@@ -192,38 +184,32 @@ impl Subject {
         (cost, wait): (u64, Duration),
         now: Timestamp,
     ) -> Result<Reservation, Denial> {
-        verb!(self, name, now, reserve / reserve_at(cost, wait))
+        self.entry_at(name, now).reserve(cost, wait)
     }
 
     pub(super) fn refund(&self, name: Name, permit: Permit, now: Timestamp) -> u64 {
-        verb!(self, name, now, refund / refund_at(permit))
+        self.entry_at(name, now).refund(permit)
     }
 
     /// The same at a time that is not this one: for faults.
     pub(super) fn refund_at(&self, name: Name, permit: Permit, now: Timestamp) -> u64 {
-        let Name { key, tier } = name;
-        match &self.decider {
-            Decider::Single(limiter) => limiter.refund_at(permit, now),
-            Decider::Alive(limiter) => limiter.refund_at(permit, now),
-            Decider::Table(limiter) => limiter.refund_at(&key, permit, now),
-            Decider::Tiered(limiter) => {
-                limiter.tier(tier).expect("two tiers").refund_at(&key, permit, now)
-            }
-            Decider::Striped(_) | Decider::Sketched(_) => 0,
+        if self.only_decides() {
+            return 0;
         }
+        self.entry(name).at(now).refund(permit)
     }
 
     pub(super) fn cancel(&self, name: Name, place: Reservation, now: Timestamp) -> bool {
-        verb!(self, name, now, cancel / cancel_at(place))
+        self.entry_at(name, now).cancel(place)
     }
 
     pub(super) fn reset(&self, name: Name, now: Timestamp) {
-        verb!(self, name, now, reset / reset_at());
+        self.entry_at(name, now).reset();
     }
 
     /// A permit of a limiter that is none of these, with the same policy or with another.
     pub(super) fn stranger(&self, other: bool, cost: u64, now: Timestamp) -> Option<Permit> {
-        self.strangers[usize::from(other)].check_at(cost, now).into_result().ok()
+        self.strangers[usize::from(other)].entry().at(now).check(cost).into_result().ok()
     }
 
     /// Takes a lease, if this is a limiter that has them.

@@ -1,0 +1,327 @@
+//! [`Entry`]: one limit at hand, with every verb that there is. Each is one compare-and-swap on one word.
+//!
+//! The verbs are written here, once, whatever holds the word: `limit.rs` says what that is.
+
+use std::time::Duration;
+
+use crate::acquire::{Timer, Wait, Waiting, sleep};
+use crate::all::Toll;
+use crate::clock::Timestamp;
+use crate::decision::{Decision, Denial, Permit};
+use crate::limit::Limit;
+use crate::refund::Amendment;
+use crate::reservation::Reservation;
+use crate::verb::Verb;
+
+/// One limit at hand: of a [`Limiter`](crate::Limiter), of a [`LiveLimiter`](crate::LiveLimiter), or of a key of a
+/// [`KeyedLimiter`](crate::KeyedLimiter).
+///
+/// Made by the `entry` of these. It borrows the limiter, and keeps of a key only where it is found: its memory is on
+/// its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
+/// let all = Limiter::new(Quota::per_second(1_000));
+/// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
+/// assert!(all.entry().check(5).is_allowed());
+/// let alice = clients.entry("alice").at(Timestamp::from_secs(60));
+/// assert!(alice.check(10).is_allowed());
+/// assert_eq!(alice.peek(1).remaining(), 0);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    limit: Limit<'a>,
+    at: Option<Timestamp>,
+}
+
+impl<'a> Entry<'a> {
+    #[inline(always)]
+    pub(crate) fn of(limit: Limit<'a>) -> Self {
+        Self { limit, at: None }
+    }
+
+    /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Limiter, Quota, check_all};
+    /// let service = Limiter::new(Quota::per_second(10_000));
+    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
+    /// let mut tolls = [service.entry().cost(1), clients.entry("alice").cost(5)];
+    /// assert!(check_all(&mut tolls).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn cost(self, units: u64) -> Toll<'a> {
+        Toll::of(self.limit, self.at, units)
+    }
+
+    /// Decides at a time of the caller's, in place of the limiter's clock.
+    ///
+    /// Stored time never falls: an earlier time than others have given admits no more, see
+    /// [`Limiter::check`](crate::Limiter::check). What is given back at a time that lies before that of another charge is too much: what had
+    /// drained before that one comes back, too.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_minute(1));
+    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check(1).is_allowed();
+    /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        Self { at: Some(now), ..self }
+    }
+
+    /// Decides one request of `cost` units, and charges it if it is admitted. A cost of 0 is a question.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(2), ManualClock::new());
+    /// assert!(limiter.entry().check(2).is_allowed());
+    /// assert!(!limiter.entry().check(1).is_allowed());
+    /// ```
+    #[inline(always)]
+    pub fn check(&self, cost: u64) -> Decision {
+        self.limit.ask(Verb::Check, cost, self.at, cost > 0)
+    }
+
+    /// The answer that [`check`](Entry::check) would give, without charging.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(2), ManualClock::new());
+    /// assert!(limiter.entry().peek(2).is_allowed());
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 2);
+    /// ```
+    #[inline(always)]
+    pub fn peek(&self, cost: u64) -> Decision {
+        self.limit.ask(Verb::Check, cost, self.at, false)
+    }
+
+    /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
+    /// Denied if not even one unit fits; then the answers are those for one unit.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_minute(10), ManualClock::new());
+    /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 7);
+    /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 3);
+    /// let denial = limiter.entry().take_up_to(7).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(6));
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn take_up_to(&self, cost: u64) -> Decision {
+        self.limit.ask(Verb::UpTo, cost, self.at, cost > 0)
+    }
+
+    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged: 0 but for
+    /// the cases below. For a cost that is known only afterwards: check with an estimate, settle the rest.
+    ///
+    /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
+    /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
+    /// policy with a penalty for less, since the word counts denials, too. A keyed word remembers a debt of up to twice
+    /// the burst; what would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in
+    /// is not charged. A new key for which the table has no cell is charged in the spill; where there is none
+    /// ([`Full::Deny`](crate::Full::Deny)), not at all.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(10), 1_000, ManualClock::new())?;
+    /// let alice = limiter.entry("alice");
+    /// assert!(alice.check(1).is_allowed());
+    /// // The request turned out to be worth 15 units.
+    /// assert_eq!(alice.charge(14), 0);
+    /// let denial = alice.check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after().map(|wait| wait.as_millis()), Some(600));
+    /// assert_eq!(alice.charge(8), 3);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn charge(&self, cost: u64) -> u64 {
+        match self.limit.ask(Verb::Charge, cost, self.at, cost > 0) {
+            Decision::Allowed(permit) => cost - permit.cost(),
+            Decision::Denied(_) => cost,
+        }
+    }
+
+    /// Gives back what a permit of this limit has charged, and returns how many units that was, rounded up:
+    /// of the last one some may have drained. [`Permit::portion`] makes a permit for some of its units.
+    ///
+    /// What has drained meanwhile cannot be given back: under GCRA that is `rate * (now - then)` units; a
+    /// window gives back only while it is the one that was charged (the segment, if it has those). A
+    /// permit of a peek, or of a limit with another policy, gives back nothing; nor does a key that the table has
+    /// forgotten, since it owes nothing.
+    ///
+    /// A permit stands for one charge of one key: to refund it twice, or to another key, is to forgive another one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(10), clock.clone());
+    /// let permit = limiter.check(8).into_result()?;
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(limiter.entry().refund(permit), 5);
+    /// assert_eq!(limiter.peek(1).remaining(), 10);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn refund(&self, permit: Permit) -> u64 {
+        let refund = permit.charge().map(Amendment::Refund);
+        refund.map_or(0, |refund| self.limit.amend(self.at, refund))
+    }
+
+    /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.
+    ///
+    /// Under GCRA the request takes the next place in the queue: it is admitted iff the debt with it is
+    /// at most `burst + rate * max_wait`, so also a cost above the burst may be. In any interval of
+    /// length W units become usable at most `rate * W` times and once the burst, or once the first
+    /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
+    /// denied. A keyed word remembers a debt of no more than twice the burst.
+    ///
+    /// # Errors
+    /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
+    /// let reserve = || limiter.entry().reserve(1, Duration::from_millis(250));
+    /// let waits = [reserve()?, reserve()?, reserve()?].map(|reservation| reservation.wait());
+    /// assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
+    /// assert!(reserve().is_err());
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.queue(cost, Wait::at_most(max_wait))
+    }
+
+    /// Takes the next place in the queue, if its turn comes soon enough. Says when that is and does not
+    /// wait for it: [`reserve`](Entry::reserve), with the bounds of a [`Wait`].
+    ///
+    /// # Errors
+    /// The denial, as [`reserve`](Entry::reserve)'s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(2).burst(1), ManualClock::new());
+    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(1);
+    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::ZERO);
+    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::from_millis(500));
+    /// assert!(limiter.entry().queue(1, wait).is_err());
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
+        let decision = self.limit.ask(wait.verb(), cost, self.at, cost > 0);
+        decision.into_result().map(Reservation::new)
+    }
+
+    /// Gives a reservation's place back if no request has queued up behind it, and says whether it did: before
+    /// its turn ([`Reservation::ready_at`]) all of it, so that the limit is as if it had not been made, and
+    /// afterwards what has not drained since. Otherwise it stays charged, since the places behind it are
+    /// promised.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
+    /// let entry = limiter.entry();
+    /// let [first, second] = [(); 2].map(|()| entry.reserve(1, Duration::from_secs(1)));
+    /// assert!(!entry.cancel(first?)); // the second stands behind it
+    /// assert!(entry.cancel(second?));
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "what is cancelled is gone")]
+    pub fn cancel(&self, reservation: Reservation) -> bool {
+        let undo = reservation.permit().charge().map(Amendment::Undo);
+        undo.is_some_and(|undo| self.limit.amend(self.at, undo) > 0)
+    }
+
+    /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
+    /// it came. A leaky bucket as a queue, a shaper.
+    ///
+    /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
+    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
+    /// limiter's clock must be one that advances by itself, or with the timer.
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use tollgate::{Limiter, ManualClock, Quota, Timer, Wait};
+    /// # struct Advance(ManualClock);
+    /// # impl Timer for Advance {
+    /// #     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+    /// #         self.0.advance(wait);
+    /// #         std::future::ready(())
+    /// #     }
+    /// # }
+    /// # let clock = ManualClock::new();
+    /// # let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
+    /// # let timer = Advance(clock.clone());
+    /// # let start = clock.now();
+    /// # let task = async {
+    /// for _ in 0..5 {
+    ///     limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), &timer).await?;
+    /// }
+    /// # Ok::<(), tollgate::Denial>(())
+    /// # };
+    /// # assert!(matches!(pin!(task).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
+    /// // Four intervals of a quarter of a second have passed.
+    /// assert_eq!(clock.now(), start + Duration::from_secs(1));
+    /// ```
+    pub async fn acquire(
+        self,
+        cost: u64,
+        wait: Wait,
+        timer: &impl Timer,
+    ) -> Result<Permit, Denial> {
+        let place = self.queue(cost, wait)?;
+        let pause = wait.pause(&place, self.limit.clock().now());
+        Ok(Waiting::new(place, |place| self.cancel(place)).until_its_turn(pause, timer).await)
+    }
+
+    /// [`acquire`](Entry::acquire) for threads: sleeps until its turn has come.
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota, Wait};
+    /// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     limiter.entry().acquire_blocking(1, Wait::at_most(Duration::from_secs(1)))?;
+    /// }
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
+        let place = self.queue(cost, wait)?;
+        sleep(wait.pause(&place, self.limit.clock().now()));
+        Ok(*place.permit())
+    }
+
+    /// Forgets what was charged: from now on the limit is as never used. Permits and reservations of before
+    /// it stand for nothing any more: to give them back is to forgive a later charge.
+    ///
+    /// Of a key, what it was charged in its cell; what it was charged without one, in the spill, drains. Keys whose
+    /// tags are equal and that share their units share one word (see
+    /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(1));
+    /// assert!(limiter.check(1).is_allowed());
+    /// limiter.entry().reset();
+    /// assert!(limiter.check(1).is_allowed());
+    /// ```
+    pub fn reset(&self) {
+        self.limit.amend(self.at, Amendment::Reset);
+    }
+}

@@ -1,0 +1,83 @@
+//! [`Limit`]: what holds the word of a limit, for all that does not care which it is.
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::keyed::{LiveLimiter, Place};
+use crate::limiter::Limiter;
+use crate::refund::Amendment;
+use crate::verb::Verb;
+
+/// What holds the word of a limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit<'a> {
+    One(&'a Limiter),
+    Live(&'a LiveLimiter),
+    Key(Place<'a>),
+}
+
+impl Limit<'_> {
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> &Clock {
+        match self {
+            Self::One(limiter) => &limiter.clock,
+            Self::Live(limiter) => limiter.clock(),
+            Self::Key(place) => place.clock(),
+        }
+    }
+
+    /// Decides at `at`, or else at the time of its own clock. `charge` is false for a question.
+    #[inline(always)]
+    pub(crate) fn ask(
+        &self,
+        verb: Verb,
+        cost: u64,
+        at: Option<Timestamp>,
+        charge: bool,
+    ) -> Decision {
+        let now = || at.unwrap_or_else(|| self.clock().now());
+        match self {
+            Self::One(limiter) => limiter.ask(verb, cost, now(), charge),
+            Self::Live(limiter) => limiter.ask(verb, cost, now(), charge),
+            Self::Key(place) => place.ask(verb, cost, at, charge),
+        }
+    }
+
+    /// Whether its policy counts denials.
+    #[inline(always)]
+    pub(crate) fn counts_denials(&self) -> bool {
+        match self {
+            Self::One(limiter) => limiter.meter.rules.count_denials(),
+            Self::Live(_) => false,
+            Self::Key(place) => place.counts_denials(),
+        }
+    }
+
+    /// A check whose denial is not counted yet: see [`Limit::refuse`].
+    #[inline(always)]
+    pub(crate) fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
+        let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
+        self.ask(verb, cost, at, cost > 0)
+    }
+
+    /// Counts a denial, if the policy counts any, and tells of it: `None` if not, or if the request would be admitted
+    /// by now.
+    pub(crate) fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
+        if !self.counts_denials() {
+            return None;
+        }
+        match self {
+            Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
+            _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
+        }
+    }
+
+    /// Amends the word, and says how many units that gave back, rounded up. The clock is read after the word.
+    pub(crate) fn amend(&self, at: Option<Timestamp>, amendment: Amendment<'_>) -> u64 {
+        let now = || at.unwrap_or_else(|| self.clock().now());
+        match self {
+            Self::One(limiter) => limiter.cell.amend(&limiter.meter, now, amendment),
+            Self::Live(limiter) => limiter.amend(now, amendment),
+            Self::Key(place) => place.amend(now, amendment),
+        }
+    }
+}
