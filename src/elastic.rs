@@ -2,7 +2,7 @@
 //!
 //! Each client has a quota of its own, which it is never refused. What it asks beyond that is taken from
 //! a [`SparePool`] that all clients share, and whose size the server sets by reporting its *headroom*: 0
-//! when it is busy, 1 when it is idle. See [`crate::controller`] for where a headroom comes from.
+//! when it is busy, 1 when it is idle. The crate `tollgate-controllers` computes a headroom.
 //!
 //! ```text
 //! admit iff  the own quota admits the whole cost, or else the pool does; nothing is split
@@ -44,7 +44,7 @@ use crate::verb::Verb;
 /// let [own, borrowed] = [limiter.check(1), limiter.check(1)];
 /// assert!(own.is_allowed() && !own.is_borrowed());
 /// assert!(borrowed.is_allowed() && borrowed.is_borrowed());
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate::HeadroomError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a decision that nobody looks at limits nothing"]
@@ -112,7 +112,7 @@ impl ElasticDecision {
     /// assert_eq!(limiter.check(2).decision().remaining(), 1);
     /// // Not one from here and one from there.
     /// assert_eq!(limiter.check(2).decision().remaining(), 1);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate::HeadroomError>(())
     /// ```
     pub fn decision(&self) -> Decision {
         self.decision

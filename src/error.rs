@@ -249,7 +249,7 @@ impl fmt::Display for ClockError {
 
 impl std::error::Error for ClockError {}
 
-/// Why a [`SparePool`](crate::SparePool) or a [`controller`](crate::controller) did not take a number.
+/// Why a [`SparePool`](crate::SparePool) did not take a headroom.
 ///
 /// ```
 /// use tollgate::{Quota, SparePool};
@@ -258,31 +258,15 @@ impl std::error::Error for ClockError {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct SettingError {
-    /// Which number.
-    pub setting: &'static str,
-    /// What it was. May be no number.
+pub struct HeadroomError {
+    /// What was reported. May be no number.
     pub found: f64,
-    /// What would be accepted.
-    pub accepted: &'static str,
 }
 
-impl SettingError {
-    pub(crate) fn unless(
-        is_right: bool,
-        setting: &'static str,
-        found: f64,
-        accepted: &'static str,
-    ) -> Result<(), Self> {
-        if is_right { Ok(()) } else { Err(Self { setting, found, accepted }) }
-    }
-}
-
-impl fmt::Display for SettingError {
+impl fmt::Display for HeadroomError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { setting, found, accepted } = self;
-        write!(f, "{setting} {found} is refused; use {accepted}")
+        write!(f, "headroom {} is refused; use 0 to 1", self.found)
     }
 }
 
-impl std::error::Error for SettingError {}
+impl std::error::Error for HeadroomError {}

@@ -12,7 +12,6 @@ mod cell;
 mod change;
 mod clock;
 mod coarse;
-pub mod controller;
 mod decision;
 mod divisor;
 mod elastic;
@@ -51,7 +50,7 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, SparePool};
 pub use entry::Entry;
-pub use error::{BuildError, ClockError, PolicyError, QuotaError, SettingError};
+pub use error::{BuildError, ClockError, HeadroomError, PolicyError, QuotaError};
 pub use keyed::{
     Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
 };

@@ -33,7 +33,7 @@ use super::{ElasticDecision, decide};
 /// assert_eq!((0..20).filter(|_| alice.check(1).is_allowed()).count(), 2);
 /// // What others borrow takes nothing from anybody's own quota.
 /// assert_eq!((0..20).filter(|_| bob.check(1).is_allowed()).count(), 5);
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate::HeadroomError>(())
 /// ```
 #[derive(Debug)]
 pub struct ElasticLimiter {
@@ -83,7 +83,7 @@ impl ElasticLimiter {
     /// let limiter = ElasticLimiter::new(Quota::per_minute(1), pool);
     /// let at = |second| limiter.check_at(1, Timestamp::from_secs(second));
     /// assert_eq!([at(0), at(1), at(2)].map(|decision| decision.is_allowed()), [true, true, false]);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate::HeadroomError>(())
     /// ```
     pub fn check_at(&self, cost: u64, now: Timestamp) -> ElasticDecision {
         decide(&self.pool, &Limit::One(&self.own), cost, Some(now), true)

@@ -23,7 +23,7 @@ use crossbeam_utils::CachePadded;
 use crate::algorithm::{Decides, Gcra, Held};
 use crate::cell::Cell;
 use crate::clock::{Clock, LATEST_NS, Timestamp};
-use crate::error::SettingError;
+use crate::error::HeadroomError;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::word::{Fields, Word};
@@ -53,7 +53,7 @@ const WHOLE: u64 = 1 << 32;
 /// assert_eq!(pool.remaining(), 0);
 /// pool.report_headroom(0.25)?;
 /// assert_eq!(pool.remaining(), 25);
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate::HeadroomError>(())
 /// ```
 #[derive(Debug)]
 pub struct SparePool {
@@ -125,10 +125,12 @@ impl SparePool {
     /// let error = pool.report_headroom(f64::NAN).unwrap_err();
     /// assert_eq!(error.to_string(), "headroom NaN is refused; use 0 to 1");
     /// assert_eq!(pool.headroom(), 0.5);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate::HeadroomError>(())
     /// ```
-    pub fn report_headroom(&self, headroom: f64) -> Result<(), SettingError> {
-        SettingError::unless((0.0..=1.0).contains(&headroom), "headroom", headroom, "0 to 1")?;
+    pub fn report_headroom(&self, headroom: f64) -> Result<(), HeadroomError> {
+        if !(0.0..=1.0).contains(&headroom) {
+            return Err(HeadroomError { found: headroom });
+        }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -161,7 +163,7 @@ impl SparePool {
     /// let pool = SparePool::new(Quota::per_second(100));
     /// pool.report_headroom(1.0)?;
     /// assert_eq!(pool.remaining(), 100);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate::HeadroomError>(())
     /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {

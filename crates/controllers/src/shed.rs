@@ -18,11 +18,11 @@ use crate::error::SettingError;
 /// Source: Beyer et al. (ed.), *Site Reliability Engineering*, 2016, chapter 21, "Client-Side Throttling".
 ///
 /// ```
-/// use tollgate::controller::ClientThrottle;
+/// use tollgate_controllers::ClientThrottle;
 /// let throttle = ClientThrottle::new(2.0)?;
 /// assert_eq!(throttle.probability(100, 50), 0.0);
 /// assert_eq!(throttle.probability(100, 25), 50.0 / 101.0);
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate_controllers::SettingError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientThrottle {
@@ -37,7 +37,7 @@ impl ClientThrottle {
     /// infinite.
     ///
     /// ```
-    /// use tollgate::controller::ClientThrottle;
+    /// use tollgate_controllers::ClientThrottle;
     /// assert!(ClientThrottle::new(1.1).is_ok());
     /// assert!(ClientThrottle::new(f64::NAN).is_err());
     /// ```
@@ -51,9 +51,9 @@ impl ClientThrottle {
     /// count as all.
     ///
     /// ```
-    /// use tollgate::controller::ClientThrottle;
+    /// use tollgate_controllers::ClientThrottle;
     /// assert_eq!(ClientThrottle::new(2.0)?.probability(0, 0), 0.0);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[must_use]
     pub fn probability(&self, requests: u64, accepts: u64) -> f64 {
@@ -76,12 +76,12 @@ impl ClientThrottle {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::controller::AdmissionControl;
+/// use tollgate_controllers::AdmissionControl;
 /// let control = AdmissionControl::new(0.95)?;
 /// let window = Duration::from_secs(30);
 /// assert_eq!(control.probability(100, 95, window), 0.0);
 /// assert_eq!(control.probability(100, 0, window), 0.8);
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate_controllers::SettingError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdmissionControl {
@@ -98,7 +98,7 @@ impl AdmissionControl {
     /// A share of 0 or below, above 1, or that is no number.
     ///
     /// ```
-    /// use tollgate::controller::AdmissionControl;
+    /// use tollgate_controllers::AdmissionControl;
     /// assert!(AdmissionControl::new(0.95).is_ok());
     /// assert!(AdmissionControl::new(0.0).is_err());
     /// ```
@@ -114,10 +114,10 @@ impl AdmissionControl {
     /// An aggression below 1, or that is no number or infinite.
     ///
     /// ```
-    /// use tollgate::controller::AdmissionControl;
+    /// use tollgate_controllers::AdmissionControl;
     /// assert!(AdmissionControl::new(0.95)?.aggression(2.0).is_ok());
     /// assert!(AdmissionControl::new(0.95)?.aggression(0.5).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn aggression(self, aggression: f64) -> Result<Self, SettingError> {
         let is_right = aggression.is_finite() && aggression >= 1.0;
@@ -131,10 +131,10 @@ impl AdmissionControl {
     /// A probability below 0 or above 1, or that is no number.
     ///
     /// ```
-    /// use tollgate::controller::AdmissionControl;
+    /// use tollgate_controllers::AdmissionControl;
     /// assert!(AdmissionControl::new(0.95)?.at_most(1.0).is_ok());
     /// assert!(AdmissionControl::new(0.95)?.at_most(1.1).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn at_most(self, most: f64) -> Result<Self, SettingError> {
         let is_right = (0.0..=1.0).contains(&most);
@@ -149,10 +149,10 @@ impl AdmissionControl {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::controller::AdmissionControl;
+    /// use tollgate_controllers::AdmissionControl;
     /// let control = AdmissionControl::new(0.95)?.from_rate(5.0)?;
     /// assert_eq!(control.probability(100, 0, Duration::from_secs(30)), 0.0);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn from_rate(self, per_second: f64) -> Result<Self, SettingError> {
         let is_right = per_second.is_finite() && per_second >= 0.0;
@@ -165,10 +165,10 @@ impl AdmissionControl {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::controller::AdmissionControl;
+    /// use tollgate_controllers::AdmissionControl;
     /// let control = AdmissionControl::new(0.95)?;
     /// assert_eq!(control.probability(0, 0, Duration::from_secs(30)), 0.0);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[must_use]
     pub fn probability(&self, requests: u64, successes: u64, window: Duration) -> f64 {

@@ -1,4 +1,4 @@
-//! A client that may borrow what the server can spare: `cargo run --example elastic`.
+//! A client that may borrow what the server can spare: `cargo run -p tollgate-controllers --example elastic`.
 //!
 //! The server measures how long its requests take. A controller computes a headroom from that, which limits what the
 //! pool lends. Time is simulated: a second passes in ten steps.
@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::controller::Gradient;
 use tollgate::{ElasticLimiter, ManualClock, Quota, SparePool};
+use tollgate_controllers::Gradient;
 
 /// Requests of other clients in each second: calm, a rush, calm again.
 const OTHERS: [u64; 18] = [20, 20, 20, 20, 90, 90, 90, 90, 90, 20, 20, 20, 20, 20, 20, 20, 20, 20];

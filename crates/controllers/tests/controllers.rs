@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::SettingError;
-use tollgate::controller::{AdmissionControl, Aimd, ClientThrottle, Gradient, MinGradient};
+use tollgate_controllers::{
+    AdmissionControl, Aimd, ClientThrottle, Gradient, MinGradient, SettingError,
+};
 
 /// As the vectors are printed: to five places.
 fn is_printed_as(found: f64, printed: f64) -> bool {

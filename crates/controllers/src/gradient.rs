@@ -4,8 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::SettingError;
-
-use super::{Range, headroom};
+use crate::range::{Range, headroom};
 
 /// So many samples are averaged evenly before the long-term average forgets by its window.
 const WARM_UP: u32 = 10;
@@ -34,7 +33,7 @@ const LEAST_GRADIENT: f64 = 0.5;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::controller::Gradient;
+/// use tollgate_controllers::Gradient;
 /// let mut controller = Gradient::new(100, 20..=200)?;
 /// for _ in 0..10 {
 ///     controller.update(Duration::from_millis(10), 20);
@@ -42,7 +41,7 @@ const LEAST_GRADIENT: f64 = 0.5;
 /// assert_eq!(controller.limit(), 100);
 /// // The latency has tripled.
 /// assert!(controller.update(Duration::from_millis(30), 100) < 100);
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate_controllers::SettingError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Gradient {
@@ -64,10 +63,10 @@ impl Gradient {
     /// A range that starts at 0, or does not hold the initial limit.
     ///
     /// ```
-    /// use tollgate::controller::Gradient;
+    /// use tollgate_controllers::Gradient;
     /// assert_eq!(Gradient::new(20, 20..=200)?.limit(), 20);
     /// assert!(Gradient::new(20, 0..=200).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
         Ok(Self {
@@ -89,10 +88,10 @@ impl Gradient {
     /// A tolerance below 1, or that is no number or infinite.
     ///
     /// ```
-    /// use tollgate::controller::Gradient;
+    /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.tolerance(2.0).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.tolerance(f64::INFINITY).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn tolerance(self, tolerance: f64) -> Result<Self, SettingError> {
         let is_right = tolerance.is_finite() && tolerance >= 1.0;
@@ -106,10 +105,10 @@ impl Gradient {
     /// A share of 0 or below, above 1, or that is no number.
     ///
     /// ```
-    /// use tollgate::controller::Gradient;
+    /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.smoothing(1.0).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.smoothing(0.0).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn smoothing(self, smoothing: f64) -> Result<Self, SettingError> {
         let is_right = smoothing > 0.0 && smoothing <= 1.0;
@@ -124,10 +123,10 @@ impl Gradient {
     /// A queue of 0 or below, with which it would never grow; or that is no number or infinite.
     ///
     /// ```
-    /// use tollgate::controller::Gradient;
+    /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.queue(10.0).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.queue(f64::NAN).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn queue(self, queue: f64) -> Result<Self, SettingError> {
         let is_right = queue.is_finite() && queue > 0.0;
@@ -141,10 +140,10 @@ impl Gradient {
     /// A window of 0 samples.
     ///
     /// ```
-    /// use tollgate::controller::Gradient;
+    /// use tollgate_controllers::Gradient;
     /// assert!(Gradient::new(20, 20..=200)?.long_window(100).is_ok());
     /// assert!(Gradient::new(20, 20..=200)?.long_window(0).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn long_window(self, samples: u32) -> Result<Self, SettingError> {
         SettingError::unless(samples > 0, "long window", f64::from(samples), "1 or more samples")?;
@@ -156,12 +155,12 @@ impl Gradient {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::controller::Gradient;
+    /// use tollgate_controllers::Gradient;
     /// let mut controller = Gradient::new(20, 20..=200)?;
     /// controller.update(Duration::from_millis(5), 20);
     /// controller.update(Duration::from_millis(5), 20);
     /// assert_eq!(controller.limit(), 21);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn update(&mut self, latency: Duration, in_flight: u64) -> u64 {
         let short = latency.as_secs_f64();
@@ -200,8 +199,8 @@ impl Gradient {
     /// How many requests may be served at once.
     ///
     /// ```
-    /// assert_eq!(tollgate::controller::Gradient::new(20, 20..=200)?.limit(), 20);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// assert_eq!(tollgate_controllers::Gradient::new(20, 20..=200)?.limit(), 20);
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[expect(
         clippy::cast_possible_truncation,
@@ -216,8 +215,8 @@ impl Gradient {
     /// The share of the limit that is free, 0 to 1.
     ///
     /// ```
-    /// assert_eq!(tollgate::controller::Gradient::new(20, 20..=200)?.headroom(30), 0.0);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// assert_eq!(tollgate_controllers::Gradient::new(20, 20..=200)?.headroom(30), 0.0);
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[must_use]
     pub fn headroom(&self, in_flight: u64) -> f64 {

@@ -4,8 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::SettingError;
-
-use super::{Range, headroom};
+use crate::range::{Range, headroom};
 
 /// Compares each latency with the one of an idle server, which is measured now and then at a pinned, low
 /// concurrency.
@@ -24,11 +23,11 @@ use super::{Range, headroom};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::controller::MinGradient;
+/// use tollgate_controllers::MinGradient;
 /// let mut controller = MinGradient::new(100, 3..=1_000)?;
 /// controller.set_least(Duration::from_millis(10));
 /// assert_eq!(controller.update(Duration::from_millis(20)), 72);
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate_controllers::SettingError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct MinGradient {
@@ -46,10 +45,10 @@ impl MinGradient {
     /// A range that starts at 0, or does not hold the initial limit.
     ///
     /// ```
-    /// use tollgate::controller::MinGradient;
+    /// use tollgate_controllers::MinGradient;
     /// assert!(MinGradient::new(3, 3..=1_000).is_ok());
     /// assert!(MinGradient::new(2, 3..=1_000).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
         let estimate = initial as f64;
@@ -64,10 +63,10 @@ impl MinGradient {
     /// A buffer below 0, or that is no number or infinite.
     ///
     /// ```
-    /// use tollgate::controller::MinGradient;
+    /// use tollgate_controllers::MinGradient;
     /// assert!(MinGradient::new(3, 3..=1_000)?.buffer(0.0).is_ok());
     /// assert!(MinGradient::new(3, 3..=1_000)?.buffer(-0.1).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn buffer(self, buffer: f64) -> Result<Self, SettingError> {
         let is_right = buffer.is_finite() && buffer >= 0.0;
@@ -80,12 +79,12 @@ impl MinGradient {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::controller::MinGradient;
+    /// use tollgate_controllers::MinGradient;
     /// let mut controller = MinGradient::new(100, 3..=1_000)?;
     /// assert_eq!(controller.update(Duration::from_millis(20)), 100);
     /// controller.set_least(Duration::from_millis(20));
     /// assert_eq!(controller.update(Duration::from_millis(20)), 135);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn set_least(&mut self, latency: Duration) {
         if !latency.is_zero() {
@@ -97,11 +96,11 @@ impl MinGradient {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::controller::MinGradient;
+    /// use tollgate_controllers::MinGradient;
     /// let mut controller = MinGradient::new(100, 3..=1_000)?;
     /// controller.set_least(Duration::from_millis(10));
     /// assert_eq!(controller.update(Duration::from_secs(5)), 60);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn update(&mut self, latency: Duration) -> u64 {
         let latency = latency.as_secs_f64();
@@ -120,8 +119,8 @@ impl MinGradient {
     /// How many requests may be served at once.
     ///
     /// ```
-    /// assert_eq!(tollgate::controller::MinGradient::new(3, 3..=1_000)?.limit(), 3);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// assert_eq!(tollgate_controllers::MinGradient::new(3, 3..=1_000)?.limit(), 3);
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[expect(
         clippy::cast_possible_truncation,
@@ -136,8 +135,8 @@ impl MinGradient {
     /// The share of the limit that is free, 0 to 1.
     ///
     /// ```
-    /// assert_eq!(tollgate::controller::MinGradient::new(10, 3..=1_000)?.headroom(5), 0.5);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// assert_eq!(tollgate_controllers::MinGradient::new(10, 3..=1_000)?.headroom(5), 0.5);
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[must_use]
     pub fn headroom(&self, in_flight: u64) -> f64 {

@@ -3,8 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::error::SettingError;
-
-use super::{Range, headroom};
+use crate::range::{Range, headroom};
 
 /// Additive increase, multiplicative decrease, as TCP has it: one place more after each request that went
 /// well, a tenth less after each that was dropped.
@@ -17,11 +16,11 @@ use super::{Range, headroom};
 /// 1989; with the figures of Netflix's `concurrency-limits`, `AIMDLimit`.
 ///
 /// ```
-/// use tollgate::controller::Aimd;
+/// use tollgate_controllers::Aimd;
 /// let mut controller = Aimd::new(20, 10..=200)?;
 /// assert_eq!(controller.update(10, false), 21);
 /// assert_eq!(controller.update(10, true), 18);
-/// # Ok::<(), tollgate::SettingError>(())
+/// # Ok::<(), tollgate_controllers::SettingError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Aimd {
@@ -37,10 +36,10 @@ impl Aimd {
     /// A range that starts at 0, or does not hold the initial limit.
     ///
     /// ```
-    /// use tollgate::controller::Aimd;
+    /// use tollgate_controllers::Aimd;
     /// assert_eq!(Aimd::new(20, 10..=200)?.limit(), 20);
     /// assert!(Aimd::new(5, 10..=200).is_err());
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn new(initial: u64, range: RangeInclusive<u64>) -> Result<Self, SettingError> {
         Ok(Self { limit: initial, range: Range::holding(initial, range)?, backoff: 0.9 })
@@ -52,10 +51,10 @@ impl Aimd {
     /// A factor below 0.5, or of 1 or more: the first would starve, the second never back off.
     ///
     /// ```
-    /// use tollgate::controller::Aimd;
+    /// use tollgate_controllers::Aimd;
     /// let mut controller = Aimd::new(20, 10..=200)?.backoff(0.5)?;
     /// assert_eq!(controller.update(20, true), 10);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn backoff(self, backoff: f64) -> Result<Self, SettingError> {
         let accepted = "0.5 or more, and less than 1";
@@ -67,11 +66,11 @@ impl Aimd {
     /// served, itself included.
     ///
     /// ```
-    /// use tollgate::controller::Aimd;
+    /// use tollgate_controllers::Aimd;
     /// let mut controller = Aimd::new(20, 10..=200)?;
     /// // Of 20 places 9 were in use.
     /// assert_eq!(controller.update(9, false), 20);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     pub fn update(&mut self, in_flight: u64, dropped: bool) -> u64 {
         if dropped {
@@ -92,8 +91,8 @@ impl Aimd {
     /// How many requests may be served at once.
     ///
     /// ```
-    /// assert_eq!(tollgate::controller::Aimd::new(20, 10..=200)?.limit(), 20);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// assert_eq!(tollgate_controllers::Aimd::new(20, 10..=200)?.limit(), 20);
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
@@ -103,8 +102,8 @@ impl Aimd {
     /// The share of the limit that is free, 0 to 1.
     ///
     /// ```
-    /// assert_eq!(tollgate::controller::Aimd::new(20, 10..=200)?.headroom(15), 0.25);
-    /// # Ok::<(), tollgate::SettingError>(())
+    /// assert_eq!(tollgate_controllers::Aimd::new(20, 10..=200)?.headroom(15), 0.25);
+    /// # Ok::<(), tollgate_controllers::SettingError>(())
     /// ```
     #[must_use]
     pub fn headroom(&self, in_flight: u64) -> f64 {

@@ -1,0 +1,40 @@
+//! Why a number is refused.
+
+use std::fmt;
+
+/// Why a controller did not take a number.
+///
+/// ```
+/// let error = tollgate_controllers::Aimd::new(5, 10..=20).unwrap_err();
+/// assert_eq!(error.to_string(), "initial limit 5 is refused; use one within the range of limits");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SettingError {
+    /// Which number.
+    pub setting: &'static str,
+    /// What it was. May be no number.
+    pub found: f64,
+    /// What would be accepted.
+    pub accepted: &'static str,
+}
+
+impl SettingError {
+    pub(crate) fn unless(
+        is_right: bool,
+        setting: &'static str,
+        found: f64,
+        accepted: &'static str,
+    ) -> Result<(), Self> {
+        if is_right { Ok(()) } else { Err(Self { setting, found, accepted }) }
+    }
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { setting, found, accepted } = self;
+        write!(f, "{setting} {found} is refused; use {accepted}")
+    }
+}
+
+impl std::error::Error for SettingError {}

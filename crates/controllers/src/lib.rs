@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+
+mod aimd;
+mod error;
+mod gradient;
+mod min_gradient;
+mod range;
+mod shed;
+
+pub use aimd::Aimd;
+pub use error::SettingError;
+pub use gradient::Gradient;
+pub use min_gradient::MinGradient;
+pub use shed::{AdmissionControl, ClientThrottle};
