@@ -12,7 +12,7 @@ use common::policy;
 use proptest::prelude::*;
 use tollgate::{
     ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, Full, KeyedLimiter, Limiter, ManualClock,
-    Quota, SettingError, SparePool, Timestamp,
+    Quota, SparePool, Timestamp,
 };
 
 fn pool(quota: Quota, headroom: f64) -> Arc<SparePool> {
@@ -134,9 +134,9 @@ fn headroom_that_is_no_share_is_refused_and_changes_nothing() {
     let pool = SparePool::new(Quota::per_second(10));
     pool.report_headroom(0.25).unwrap();
     for bad in [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.01, 1.000_000_1] {
-        let SettingError { setting, found, accepted, .. } = pool.report_headroom(bad).unwrap_err();
-        assert_eq!((setting, accepted), ("headroom", "0 to 1"));
-        assert_eq!(found.to_bits(), bad.to_bits());
+        let error = pool.report_headroom(bad).unwrap_err();
+        assert_eq!(error.found.to_bits(), bad.to_bits());
+        assert_eq!(error.to_string(), format!("headroom {bad} is refused; use 0 to 1"));
         assert_eq!(pool.headroom(), 0.25);
     }
     for good in [0.0, -0.0, 1.0, 0.5, f64::MIN_POSITIVE] {
