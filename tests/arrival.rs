@@ -99,12 +99,12 @@ proptest! {
     #[test]
     fn in_the_limiters_time_an_interval_holds_no_more_than_the_bound_of_one_that_is_longer(
         burst in 1_u64..5,
-        most_ms in 0_u64..400,
+        max_ms in 0_u64..400,
         requests in prop::collection::vec((0_u64..60, 0_u64..600, any::<bool>()), 1..120),
     ) {
         // 10 a second: whole ticks.
         let policy = policy(&format!("gcra 10/s burst {burst}"));
-        let (meter, lateness) = (Meter::new(policy), Lateness::at_most(Duration::from_millis(most_ms)));
+        let (meter, lateness) = (Meter::new(policy), Lateness::at_most(Duration::from_millis(max_ms)));
         let (mut word, mut now_ms, mut admitted) = (Word::UNUSED, 1_000, Vec::new());
         for (on_ms, late_ms, is_ahead) in requests {
             now_ms += on_ms;
@@ -119,7 +119,7 @@ proptest! {
         for (nth, first) in admitted.iter().enumerate() {
             for (other, last) in admitted.iter().enumerate().skip(nth) {
                 let units = (other - nth) as u64 + 1;
-                prop_assert!(units <= burst + (last - first + most_ms) / 100);
+                prop_assert!(units <= burst + (last - first + max_ms) / 100);
             }
         }
     }

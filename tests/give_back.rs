@@ -312,8 +312,8 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
             let within =
                 all.iter().filter(|one| (from.turn_us..=to.turn_us).contains(&one.turn_us));
             let net_us: u64 = within.map(|one| one.cost_us - one.back_us).sum();
-            let most_us = largest * UNIT_US + to.turn_us - from.turn_us;
-            assert!(net_us <= most_us, "from {} to {}: {told}", from.turn_us, to.turn_us);
+            let max_us = largest * UNIT_US + to.turn_us - from.turn_us;
+            assert!(net_us <= max_us, "from {} to {}: {told}", from.turn_us, to.turn_us);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Slots for Counted {
 }
 
 /// The most words that one of these decisions reads, in a log of so many units a second.
-fn most_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> usize {
+fn max_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> usize {
     let rule = Rule::new(Quota::per_second(limit)).expect("a log");
     let slots = Counted { ring: Ring::new(rule.slots).expect("memory"), words: Cell::new(0) };
     let requests = nows_ns.zip(costs.iter().cycle());
@@ -104,12 +104,12 @@ fn while_times_rise_a_decision_reads_a_few_rows_and_the_bounds_of_the_others() {
         for (parts, of) in [(1, 5), (1, 2), (1, 1), (2, 1)] {
             let step_ns = window_ns * of / (limit * parts);
             let nows = (0..3 * limit * parts / of).map(|n| n * step_ns);
-            let most = most_read(limit, &[1], nows);
+            let most = max_read(limit, &[1], nows);
             assert!(most <= words, "{most} words of {limit}, {parts} in {of}");
         }
         // Five times the limit at once, then nothing for a while, and again.
         let bursts = (0..10 * limit).map(|n| n / (5 * limit) * 2 * window_ns + n % (5 * limit));
-        let most = most_read(limit, &[1], bursts);
+        let most = max_read(limit, &[1], bursts);
         assert!(most <= words, "{most} words of {limit} in bursts");
     }
 }
@@ -117,7 +117,7 @@ fn while_times_rise_a_decision_reads_a_few_rows_and_the_bounds_of_the_others() {
 #[test]
 fn a_denial_of_several_units_does_not_search_while_times_rise() {
     let nows = (0..40_000_u64).map(|n| n * 40_000);
-    let most = most_read(10_000, &[1, 3, 7, 50], nows);
+    let most = max_read(10_000, &[1, 3, 7, 50], nows);
     // 50 units of rows that are each counted as a whole.
     assert!(most <= 20_000, "{most}");
 }
@@ -126,5 +126,5 @@ fn a_denial_of_several_units_does_not_search_while_times_rise() {
 fn a_log_whose_times_leap_is_read_as_a_whole() {
     // The control: with times in no order the bounds tell little.
     let leaps = (0..30_000_u64).map(|n| n * 2_654_435_761 % 3_000_000_000);
-    assert!(most_read(10_000, &[1], leaps) > 5_000);
+    assert!(max_read(10_000, &[1], leaps) > 5_000);
 }

@@ -12,7 +12,7 @@ use crate::run::{Admission, Random, rounds, run};
 const WINDOW_NS: u64 = 1_000_000;
 
 /// The most units that a key was admitted in any half-open interval of a window's length.
-fn most_in_any_window(admissions: &mut [Admission]) -> u64 {
+fn max_in_any_window(admissions: &mut [Admission]) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;
     for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
@@ -46,7 +46,7 @@ fn audit_one(limit: u64) {
         let log = LogLimiter::with_clock(quota(limit), ManualClock::new()).unwrap();
         let check = |_, now_ns, cost| log.check_at(cost, Timestamp::from_nanos(now_ns));
         let mut admissions = run(count, u64::MAX, request, check);
-        let most = most_in_any_window(&mut admissions);
+        let most = max_in_any_window(&mut admissions);
         assert!((limit * 9 / 10..=limit).contains(&most), "{most} of {limit}");
         admissions.len()
     });
@@ -74,7 +74,7 @@ fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
             (random.below(keys), now_ns - late_ns, random.below(3) + 1)
         };
         let mut admissions = run(count, u64::MAX, request, check);
-        let most = most_in_any_window(&mut admissions);
+        let most = max_in_any_window(&mut admissions);
         assert!(most <= LIMIT, "{most}");
         admissions.len()
     });
@@ -116,7 +116,7 @@ fn a_log_that_loses_units_is_caught() {
     let is_caught = |_| {
         let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
         let check = |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied };
-        most_in_any_window(&mut run(400_000, u64::MAX, request, check)) > 12
+        max_in_any_window(&mut run(400_000, u64::MAX, request, check)) > 12
     };
     assert!((0..50).any(is_caught));
 }

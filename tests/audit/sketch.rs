@@ -10,7 +10,7 @@ use tollgate::{Decision, ManualClock, SketchLimiter, SketchSize, Timestamp};
 use crate::common::policy;
 use crate::gcra::audit_gcra;
 use crate::run::{Random, rounds, run};
-use crate::windows::{IN_STEP, LIMIT, in_each_window, most_in_any_window, request};
+use crate::windows::{IN_STEP, LIMIT, in_each_window, max_in_any_window, request};
 
 fn sketch(
     text: &str,
@@ -73,7 +73,7 @@ fn windows_of_a_sketch_admit_no_more_than_their_bound() {
     rounds(|count| {
         let sketch = sketch("sliding-window 100/s", 3, 40);
         let mut admissions = run(count, IN_STEP, request(150), sketch);
-        let most = most_in_any_window(&mut admissions);
+        let most = max_in_any_window(&mut admissions);
         assert!(most < 2 * LIMIT, "{most}");
         admissions.len()
     });

@@ -6,7 +6,7 @@ use tollgate::{LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp};
 use crate::common::policy;
 use crate::gcra::{audit_gcra, excess};
 use crate::run::{Admission, rounds, run};
-use crate::windows::{IN_STEP, LIMIT, in_each_window, most_in_any_window, request};
+use crate::windows::{IN_STEP, LIMIT, in_each_window, max_in_any_window, request};
 
 const GCRA: &str = "gcra 50/s burst 20";
 
@@ -36,7 +36,7 @@ fn audit(keys: u64, capacity: usize) {
         let above = excess(gcra, 50, period_ns, 20);
         assert!(above <= period_ns / 256, "{above} of {period_ns} of a unit above the bound");
         in_each_window(fixed, |units| assert!(units <= LIMIT, "{units}"));
-        let most = most_in_any_window(sliding);
+        let most = max_in_any_window(sliding);
         assert!(most < 2 * LIMIT, "{most}");
         assert!(of_tier.iter().all(|admissions| !admissions.is_empty()));
         admissions.len()

@@ -43,12 +43,12 @@ pub(crate) fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) 
 }
 
 /// The most that a key was admitted in any half-open interval of a window's length.
-pub(crate) fn most_in_any_window(admissions: &mut [Admission]) -> u64 {
-    most_within(admissions, WINDOW_NS)
+pub(crate) fn max_in_any_window(admissions: &mut [Admission]) -> u64 {
+    max_within(admissions, WINDOW_NS)
 }
 
 /// The most that a key was admitted in any half-open interval of this length.
-fn most_within(admissions: &mut [Admission], length_ns: u64) -> u64 {
+fn max_within(admissions: &mut [Admission], length_ns: u64) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;
     for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
@@ -101,13 +101,13 @@ fn fixed_windows_in_a_storm_of_reclaims_admit_no_more_than_their_limit() {
 fn a_sliding_window_admits_no_more_than_its_bound_in_any_interval() {
     rounds(|count| {
         let mut admissions = run(count, IN_STEP, request(1), direct(SLIDING));
-        let most = most_in_any_window(&mut admissions);
+        let most = max_in_any_window(&mut admissions);
         assert!((LIMIT..2 * LIMIT).contains(&most), "{most}");
         admissions.len()
     });
     rounds(|count| {
         let mut admissions = run(count, IN_STEP, request(1), keyed(SLIDING, 10));
-        let most = most_in_any_window(&mut admissions);
+        let most = max_in_any_window(&mut admissions);
         assert!((LIMIT..2 * LIMIT).contains(&most), "{most}");
         admissions.len()
     });
@@ -117,7 +117,7 @@ fn a_sliding_window_admits_no_more_than_its_bound_in_any_interval() {
 fn sliding_windows_of_many_keys_admit_no_more_than_their_bound() {
     rounds(|count| {
         let mut admissions = run(count, IN_STEP, request(150), keyed(SLIDING, 1_000));
-        let most = most_in_any_window(&mut admissions);
+        let most = max_in_any_window(&mut admissions);
         assert!(most < 2 * LIMIT, "{most}");
         admissions.len()
     });
@@ -127,7 +127,7 @@ fn sliding_windows_of_many_keys_admit_no_more_than_their_bound() {
 fn sliding_windows_in_a_storm_of_reclaims_admit_no_more_than_their_bound() {
     rounds(|count| {
         let mut admissions = run(count, IN_STEP, request(190), keyed(SLIDING, 50));
-        let most = most_in_any_window(&mut admissions);
+        let most = max_in_any_window(&mut admissions);
         assert!(most < 2 * LIMIT, "{most}");
         admissions.len()
     });
@@ -142,7 +142,7 @@ fn at_once(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
 fn audit_other(text: &str, bounds: &[(u64, u64)]) {
     let within = |mut admissions: Vec<Admission>| {
         for &(length_ns, most) in bounds {
-            let found = most_within(&mut admissions, length_ns);
+            let found = max_within(&mut admissions, length_ns);
             assert!(found <= most, "{text}: {found} in {length_ns} ns");
         }
         admissions.len()
@@ -182,5 +182,5 @@ fn a_window_that_is_too_wide_is_caught() {
     });
     assert!(caught.is_err());
     let mut admissions = run(100_000, IN_STEP, request(1), wider());
-    assert!(most_in_any_window(&mut admissions) >= 101);
+    assert!(max_in_any_window(&mut admissions) >= 101);
 }

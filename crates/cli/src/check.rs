@@ -64,7 +64,7 @@ pub(crate) fn compile(
     let settings = Settings {
         merge_domains: sizes.merge_domains,
         default_capacity: sizes.capacity,
-        most_table_bytes: sizes.table_bytes,
+        max_table_bytes: sizes.table_bytes,
         ..Settings::default()
     };
     let texts = texts(path)?;

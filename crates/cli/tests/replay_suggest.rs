@@ -101,10 +101,8 @@ fn a_higher_share_never_suggests_a_smaller_limit() {
     for share in ["0.0001%", "50%", "90%", "99%", "99.9%", "100%"] {
         let report = json(&scratch.replay(&[SAMPLE, "--json", "--suggest", share]));
         let limits = report["suggestion"]["limits"].as_array().expect("an array");
-        let most: Vec<_> = limits
-            .iter()
-            .map(|limit| limit["most_in_period"].as_u64().expect("a number"))
-            .collect();
+        let most: Vec<_> =
+            limits.iter().map(|limit| limit["max_in_period"].as_u64().expect("a number")).collect();
         assert!(before.iter().zip(&most).all(|(before, now)| before <= now), "{share}");
         let refused = |limit: &Value| limit["keys_refused"].as_u64().expect("a number");
         if share == "100%" {

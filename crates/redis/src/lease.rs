@@ -16,7 +16,7 @@
 //! by a thousandth, which is more than two steady clocks drift apart.
 
 use crate::error::Fault;
-use crate::purse::MOST_UNITS;
+use crate::purse::MAX_UNITS;
 use crate::terms::Denied;
 pub(crate) use crate::terms::{
     Beyond, Expired, Glance, Grant, Lease, Lent, Spend, Stamp, Terms, Want,
@@ -181,7 +181,7 @@ impl Holding {
         let is_last = self.leases[1].left == 0 && !self.asking;
         let stay = if is_last { (self.want / 4).max(1) } else { 1 };
         let [first, _] = &mut self.leases;
-        let units = first.left.saturating_sub(stay).min(MOST_UNITS);
+        let units = first.left.saturating_sub(stay).min(MAX_UNITS);
         if units < LEAST_LENT {
             return None;
         }

@@ -17,7 +17,7 @@ use crate::lease::Lent;
 /// Bits of the word that count units.
 const UNIT_BITS: u32 = 32;
 /// The most units in a purse.
-pub(crate) const MOST_UNITS: u64 = (1 << UNIT_BITS) - 1;
+pub(crate) const MAX_UNITS: u64 = (1 << UNIT_BITS) - 1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Purse {
@@ -52,7 +52,7 @@ impl Purse {
         // Acquire: what is read below is of this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            let left = (word & MOST_UNITS).checked_sub(cost)?;
+            let left = (word & MAX_UNITS).checked_sub(cost)?;
             // Acquire: if one of these words is of a later filling (Release in `fill`), the closing before it is seen
             // as well, so `self.word` has changed by now and the compare-and-swap fails.
             let until_ns = self.until_ns.load(Ordering::Acquire);
@@ -84,7 +84,7 @@ impl Purse {
         // Acquire: what is read afterwards is of this filling or a later one (Release in `fill`).
         let word = self.word.load(Ordering::Acquire);
         let generation = word >> UNIT_BITS;
-        (generation % 2 == 1).then_some((Filling(generation), word & MOST_UNITS))
+        (generation % 2 == 1).then_some((Filling(generation), word & MAX_UNITS))
     }
 
     /// Takes back what is left; no thread spends from here on. The caller holds the lock.
@@ -95,10 +95,10 @@ impl Purse {
         let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
         // Release: the stores of `fill` come after it. Acquire: the swaps of purses that are closed after this one do
         // not come before it (see `Face::total`).
-        self.word.swap(next, Ordering::AcqRel) & MOST_UNITS
+        self.word.swap(next, Ordering::AcqRel) & MAX_UNITS
     }
 
-    /// Puts units in, [`MOST_UNITS`] at most. The purse is closed, and the caller holds the lock.
+    /// Puts units in, [`MAX_UNITS`] at most. The purse is closed, and the caller holds the lock.
     pub(crate) fn fill(&self, lent: Lent) {
         // Release: see `spend`.
         self.until_ns.store(lent.until_ns, Ordering::Release);
@@ -108,7 +108,7 @@ impl Purse {
         self.remaining.store(lent.beyond.remaining, Ordering::Release);
         self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
         let generation = ((self.word.load(Ordering::Relaxed) >> UNIT_BITS) | 1) << UNIT_BITS;
-        self.word.store(generation | lent.units.min(MOST_UNITS), Ordering::Release);
+        self.word.store(generation | lent.units.min(MAX_UNITS), Ordering::Release);
     }
 }
 
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn generations_begin_anew_without_touching_units() {
         let purse = Purse { word: AtomicU64::new(u64::MAX), ..Purse::default() };
-        assert_eq!(purse.close(), MOST_UNITS);
+        assert_eq!(purse.close(), MAX_UNITS);
         purse.fill(lent(u64::MAX, 1));
-        assert_eq!(purse.close(), MOST_UNITS);
+        assert_eq!(purse.close(), MAX_UNITS);
     }
 
     /// Threads spend while another thread fills and closes the purse all the time: no unit is spent twice, none is

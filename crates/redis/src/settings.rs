@@ -24,7 +24,7 @@ pub enum Mode {
     Exact,
     /// Units are taken from the store in batches, and spent by this node. From the start on all nodes together admit
     /// no more than one limiter would; in any interval, no more than that and the units that they held when it began,
-    /// at most [`Settings::most_held`] each. For hot keys.
+    /// at most [`Settings::max_held`] each. For hot keys.
     #[default]
     Leased,
     /// This node decides at once, by counts that the nodes tell each other through the store, every
@@ -77,7 +77,7 @@ pub struct Settings {
     pub(crate) on_error: OnError,
     pub(crate) nodes: u64,
     pub(crate) keys: usize,
-    pub(crate) most_held: Option<u64>,
+    pub(crate) max_held: Option<u64>,
     pub(crate) interval: Duration,
 }
 
@@ -100,7 +100,7 @@ impl Settings {
             on_error,
             nodes: 1,
             keys: 100_000,
-            most_held: None,
+            max_held: None,
             interval: INTERVAL,
         }
     }
@@ -190,11 +190,11 @@ impl Settings {
     ///
     /// ```
     /// use tollgate_redis::Settings;
-    /// assert!(Settings::new("100/s".parse()?).most_held(10).check().is_ok());
+    /// assert!(Settings::new("100/s".parse()?).max_held(10).check().is_ok());
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
-    pub fn most_held(mut self, units: u64) -> Self {
-        self.most_held = Some(units);
+    pub fn max_held(mut self, units: u64) -> Self {
+        self.max_held = Some(units);
         self
     }
 
@@ -241,8 +241,8 @@ impl Settings {
         if self.keys == 0 {
             return Err(BuildError::Setting { setting: "keys", accepted: "at least 1" });
         }
-        if self.most_held == Some(0) {
-            return Err(BuildError::Setting { setting: "most_held", accepted: "at least 1" });
+        if self.max_held == Some(0) {
+            return Err(BuildError::Setting { setting: "max_held", accepted: "at least 1" });
         }
         if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&self.interval) {
             return Err(BuildError::Setting { setting: "interval", accepted: "1 ms to 60 s" });
@@ -253,7 +253,7 @@ impl Settings {
 
     pub(crate) fn held(&self) -> u64 {
         let burst = self.policy.quota().max_burst();
-        self.most_held.unwrap_or(burst / self.nodes / 2).clamp(1, burst)
+        self.max_held.unwrap_or(burst / self.nodes / 2).clamp(1, burst)
     }
 }
 
@@ -280,7 +280,7 @@ mod tests {
     fn all_nodes_together_hold_half_of_a_burst_or_one_unit_each() {
         assert_eq!(settings("100/s burst 600").nodes(3).held(), 100);
         assert_eq!(settings("100/s burst 5").nodes(50).held(), 1);
-        assert_eq!(settings("100/s burst 600").nodes(3).most_held(1_000).held(), 600);
+        assert_eq!(settings("100/s burst 600").nodes(3).max_held(1_000).held(), 600);
     }
 
     #[test]
@@ -288,8 +288,8 @@ mod tests {
         let refused = |settings: Settings| settings.check().unwrap_err().to_string();
         assert_eq!(refused(settings("1/s").nodes(0)), "0 nodes share nothing; use at least 1");
         assert_eq!(
-            refused(settings("1/s").most_held(0)),
-            "most_held is out of range; use at least 1"
+            refused(settings("1/s").max_held(0)),
+            "max_held is out of range; use at least 1"
         );
         assert_eq!(
             refused(settings("1/s").name("")),

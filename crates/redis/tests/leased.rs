@@ -109,8 +109,8 @@ async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
 async fn a_refund_of_leased_units_goes_to_the_store() {
     let server = Server::start();
     let policy = "fixed-window 1000/d from-first".parse().unwrap();
-    // With `most_held` 1 a node leases no more than a request asks for.
-    let settings = Settings::new(policy).most_held(1);
+    // With `max_held` 1 a node leases no more than a request asks for.
+    let settings = Settings::new(policy).max_held(1);
     let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
     let permit = limiter.check("key", 700).await.into_result().unwrap();
     assert_eq!(limiter.refund("key", permit.portion(600)).await, Ok(600));

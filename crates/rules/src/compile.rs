@@ -102,7 +102,7 @@ fn emptied<'r>(before: &'r RuleSet, files: &[(&RuleText, RuleFile)]) -> BTreeSet
 /// Limits the size of the retained and the new files together: each source reads at most this much, and sources that
 /// change all the time must not add up.
 fn too_large(files: &[(&RuleText, RuleFile)]) -> Option<RuleError> {
-    let most = RuleText::MOST_BYTES_TOGETHER;
+    let most = RuleText::MAX_BYTES_TOGETHER;
     let bytes = files.iter().map(|(text, _)| text.bytes().len()).sum::<usize>();
     let (last, _) = files.last().filter(|_| bytes > most)?;
     Some(RuleError { file: last.file().to_owned(), at: None, problem: Problem::TooLarge { most } })
@@ -337,7 +337,7 @@ impl Compiler<'_> {
         // ends.
         let more = (shape.capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
         let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
-        let most = self.settings.most_table_bytes;
+        let most = self.settings.max_table_bytes;
         if bytes > most {
             return Err(place.error(at, Problem::TooMuchMemory { bytes, most }));
         }

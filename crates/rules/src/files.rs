@@ -93,8 +93,8 @@ impl RuleSource for FileSource {
         for path in self.files()? {
             let bytes = read_bounded(&path)?;
             together += bytes.len();
-            if together > RuleText::MOST_BYTES_TOGETHER {
-                let problem = Problem::TooLarge { most: RuleText::MOST_BYTES_TOGETHER };
+            if together > RuleText::MAX_BYTES_TOGETHER {
+                let problem = Problem::TooLarge { most: RuleText::MAX_BYTES_TOGETHER };
                 return Err(RuleError { file: name(&self.path), at: None, problem });
             }
             texts.push(RuleText::new(name(&path), bytes));
@@ -138,7 +138,7 @@ fn is_rule_file(path: &Path) -> bool {
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    let read = file.take(RuleText::MOST_BYTES as u64 + 1).read_to_end(&mut bytes);
+    let read = file.take(RuleText::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(path, &error))?;
     Ok(bytes)
 }

@@ -114,9 +114,9 @@
 //!
 //! # Bounds
 //! A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used. Tables are
-//! allocated when rules are loaded, [`Settings::most_table_bytes`] at most, lingering ones included: if there is no
+//! allocated when rules are loaded, [`Settings::max_table_bytes`] at most, lingering ones included: if there is no
 //! room, the one that has lingered longest is [forgotten](RuleSet::forgotten). Requests are bounded by
-//! [`Settings::most_descriptors`], `most_entries` and `most_key_bytes`.
+//! [`Settings::max_descriptors`], `max_entries` and `max_key_bytes`.
 
 mod answer;
 mod cache;

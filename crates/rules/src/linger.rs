@@ -7,7 +7,7 @@
 //! table that lingers here.
 //!
 //! # Memory
-//! Lingering tables and tables in force together take at most [`Settings::most_table_bytes`]. Those in force come
+//! Lingering tables and tables in force together take at most [`Settings::max_table_bytes`]. Those in force come
 //! first: if there is no room, the table that has lingered longest is dropped, and the load reports it
 //! ([`RuleSet::forgotten`]). A table is counted with the bytes of its entry here, so many small tables are bounded
 //! like few large ones.
@@ -34,7 +34,7 @@ const USUAL: Duration = Duration::from_secs(600);
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let settings = Settings { most_table_bytes: 2_000, allow_empty: true, ..Settings::default() };
+/// let settings = Settings { max_table_bytes: 2_000, allow_empty: true, ..Settings::default() };
 /// let cache = RuleCache::new(settings);
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    capacity: 50\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 5}\n";
@@ -157,7 +157,7 @@ impl Lingering {
                 }
             }
         }
-        self.make_room(settings.most_table_bytes.saturating_sub(after.table_bytes))
+        self.make_room(settings.max_table_bytes.saturating_sub(after.table_bytes))
     }
 
     fn add(

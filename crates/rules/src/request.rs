@@ -88,13 +88,13 @@ impl<'a> Request<'a> {
         if self.descriptors.is_empty() {
             return Err(RequestError::NoDescriptors);
         }
-        let (found, most) = (self.descriptors.len(), settings.most_descriptors);
+        let (found, most) = (self.descriptors.len(), settings.max_descriptors);
         if found > most {
             return Err(RequestError::TooManyDescriptors { found, most });
         }
         let mut bytes = self.domain.len();
         for descriptor in self.descriptors {
-            let (found, most) = (descriptor.entries.len(), settings.most_entries);
+            let (found, most) = (descriptor.entries.len(), settings.max_entries);
             if found > most {
                 return Err(RequestError::TooManyEntries { found, most });
             }
@@ -104,8 +104,8 @@ impl<'a> Request<'a> {
                 return Err(RequestError::OverridesOff);
             }
         }
-        if bytes > settings.most_key_bytes {
-            let most = settings.most_key_bytes;
+        if bytes > settings.max_key_bytes {
+            let most = settings.max_key_bytes;
             return Err(RequestError::TooManyBytes { found: bytes, most });
         }
         Ok(())

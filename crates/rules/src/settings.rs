@@ -26,7 +26,7 @@ pub struct Settings {
     pub default_capacity: usize,
     /// The maximum number of bytes for all tables, [lingering](Settings::linger_rules) ones included. While rules are
     /// loaded, the previous tables still exist beside new ones. Default: 1 GiB.
-    pub most_table_bytes: u64,
+    pub max_table_bytes: u64,
     /// How long the counts of a limit are kept after its rule is gone, or has got another table. If the rule comes
     /// back within that time, it continues with them. Zero: not at all. Default: `None`, ten minutes or the limit's
     /// window, whichever is longer.
@@ -44,11 +44,11 @@ pub struct Settings {
     /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,
     /// The maximum number of descriptors in a request. Default: 100.
-    pub most_descriptors: usize,
+    pub max_descriptors: usize,
     /// The maximum number of entries in a descriptor. Default: 32.
-    pub most_entries: usize,
+    pub max_entries: usize,
     /// The maximum number of bytes of all keys and values of a request together. Default: 65,536.
-    pub most_key_bytes: usize,
+    pub max_key_bytes: usize,
 }
 
 impl Default for Settings {
@@ -59,15 +59,15 @@ impl Default for Settings {
             global_shadow_mode: false,
             global_quota_mode: false,
             default_capacity: 65_536,
-            most_table_bytes: 1 << 30,
+            max_table_bytes: 1 << 30,
             linger_rules: None,
             allow_empty: false,
             more_bytes_per_client: 0,
             override_capacity: 10_000,
             near_limit_ratio: 0.8,
-            most_descriptors: 100,
-            most_entries: 32,
-            most_key_bytes: 65_536,
+            max_descriptors: 100,
+            max_entries: 32,
+            max_key_bytes: 65_536,
         }
     }
 }

@@ -19,10 +19,10 @@ pub struct RuleText {
 
 impl RuleText {
     /// The maximum number of bytes of one file, which is also that of a ConfigMap of Kubernetes.
-    pub const MOST_BYTES: usize = 1 << 20;
+    pub const MAX_BYTES: usize = 1 << 20;
 
     /// The maximum number of bytes of all files of a source together. A source should read no more than that.
-    pub const MOST_BYTES_TOGETHER: usize = 64 << 20;
+    pub const MAX_BYTES_TOGETHER: usize = 64 << 20;
 
     /// The content of a file with this name. Errors begin with the name.
     ///

@@ -1,7 +1,7 @@
 //! YAML as a tree in which every value has its position.
 //!
 //! The parser emits one event at a time; the tree is built here, so that limits apply before memory is used: depth by
-//! [`MOST_DEEP`], values by [`MOST_NODES`], an alias counted as often as it is used. Scalars stay text: the key
+//! [`MAX_DEEP`], values by [`MAX_NODES`], an alias counted as often as it is used. Scalars stay text: the key
 //! decides how its value is parsed, as in decoders with typed fields.
 
 use std::collections::HashMap;
@@ -11,10 +11,10 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use crate::error::{Fault, Position, Problem};
 
 /// Readable rule files stay far below this depth.
-pub(crate) const MOST_DEEP: usize = 64;
+pub(crate) const MAX_DEEP: usize = 64;
 
 /// Some 30,000 rules; a file with that many is a megabyte.
-pub(crate) const MOST_NODES: usize = 250_000;
+pub(crate) const MAX_NODES: usize = 250_000;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
@@ -145,16 +145,16 @@ impl Builder {
 
     fn count(&mut self, nodes: usize, at: Position) -> Result<(), Fault> {
         self.nodes = self.nodes.saturating_add(nodes);
-        if self.nodes > MOST_NODES {
-            return Err(Fault { at, problem: Problem::TooManyNodes { most: MOST_NODES } });
+        if self.nodes > MAX_NODES {
+            return Err(Fault { at, problem: Problem::TooManyNodes { most: MAX_NODES } });
         }
         Ok(())
     }
 
     fn begin(&mut self, data: Data, anchor: usize, at: Position) -> Result<(), Fault> {
         self.count(1, at)?;
-        if self.open.len() == MOST_DEEP {
-            return Err(Fault { at, problem: Problem::TooDeep { most: MOST_DEEP } });
+        if self.open.len() == MAX_DEEP {
+            return Err(Fault { at, problem: Problem::TooDeep { most: MAX_DEEP } });
         }
         self.open.push(Open { node: Node { at, data }, anchor, key: None });
         Ok(())
@@ -218,18 +218,18 @@ mod tests {
                 n => format!("x{n}: &x{n} [{}]\n", vec![format!("*x{}", n - 1); 9].join(", ")),
             })
             .collect();
-        assert_eq!(problem(&bomb), Problem::TooManyNodes { most: MOST_NODES });
+        assert_eq!(problem(&bomb), Problem::TooManyNodes { most: MAX_NODES });
         assert_eq!(problem("a: &x [*x]\n"), Problem::BadAlias);
     }
 
     #[test]
     fn depth_is_bounded_in_both_styles() {
         let nested = |depth: usize| "- ".repeat(depth) + "x";
-        assert!(parse(&nested(MOST_DEEP)).is_ok());
-        assert_eq!(problem(&nested(MOST_DEEP + 1)), Problem::TooDeep { most: MOST_DEEP });
-        assert_eq!(problem(&"- ".repeat(10_000)), Problem::TooDeep { most: MOST_DEEP });
+        assert!(parse(&nested(MAX_DEEP)).is_ok());
+        assert_eq!(problem(&nested(MAX_DEEP + 1)), Problem::TooDeep { most: MAX_DEEP });
+        assert_eq!(problem(&"- ".repeat(10_000)), Problem::TooDeep { most: MAX_DEEP });
         for opening in ["[", "{a: "] {
-            assert_eq!(problem(&opening.repeat(100)), Problem::TooDeep { most: MOST_DEEP });
+            assert_eq!(problem(&opening.repeat(100)), Problem::TooDeep { most: MAX_DEEP });
             // The parser reads ahead, and has its own limit of depth there.
             let reason = "recursion limit exceeded".to_owned();
             assert_eq!(problem(&opening.repeat(10_000)), Problem::Syntax { reason });

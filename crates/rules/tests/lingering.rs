@@ -102,7 +102,7 @@ fn beyond_the_memory_of_all_tables_the_oldest_is_forgotten_and_told() {
     let one = World::new(&domain(&[slow("a", 1_000)]));
     let bytes = one.maker.cache().rules().expect("loaded").table_bytes();
     // Room for three tables and their entries.
-    let settings = Settings { most_table_bytes: 3 * bytes + 8_192, ..Settings::default() };
+    let settings = Settings { max_table_bytes: 3 * bytes + 8_192, ..Settings::default() };
     let world = World::with(&domain(&[slow("a", 1_000)]), settings);
     for (key, next) in [("a", "b"), ("b", "c"), ("c", "d")] {
         assert_eq!(left(&world, key), 99);
@@ -137,7 +137,7 @@ fn tables_may_take_all_the_memory_that_they_are_given_and_not_a_byte_more() {
     let rules = domain(&[slow("a", 1_000), slow("b", 500)]);
     let world = World::new(&rules);
     let bytes = world.maker.cache().rules().expect("loaded").table_bytes();
-    let with = |most| Settings { most_table_bytes: most, ..Settings::default() };
+    let with = |most| Settings { max_table_bytes: most, ..Settings::default() };
     let exact = World::with(&rules, with(bytes));
     assert_eq!(exact.maker.cache().rules().expect("loaded").table_bytes(), bytes);
     // Loading the same rules keeps the tables, which are counted once.
@@ -151,7 +151,7 @@ fn tables_may_take_all_the_memory_that_they_are_given_and_not_a_byte_more() {
 
 #[test]
 fn many_small_tables_are_bounded_as_few_large_ones() {
-    let settings = Settings { most_table_bytes: 1 << 20, ..Settings::default() };
+    let settings = Settings { max_table_bytes: 1 << 20, ..Settings::default() };
     let world = World::with(&domain(&[slow("k", 1)]), settings);
     for n in 0..2_000 {
         load(&world, &[slow(&format!("k{n}"), 1)]);

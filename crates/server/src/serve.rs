@@ -29,14 +29,14 @@ use crate::rules_from::RulesFrom;
 use crate::service::Service;
 
 /// The maximum size of a message: the largest request that rules accept has 64 KiB of keys and values.
-const MOST_MESSAGE_BYTES: usize = 256 << 10;
+const MAX_MESSAGE_BYTES: usize = 256 << 10;
 
 /// The maximum number of streams of a connection: Envoy has one connection per worker thread, with hundreds of
 /// requests.
-const MOST_STREAMS: u32 = 1024;
+const MAX_STREAMS: u32 = 1024;
 
 /// Streams that a client opens and resets at once: a few are normal, more are an attack.
-const MOST_PENDING_RESETS: usize = 20;
+const MAX_PENDING_RESETS: usize = 20;
 
 /// The service name of envoyproxy/ratelimit's health check.
 const HEALTH_NAME: &str = "ratelimit";
@@ -167,11 +167,11 @@ pub async fn start(
     let reflection_v1 = reflection().build_v1().map_err(|_| StartError::Reflection)?;
     let reflection_alpha = reflection().build_v1alpha().map_err(|_| StartError::Reflection)?;
     let rls = RateLimitServiceServer::new(Rls(Arc::clone(&service)))
-        .max_decoding_message_size(MOST_MESSAGE_BYTES);
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
     let (stop, stopped) = watch::channel(false);
     let router = Server::builder()
-        .max_concurrent_streams(MOST_STREAMS)
-        .http2_max_pending_accept_reset_streams(Some(MOST_PENDING_RESETS))
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
         .add_service(rls)
         .add_service(health_service)

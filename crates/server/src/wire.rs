@@ -64,8 +64,8 @@ fn ask<T>(
     // Checked before anything is allocated for them.
     let settings = maker.cache().settings();
     let too_many = |found, most| Refusal::Request(RequestError::TooManyDescriptors { found, most });
-    if request.descriptors.len() > settings.most_descriptors {
-        return Err(too_many(request.descriptors.len(), settings.most_descriptors));
+    if request.descriptors.len() > settings.max_descriptors {
+        return Err(too_many(request.descriptors.len(), settings.max_descriptors));
     }
     let entries: Vec<Entry<'_>> = request
         .descriptors

@@ -31,9 +31,9 @@ const BYTES_OF_A_LOAD: u64 = 2 * 318_000;
 /// The time limit for the whole test, also on a busy machine: it must not wait for ever for a load that never comes.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// Tables in force take 3 MB. Lingering tables have the rest, and no more.
-const MOST_TABLE_BYTES: u64 = 4 << 20;
+const MAX_TABLE_BYTES: u64 = 4 << 20;
 /// Allocators keep some memory. If loads were leaked, it would be ten times as much.
-const MOST_GROWTH: u64 = 12 << 20;
+const MAX_GROWTH: u64 = 12 << 20;
 
 /// `a` and `b` have tables of another size in each version, so they are built anew; the other rules stay unchanged.
 fn rules(version: u32) -> String {
@@ -108,7 +108,7 @@ async fn hundreds_of_reloads_under_load_spoil_no_answer_and_keep_no_memory() {
 
 async fn storm() {
     let timing = Timing { poll: Duration::from_secs(3_600), settle: Duration::ZERO };
-    let settings = Settings { most_table_bytes: MOST_TABLE_BYTES, ..Settings::default() };
+    let settings = Settings { max_table_bytes: MAX_TABLE_BYTES, ..Settings::default() };
     let options = |options| Options { timing, settings, ..options };
     let mut world = serve_with("storm", &rules(1), options).await;
     assert!(world.reloaded().await.is_empty());
@@ -141,7 +141,7 @@ async fn storm() {
     assert!(counted >= loads, "{counted} loads of {loads}");
     assert_eq!(in_force(&world).await, 1 + loads, "the last one");
     assert_eq!(admitted.load(Ordering::Relaxed), SHARED, "exactly, over all loads");
-    assert!(grown < MOST_GROWTH, "{grown} bytes");
+    assert!(grown < MAX_GROWTH, "{grown} bytes");
     // The control: loads that are kept alive are seen.
     let (before, mut kept) = (resident_bytes(), Vec::new());
     for version in 0..40 {
@@ -149,5 +149,5 @@ async fn storm() {
         kept.push(told.recv().await);
     }
     let grown = resident_bytes().saturating_sub(before);
-    assert!(grown > MOST_GROWTH && grown < 80 * BYTES_OF_A_LOAD, "{grown} bytes of {}", kept.len());
+    assert!(grown > MAX_GROWTH && grown < 80 * BYTES_OF_A_LOAD, "{grown} bytes of {}", kept.len());
 }

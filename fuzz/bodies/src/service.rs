@@ -35,13 +35,13 @@ descriptors:
 ";
 
 /// The highest limit that a request can bring.
-const MOST_OWN: u64 = i32::MAX as u64;
+const MAX_OWN: u64 = i32::MAX as u64;
 
 fn service() -> Offline {
     let settings = Settings {
         default_capacity: 64,
         override_capacity: 64,
-        most_descriptors: 20,
+        max_descriptors: 20,
         ..Settings::default()
     };
     Offline::new(RULES, settings, ManualClock::new()).expect("good rules")
@@ -173,7 +173,7 @@ fn counted(
     if let Some(own) = &asked.limit {
         // One count for each unit of time, whatever the limit.
         let client = (format!("own {}", own.unit), format!("{} {}", request.domain, entries()));
-        return Some((client, u64::from(own.requests_per_unit).min(MOST_OWN)));
+        return Some((client, u64::from(own.requests_per_unit).min(MAX_OWN)));
     }
     let (most, scope) = limit.name.split_once(' ')?;
     let counted = if scope == "shared" { String::new() } else { entries() };

@@ -23,7 +23,7 @@ impl fmt::Debug for YamlCase<'_> {
     }
 }
 
-const MOST_TABLE_BYTES: u64 = 1 << 18;
+const MAX_TABLE_BYTES: u64 = 1 << 18;
 
 impl YamlCase<'_> {
     /// Panics if a file is read wrongly.
@@ -36,7 +36,7 @@ impl YamlCase<'_> {
         let settings = Settings {
             default_capacity: 16,
             override_capacity: 0,
-            most_table_bytes: MOST_TABLE_BYTES,
+            max_table_bytes: MAX_TABLE_BYTES,
             ..Settings::default()
         };
         let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
@@ -113,7 +113,7 @@ fn hits(rules: &RuleSet) -> Vec<u64> {
 
 /// One line for each rule.
 fn print(rules: &RuleSet, plant: Plant) -> Vec<String> {
-    let most = if plant == Plant::Answer { 0 } else { MOST_TABLE_BYTES };
+    let most = if plant == Plant::Answer { 0 } else { MAX_TABLE_BYTES };
     assert!(rules.table_bytes() <= most, "{} bytes of tables", rules.table_bytes());
     let line = |rule: &Rule| {
         let line = rule.to_string();

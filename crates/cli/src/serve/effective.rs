@@ -176,7 +176,7 @@ impl Effective {
             table_bytes: first(
                 (args.table_bytes, "--table-bytes"),
                 (None, NO_VARIABLE),
-                defaults.most_table_bytes,
+                defaults.max_table_bytes,
             ),
             near_limit_ratio: first(
                 (None, NO_VARIABLE),
@@ -238,7 +238,7 @@ impl Effective {
             allow_empty: self.allow_empty.value,
             linger_rules: self.linger_rules.value.map(Duration::from_secs),
             default_capacity: self.capacity.value,
-            most_table_bytes: self.table_bytes.value,
+            max_table_bytes: self.table_bytes.value,
             near_limit_ratio: self.near_limit_ratio.value,
             ..Settings::default()
         }
@@ -286,9 +286,9 @@ impl Effective {
             row("log-level", &self.log_level, ToString::to_string),
             row("log-format", &self.log_format, ToString::to_string),
             fixed("override-capacity", settings.override_capacity.to_string()),
-            fixed("most-descriptors", settings.most_descriptors.to_string()),
-            fixed("most-entries", settings.most_entries.to_string()),
-            fixed("most-key-bytes", settings.most_key_bytes.to_string()),
+            fixed("max-descriptors", settings.max_descriptors.to_string()),
+            fixed("max-entries", settings.max_entries.to_string()),
+            fixed("max-key-bytes", settings.max_key_bytes.to_string()),
             fixed("settle", format!("{:?}", options.timing.settle)),
             fixed("grace", format!("{:?}", options.grace)),
         ]

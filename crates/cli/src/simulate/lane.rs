@@ -25,7 +25,7 @@ pub(super) struct Lane {
     pub(super) admitted_count: u64,
     pub(super) refused_count: u64,
     /// The maximum admitted in any half-open interval of the policy's period.
-    pub(super) most_in_period: u64,
+    pub(super) max_in_period: u64,
     pub(super) longest_wait: Duration,
     /// The longest time between two admitted requests.
     pub(super) longest_pause: Duration,
@@ -69,7 +69,7 @@ impl Lane {
             policy,
             admitted_count,
             refused_count: times.len() as u64 - admitted_count,
-            most_in_period: trailing(&pass, period_ns(policy))
+            max_in_period: trailing(&pass, period_ns(policy))
                 .map(|(_, held)| held)
                 .max()
                 .unwrap_or(0),
@@ -129,7 +129,7 @@ mod tests {
             (true, 1, 0),
         ];
         assert_eq!(answers, expected);
-        assert_eq!((lane.admitted_count, lane.refused_count, lane.most_in_period), (5, 2, 2));
+        assert_eq!((lane.admitted_count, lane.refused_count, lane.max_in_period), (5, 2, 2));
         assert_eq!((lane.longest_wait.as_secs(), lane.longest_pause.as_secs()), (9, 14));
     }
 }

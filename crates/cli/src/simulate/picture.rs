@@ -48,7 +48,7 @@ fn draw_lane(traffic: &Traffic, lane: &Lane, canvas: &Canvas<'_>) -> Drawn {
         "admitted {}, refused {}; at most {} in {}",
         grouped(lane.admitted_count),
         grouped(lane.refused_count),
-        grouped(lane.most_in_period),
+        grouped(lane.max_in_period),
         name(period_ns(lane.policy))
     );
     plot::text(canvas, &policy, (16, 18), plot::HEADING)?;
@@ -73,7 +73,7 @@ fn axis(traffic: &Traffic) -> TimeAxis {
 /// The amount admitted in the last period, and the limit.
 fn draw_curve(traffic: &Traffic, lane: &Lane, pass: &[u64], canvas: &Canvas<'_>) -> Drawn {
     let limit = lane.policy.quota().count();
-    let highest = limit.max(lane.most_in_period);
+    let highest = limit.max(lane.max_in_period);
     let top = highest.saturating_add(highest / 6 + 1);
     let mut chart = ChartBuilder::on(canvas)
         .margin_right(plot::RIGHT)

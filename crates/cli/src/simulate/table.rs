@@ -42,7 +42,7 @@ impl fmt::Display for Report<'_> {
                 grouped(lane.admitted_count),
                 grouped(lane.refused_count),
                 share(lane.refused_count, times.len() as u64),
-                grouped(lane.most_in_period),
+                grouped(lane.max_in_period),
                 short(lane.longest_wait),
                 short(lane.longest_pause),
             ]);

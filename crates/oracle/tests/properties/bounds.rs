@@ -3,7 +3,7 @@
 use super::*;
 
 /// The maximum number of units admitted in any closed interval `[x, x + length]` of request times.
-fn most_within(admitted: &[Request], length: u64) -> u64 {
+fn max_within(admitted: &[Request], length: u64) -> u64 {
     let within = |from: u64| {
         let inside = |request: &&Request| (from..=from + length).contains(&request.0);
         admitted.iter().filter(inside).map(|request| request.1).sum()
@@ -22,7 +22,7 @@ proptest! {
                 None => length * count / period_ns,
                 Some(k) => (length * (count << k)).div_ceil(period_ns) >> k,
             };
-            prop_assert!(most_within(&admitted, length) <= burst + flows_back);
+            prop_assert!(max_within(&admitted, length) <= burst + flows_back);
         }
     }
 
@@ -30,8 +30,8 @@ proptest! {
     fn a_log_passes_its_limit_in_any_window(algorithm in log(), requests in requests()) {
         let Algorithm::SlidingLog { limit, window_ns } = algorithm else { unreachable!() };
         let admitted = run(&mut Oracle::new(algorithm), &requests);
-        prop_assert!(most_within(&admitted, window_ns - 1) <= limit);
-        prop_assert!(most_within(&admitted, window_ns) <= 2 * limit);
+        prop_assert!(max_within(&admitted, window_ns - 1) <= limit);
+        prop_assert!(max_within(&admitted, window_ns) <= 2 * limit);
     }
 
     #[test]
@@ -53,12 +53,12 @@ proptest! {
             Algorithm::Gcra { .. } | Algorithm::SlidingLog { .. } => unreachable!(),
         };
         let admitted = run(&mut Oracle::new(algorithm), &requests);
-        prop_assert!(most_within(&admitted, 0) <= limit);
-        prop_assert!(most_within(&admitted, window_ns - 1) <= half_open);
-        prop_assert!(most_within(&admitted, window_ns) <= closed);
+        prop_assert!(max_within(&admitted, 0) <= limit);
+        prop_assert!(max_within(&admitted, window_ns - 1) <= half_open);
+        prop_assert!(max_within(&admitted, window_ns) <= closed);
         if let Algorithm::SegmentedWindow { segments, .. } = algorithm {
             let all_but_one = window_ns / segments * (segments - 1);
-            prop_assert!(most_within(&admitted, all_but_one) <= limit);
+            prop_assert!(max_within(&admitted, all_but_one) <= limit);
         }
     }
 }

@@ -33,7 +33,7 @@ pub use elsewhere::{Claim, Found, Question};
 use joint::mark_over;
 
 /// The maximum size of a thread's buffer between requests.
-const MOST_KEPT_BYTES: usize = 1 << 20;
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
     static KEYS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -268,7 +268,7 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let mut keys = KEYS.try_with(Cell::take).unwrap_or_default();
     keys.clear();
     let result = work(&mut keys);
-    if keys.capacity() <= MOST_KEPT_BYTES {
+    if keys.capacity() <= MAX_KEPT_BYTES {
         let _ = KEYS.try_with(|kept| kept.set(keys));
     }
     result

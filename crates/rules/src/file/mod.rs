@@ -25,8 +25,8 @@ pub(crate) struct RuleFile {
 
 pub(crate) fn read(text: &[u8]) -> Result<RuleFile, Fault> {
     let start = Position { line: 1, column: 1 };
-    if text.len() > RuleText::MOST_BYTES {
-        let problem = Problem::TooLarge { most: RuleText::MOST_BYTES };
+    if text.len() > RuleText::MAX_BYTES {
+        let problem = Problem::TooLarge { most: RuleText::MAX_BYTES };
         return Err(Fault { at: start, problem });
     }
     let Ok(text) = std::str::from_utf8(text) else {

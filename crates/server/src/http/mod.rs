@@ -24,7 +24,7 @@ pub(crate) use connections::listen;
 pub use guard::{BadHostName, HostName};
 
 /// The maximum size of a body: the largest request that rules accept has 64 KiB of keys and values.
-const MOST_BODY_BYTES: usize = 256 << 10;
+const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// The public routes.
 pub(crate) fn routes(service: Arc<Service>) -> Router {
@@ -36,7 +36,7 @@ pub(crate) fn routes(service: Arc<Service>) -> Router {
         .route("/metrics", get(metrics))
         .route("/", get(page::page))
         .route("/status.js", get(page::script))
-        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(service)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> Router 
         .route("/metrics", get(metrics))
         .route("/", get(page::page))
         .route("/status.js", get(page::script))
-        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(names.into(), guard::guard))
         .with_state(service)
 }

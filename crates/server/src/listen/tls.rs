@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use super::tls_error::{TlsError, TlsProblem};
 
 /// A chain of a few certificates has some kilobytes; a bundle of all public authorities has less than this.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The files of a TLS listener, in PEM. They are read again when they change: new connections get the new
 /// certificate, or, if the new files are bad, the last good one.
@@ -113,9 +113,9 @@ fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
         |error: std::io::Error| refused(TlsProblem::Unreadable { reason: error.to_string() });
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() > MOST_BYTES {
-        return Err(refused(TlsProblem::TooLarge { most: MOST_BYTES }));
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(refused(TlsProblem::TooLarge { most: MAX_BYTES }));
     }
     Ok(bytes)
 }

@@ -10,10 +10,10 @@ use super::history::{Rates, RuleRates, SECONDS};
 use crate::service::Service;
 
 /// The maximum number of rules in the table: `/rlconfig` shows all.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 
 /// The number of rules in the list of those that deny most.
-const MOST_TOP: usize = 5;
+const MAX_TOP: usize = 5;
 
 /// The height of the plot's coordinates; the page stretches it.
 const HEIGHT: f64 = 100.0;
@@ -161,7 +161,7 @@ fn top(rules: &RuleSet, rates: &[RuleRates]) -> Markup {
     let mut refusing: Vec<(&Rule, &RuleRates)> =
         rules.rules().iter().zip(rates).filter(|(_, rates)| rates.over > 0.0).collect();
     refusing.sort_by(|(_, a), (_, b)| b.over.total_cmp(&a.over));
-    refusing.truncate(MOST_TOP);
+    refusing.truncate(MAX_TOP);
     let most = refusing.first().map_or(1.0, |(_, rates)| rates.over);
     html! {
         section {
@@ -185,7 +185,7 @@ fn top(rules: &RuleSet, rates: &[RuleRates]) -> Markup {
 }
 
 fn table(rules: &Arc<RuleSet>, rates: &[RuleRates]) -> Markup {
-    let more = rules.rules().len().saturating_sub(MOST_ROWS);
+    let more = rules.rules().len().saturating_sub(MAX_ROWS);
     html! {
         section {
             h2 { "Rules" }
@@ -196,7 +196,7 @@ fn table(rules: &Arc<RuleSet>, rates: &[RuleRates]) -> Markup {
                         th.n.more { "Hits" } th.n.more { "Over" } th.n.more { "Near" }
                     } }
                     tbody {
-                        @for (n, rule) in rules.rules().iter().take(MOST_ROWS).enumerate() {
+                        @for (n, rule) in rules.rules().iter().take(MAX_ROWS).enumerate() {
                             (row(rule, rates.get(n).copied().unwrap_or_default()))
                         }
                     }

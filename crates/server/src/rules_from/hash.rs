@@ -16,7 +16,7 @@ use super::address::RedisRules;
 const READ: &str = include_str!("read.lua");
 
 /// The maximum number of texts in a hash: each is a domain, or a part of one.
-pub(super) const MOST_TEXTS: usize = 10_000;
+pub(super) const MAX_TEXTS: usize = 10_000;
 
 /// The field that is not a text.
 pub(super) const VERSION: &str = "version";
@@ -64,7 +64,7 @@ impl RedisSource {
     fn ask(&mut self) -> RedisResult<Vec<Vec<u8>>> {
         let mut command = redis::cmd("EVAL");
         command.arg(READ).arg(1).arg(self.rules.key());
-        command.arg(RuleText::MOST_BYTES).arg(RuleText::MOST_BYTES_TOGETHER).arg(MOST_TEXTS);
+        command.arg(RuleText::MAX_BYTES).arg(RuleText::MAX_BYTES_TOGETHER).arg(MAX_TEXTS);
         if let Some(last) = &self.last {
             command.arg(&last.version[..]);
         }
@@ -99,14 +99,14 @@ impl RedisSource {
                 Ok(self.last.insert(Last { version, texts }).texts.clone())
             }
             (b"large", Some(name), _) => {
-                let problem = Problem::TooLarge { most: RuleText::MOST_BYTES };
+                let problem = Problem::TooLarge { most: RuleText::MAX_BYTES };
                 Err(RuleError { file: self.name(&name), at: None, problem })
             }
             (b"large", None, _) => {
-                Err(self.error(Problem::TooLarge { most: RuleText::MOST_BYTES_TOGETHER }))
+                Err(self.error(Problem::TooLarge { most: RuleText::MAX_BYTES_TOGETHER }))
             }
             (b"many", ..) => Err(self.unreadable(&format!(
-                "it has more than {MOST_TEXTS} fields; write fewer and larger texts"
+                "it has more than {MAX_TEXTS} fields; write fewer and larger texts"
             ))),
             (b"absent", ..) => Err(self
                 .unreadable("there is no such hash; write it with tollgate rules push DIR ADDRESS")),

@@ -6,7 +6,7 @@ use std::path::Path;
 use tollgate_rules::RuleText;
 
 use super::address::RedisRules;
-use super::hash::{MOST_TEXTS, VERSION};
+use super::hash::{MAX_TEXTS, VERSION};
 
 const PUSH: &str = include_str!("push.lua");
 
@@ -66,8 +66,8 @@ impl RedisRules {
         let mut pairs: Vec<(&str, &[u8])> =
             texts.iter().map(|text| (field(text.file()), text.bytes())).collect();
         pairs.sort_unstable();
-        if pairs.len() > MOST_TEXTS {
-            return Err(refused(format!("{} texts; at most {MOST_TEXTS}", pairs.len())));
+        if pairs.len() > MAX_TEXTS {
+            return Err(refused(format!("{} texts; at most {MAX_TEXTS}", pairs.len())));
         }
         if let Some([(name, _), _]) = pairs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(refused(format!("two texts are called {name}; rename one")));

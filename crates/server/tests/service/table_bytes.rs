@@ -24,7 +24,7 @@ descriptors:
 /// Loads rules for this many clients, with this many bytes for all tables; returns why they were refused.
 async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<RuleError> {
     let settings =
-        Settings { default_capacity: clients, most_table_bytes: most, ..Settings::default() };
+        Settings { default_capacity: clients, max_table_bytes: most, ..Settings::default() };
     let global = in_redis.then(|| Global::new("redis://127.0.0.1:1/"));
     let test = format!("table_bytes_{}_{clients}_{most}_{in_redis}", rules.len());
     let with = |options| Options { settings, global, ..options };

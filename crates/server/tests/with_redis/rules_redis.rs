@@ -270,15 +270,12 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     let server = Server::start();
     let mut source = RedisSource::new(rules_of(&server));
     let place = shown(&server);
-    let large = "x".repeat(RuleText::MOST_BYTES + 1);
+    let large = "x".repeat(RuleText::MAX_BYTES + 1);
     server.run::<u32>(&["HSET", KEY, "version", "1", "small", "x", "large", &large]);
     let expected = format!("{place}/large: is larger than 1048576 bytes; ");
     assert!(refused(&mut source).starts_with(&expected), "{}", refused(&mut source));
     server.run::<u32>(&["HSET", KEY, "large", &large[1..]]);
-    assert_eq!(
-        source.read().expect("as large as it may be")[0].bytes().len(),
-        RuleText::MOST_BYTES
-    );
+    assert_eq!(source.read().expect("as large as it may be")[0].bytes().len(), RuleText::MAX_BYTES);
     for n in 0..63 {
         server.run::<u32>(&["HSET", KEY, "version", "2", &format!("large{n}"), &large[1..]]);
     }

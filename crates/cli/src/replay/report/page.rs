@@ -148,7 +148,7 @@ fn limits(limits: &[Limit]) -> Markup {
                 @for limit in limits {
                     tr {
                         td { (limit.policy) }
-                        td { (grouped(limit.most_in_period)) }
+                        td { (grouped(limit.max_in_period)) }
                         td { (grouped(limit.keys_refused)) }
                         td { (grouped(limit.refused)) }
                         td { (share(limit.refused, limit.requests)) }

@@ -61,8 +61,8 @@ impl RuleArgs {
             merge_domains: self.merge_domains,
             default_capacity: self.capacity,
             override_capacity: 0,
-            most_descriptors: usize::MAX,
-            most_key_bytes: usize::MAX,
+            max_descriptors: usize::MAX,
+            max_key_bytes: usize::MAX,
             ..Settings::default()
         }
     }

@@ -54,7 +54,7 @@ pub(crate) struct Suggestion {
 #[derive(Debug, Serialize)]
 pub(in crate::replay) struct Limit {
     pub(in crate::replay) policy: String,
-    pub(in crate::replay) most_in_period: u64,
+    pub(in crate::replay) max_in_period: u64,
     pub(in crate::replay) keys_refused: u64,
     pub(in crate::replay) requests: u64,
     pub(in crate::replay) refused: u64,
@@ -89,7 +89,7 @@ impl Suggestion {
     fn add_period(&mut self, period: Duration, search: &Search<'_>, log: &Log) {
         let bursts = search.gcra(period);
         let least =
-            bursts.iter().min_by_key(|policy| (most_in_period(policy), policy.quota().count()));
+            bursts.iter().min_by_key(|policy| (max_in_period(policy), policy.quota().count()));
         self.limits.extend(least.map(|policy| Limit::new(*policy, log)));
         self.gcra_trade_off.extend(bursts.iter().map(|policy| Limit::new(*policy, log)));
         for algorithm in WINDOWS {
@@ -106,7 +106,7 @@ impl Limit {
         let outcome = decide(policy, log);
         Self {
             policy: policy.to_string(),
-            most_in_period: most_in_period(&policy),
+            max_in_period: max_in_period(&policy),
             keys_refused: outcome.keys_refused,
             requests: outcome.admitted + outcome.refused,
             refused: outcome.refused,
@@ -116,7 +116,7 @@ impl Limit {
 }
 
 /// The maximum that a half-open interval of the policy's period can hold: see [`Algorithm`].
-fn most_in_period(policy: &Policy) -> u64 {
+fn max_in_period(policy: &Policy) -> u64 {
     let count = policy.quota().count();
     match policy.algorithm() {
         Algorithm::Gcra => policy.quota().max_burst().saturating_add(count - 1),
@@ -154,7 +154,7 @@ fn write_limits(limits: &[Limit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for limit in limits {
         table.add_row([
             limit.policy.clone(),
-            grouped(limit.most_in_period),
+            grouped(limit.max_in_period),
             grouped(limit.keys_refused),
             grouped(limit.refused),
             share_of(limit.refused, limit.requests),
@@ -180,7 +180,7 @@ mod tests {
             ("sliding-window 100/m strict", 100),
             ("segmented-window 100/m x6", 200),
         ] {
-            assert_eq!(most_in_period(&policy.parse().expect("a policy")), most, "{policy}");
+            assert_eq!(max_in_period(&policy.parse().expect("a policy")), most, "{policy}");
         }
     }
 }
