@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_readme_says_of_each_variable_what_becomes_of_it() {
-        let readme = include_str!("../../../server/README.md");
+        let readme = include_str!("../../../service/README.md");
         for (name, fate) in VARIABLES {
             let (what, why) = match fate {
                 Honoured(why) => ("honoured", why),
