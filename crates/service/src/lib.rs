@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! A rate limit service: the rules of [`tollgate_rules`], for Envoy over gRPC and for any client over HTTP.
 //!
 //! | Where | What |
