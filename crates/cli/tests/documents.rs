@@ -269,6 +269,6 @@ fn the_pages_of_the_guide_are_those_that_the_library_shows() {
     }
     let manifest = read("Cargo.toml");
     for page in &shown {
-        assert!(manifest.contains(&format!("\"{page}\"")), "{page} is not packaged");
+        assert!(manifest.contains(&format!("\"/{page}\"")), "{page} is not packaged");
     }
 }
