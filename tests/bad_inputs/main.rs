@@ -13,10 +13,10 @@
 //!
 //! | Rows | Where |
 //! |---|---|
-//! | 11 | the service: `crates/server/tests/service/scenarios/http.rs` |
+//! | 11 | the service: `crates/service/tests/service/scenarios/http.rs` |
 //! | 35 | `tests/snapshot/clocks.rs` |
 //! | 37, 38 | `crates/redis`: `src/conformance/random.rs`, `src/simulation` |
-//! | 55-60 addresses | `crates/tollgate-tower` |
+//! | 55-60 addresses | `crates/tower` |
 //! | 69, 71 once more | `crates/rules` |
 //!
 //! Without a test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and

@@ -1,10 +1,9 @@
-//! The `tollgate` command: try a limit before it is in force.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc = include_str!("../README.md")]
 //!
+//! # The code
 //! Each subcommand is a module with its own arguments. It fails with a `Failure` whose text says what would have been
-//! right.
-//!
-//! The feature `serve` adds `serve` and `rules`, and with them gRPC, TLS and Redis: more than half of what has to be
-//! compiled. Without the feature these two commands print how to get them.
+//! right. Without the feature `serve` the commands `serve` and `rules` print how to get them.
 
 mod check;
 mod failure;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Run, Scratch, admitted, assert_prints};
+use common::{Run, Scratch, assert_prints};
 
 /// Two clients. Under OLD the third line is one too many for 192.0.2.1 and the fifth one too many for `/search`; the
 /// last line is in the next minute.
@@ -205,21 +205,6 @@ fn within_one_second_the_order_of_the_lines_counts() {
     assert_eq!(refused(&["reversed.log"]).as_deref(), Some(a));
     // The first line of the first file is admitted: b is refused once, a twice.
     assert_eq!(refused(&["reversed.log", "forward.log"]).as_deref(), Some(a));
-}
-
-/// The repository's sample log, which the reference model also decides: see `sample_log.rs`.
-#[test]
-fn a_rule_admits_what_the_policy_of_its_window_admits() {
-    let scratch = Scratch::new("rules_as_policy");
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
-    let rules = "domain: d\ndescriptors:\n  - key: ip\n    \
-                 rate_limit: {unit: minute, requests_per_unit: 10}\n";
-    scratch.file("rules.yaml", rules);
-    let args = ["--rules", "rules.yaml", "--json", "--descriptor", "ip={ip}"];
-    let by_rule = scratch.replay(&[&[sample][..], &args].concat());
-    let of_policy = scratch.replay(&[sample, "--json", "--policy", "fixed-window 10/m"]);
-    assert_eq!(admitted(&of_policy.out), [2_147]);
-    assert_eq!(by_rule.out.matches("\"admitted\":2147,").count(), 2, "{}", by_rule.out);
 }
 
 #[test]

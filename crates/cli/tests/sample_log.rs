@@ -86,3 +86,16 @@ fn four_policies_admit_what_the_reference_model_admits() {
     assert_eq!(admitted(&run.out), expected);
     assert_eq!(expected, [1_822, 2_147, 2_063, 2_081]);
 }
+
+#[test]
+fn a_rule_admits_what_the_policy_of_its_window_admits() {
+    let scratch = Scratch::new("rules_as_policy");
+    let rules = "domain: d\ndescriptors:\n  - key: ip\n    \
+                 rate_limit: {unit: minute, requests_per_unit: 10}\n";
+    scratch.file("rules.yaml", rules);
+    let args = ["--rules", "rules.yaml", "--json", "--descriptor", "ip={ip}"];
+    let by_rule = scratch.replay(&[&[SAMPLE][..], &args].concat());
+    let of_policy = scratch.replay(&[SAMPLE, "--json", "--policy", "fixed-window 10/m"]);
+    assert_eq!(admitted(&of_policy.out), [2_147]);
+    assert_eq!(by_rule.out.matches("\"admitted\":2147,").count(), 2, "{}", by_rule.out);
+}

@@ -328,6 +328,21 @@ fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
     assert!(line.contains(" WARN ") && line.contains(" and begins anew: a limit with"), "{line}");
 }
 
+/// Each metric has a text that says what it means, and when to worry.
+#[test]
+fn every_metric_is_explained_to_operators() {
+    let (serving, _) = serve("", &[], &[]);
+    let (_, page) = serving.ask("GET /metrics", "");
+    let names = page.lines().filter_map(|line| line.strip_prefix("# HELP tollgate_"));
+    let names: Vec<&str> = names.filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.len() >= 13, "{names:?}");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/production.md");
+    let guide = std::fs::read_to_string(file).expect("the page is there");
+    for name in names {
+        assert!(guide.contains(&format!("| `{name}`")), "docs/production.md: what is {name}?");
+    }
+}
+
 /// Row 98: a system without free file descriptors has some again later.
 #[test]
 fn row_98_a_server_that_cannot_accept_goes_on_when_it_can() {

@@ -240,7 +240,7 @@ fn the_transcript_of_curl_is_what_the_service_answers() {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         since.expect("after 1970").as_secs() / 60
     };
-    let page = read("crates/server/README.md");
+    let page = read("crates/service/README.md");
     let transcript = between(&page, "And `curl` over HTTP:\n\n```text\n", "```")[0];
     let serve = between(&page, "```text\ncargo run ", "```")[0];
     for _ in 0..5 {

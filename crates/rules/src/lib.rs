@@ -1,6 +1,7 @@
-//! Rate limit rules as text, compiled to lock-free tables: which limits apply to a request, and whether it is
-//! admitted.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc = include_str!("../README.md")]
 //!
+//! # The parts
 //! The pipeline, in which each part is a module and a type of its own:
 //!
 //! ```text
@@ -8,37 +9,6 @@
 //! texts         when they    compiled,    what a rule leaves open,     all limits of
 //!               change       replaced     as bytes                     a request, or none
 //!                            at once
-//! ```
-//!
-//! ```
-//! use std::sync::Arc;
-//! use tollgate_rules::{Code, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-//!
-//! let text = "
-//! domain: shop
-//! descriptors:
-//!   - key: user                 # every user has a limit of its own
-//!     rate_limit: {unit: minute, requests_per_unit: 60}
-//!     descriptors:
-//!       - key: path
-//!         value: /login*
-//!         rate_limit: {window: 10m, requests_per_unit: 5, algorithm: gcra, burst: 3}
-//! ";
-//! let cache = Arc::new(RuleCache::new(Settings::default()));
-//! cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
-//! let maker = DecisionMaker::new(cache)?;
-//!
-//! let [user, login] = [[("user", "alice")].as_slice(), &[("user", "alice"), ("path", "/login?next=/")]];
-//! let descriptors = [Descriptor::new(user), Descriptor::new(login)];
-//! let request = Request::new("shop", &descriptors);
-//! for _ in 0..3 {
-//!     assert_eq!(maker.check(&request)?.code(), Code::Ok);
-//! }
-//! let denied = maker.check(&request)?;
-//! assert_eq!(denied.code(), Code::OverLimit);
-//! // The denied request was not charged to the minute either.
-//! assert_eq!(denied.statuses()[0].remaining, 57);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # The language

@@ -268,22 +268,4 @@ mod tests {
         );
         assert!(environment.parsed::<u16>("PORT", "a port").is_err());
     }
-
-    #[test]
-    fn the_readme_says_of_each_variable_what_becomes_of_it() {
-        let readme = include_str!("../../../server/README.md");
-        for (name, fate) in VARIABLES {
-            let (what, why) = match fate {
-                Honoured(why) => ("honoured", why),
-                Meaningless(why) => ("meaningless here", why),
-                NotYet(why) => ("not yet", why),
-            };
-            let row = format!("| `{name}` | {what} | {why} |");
-            assert!(readme.lines().any(|line| line == row), "not in the README: {row}");
-        }
-        let mut names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), VARIABLES.len(), "each once");
-    }
 }

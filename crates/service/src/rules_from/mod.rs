@@ -56,7 +56,10 @@ impl RulesFrom {
     ///
     /// ```
     /// use tollgate_service::RulesFrom;
-    /// assert_eq!(RulesFrom::named("../../examples/rules")?.read()?.len(), 1);
+    /// let file = std::env::temp_dir().join(format!("tollgate-rules-read-{}.yaml", std::process::id()));
+    /// std::fs::write(&file, "domain: shop")?;
+    /// assert_eq!(RulesFrom::named(&file)?.read()?.len(), 1);
+    /// # std::fs::remove_file(file)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read(&self) -> Result<Vec<RuleText>, RuleError> {

@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! A rate limit service: the rules of [`tollgate_rules`], for Envoy over gRPC and for any client over HTTP.
 //!
 //! | Where | What |
@@ -9,11 +10,14 @@
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
 //! use tollgate_service::{Options, start};
+//! let rules = std::env::temp_dir().join(format!("tollgate-rules-{}.yaml", std::process::id()));
+//! std::fs::write(&rules, "{domain: shop, descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 5}}]}")?;
 //! let any: std::net::SocketAddr = "127.0.0.1:0".parse()?;
-//! let options = Options { http: any, grpc: any, admin: any, ..Options::new("../../examples/rules") };
+//! let options = Options { http: any, grpc: any, admin: any, ..Options::new(&rules) };
 //! let running = start(options, |refresh| eprintln!("{refresh:?}")).await?;
 //! println!("curl {}/healthcheck", running.http);
 //! running.stop().await;
+//! # std::fs::remove_file(rules)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```

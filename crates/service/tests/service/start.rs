@@ -47,7 +47,9 @@ async fn an_empty_directory_is_served_if_it_is_allowed() {
 #[tokio::test]
 async fn no_nodes_are_refused_with_what_would_be_right() {
     let global = Some(Global { nodes: 0, ..Global::new("redis://127.0.0.1:1/") });
-    let error = refused(Options { global, ..Options::new("../../examples/rules") }).await;
+    let path = empty("start_no_nodes");
+    std::fs::write(path.join("basic.yaml"), RULES).expect("a file below target");
+    let error = refused(Options { global, ..Options::new(&path) }).await;
     assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
 }
 
