@@ -10,7 +10,8 @@ use std::time::Duration;
 use ahash::RandomState;
 
 use crate::clock::Timestamp;
-use crate::decision::Permit;
+use crate::decision::{Denial, Permit};
+use crate::entry::Entry;
 use crate::reservation::Reservation;
 use crate::verb::Verb;
 
@@ -87,13 +88,13 @@ impl Wait {
         self.max
     }
 
-    pub(crate) fn verb(&self) -> Verb {
+    fn verb(&self) -> Verb {
         let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
         Verb::Reserve { wait_ns, behind: self.units.unwrap_or(u64::MAX) }
     }
 
     /// From now until a place's turn, and what the jitter adds.
-    pub(crate) fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
+    fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
         let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
         if until == 0 && self.jitter.is_zero() {
             return Duration::ZERO;
@@ -154,19 +155,19 @@ impl Timer for TokioTimer {
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
 /// jitter goes on) less what has drained. So it forgives no other charge, even if one has restored the bits that
 /// it left.
-pub(crate) struct Waiting<F: FnMut(Reservation) -> bool> {
+struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,
     cancel: F,
 }
 
 impl<F: FnMut(Reservation) -> bool> Waiting<F> {
-    pub(crate) fn new(place: Reservation, cancel: F) -> Self {
+    fn new(place: Reservation, cancel: F) -> Self {
         Self { permit: *place.permit(), place: Some(place), cancel }
     }
 
     /// Dropped while it sleeps, it gives the place back.
-    pub(crate) async fn until_its_turn(mut self, pause: Duration, timer: &impl Timer) -> Permit {
+    async fn until_its_turn(mut self, pause: Duration, timer: &impl Timer) -> Permit {
         if !pause.is_zero() {
             timer.sleep(pause).await;
         }
@@ -183,7 +184,122 @@ impl<F: FnMut(Reservation) -> bool> Drop for Waiting<F> {
     }
 }
 
-pub(crate) fn sleep(pause: Duration) {
+impl Entry<'_> {
+    /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.
+    ///
+    /// Under GCRA the request takes the next place in the queue: it is admitted iff the debt with it is
+    /// at most `burst + rate * max_wait`, so also a cost above the burst may be. In any interval of
+    /// length W units become usable at most `rate * W` times and once the burst, or once the first
+    /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
+    /// denied. A keyed word remembers a debt of no more than twice the burst.
+    ///
+    /// # Errors
+    /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
+    /// let reserve = || limiter.entry().reserve(1, Duration::from_millis(250));
+    /// let waits = [reserve()?, reserve()?, reserve()?].map(|reservation| reservation.wait());
+    /// assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
+    /// assert!(reserve().is_err());
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
+        self.queue(cost, Wait::at_most(max_wait))
+    }
+
+    /// Takes the next place in the queue, if its turn comes soon enough. Says when that is and does not
+    /// wait for it: [`reserve`](Entry::reserve), with the bounds of a [`Wait`].
+    ///
+    /// # Errors
+    /// The denial, as [`reserve`](Entry::reserve)'s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(2).burst(1), ManualClock::new());
+    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(1);
+    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::ZERO);
+    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::from_millis(500));
+    /// assert!(limiter.entry().queue(1, wait).is_err());
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
+        let decision = self.limit.ask(wait.verb(), cost, self.at, cost > 0);
+        decision.into_result().map(Reservation::new)
+    }
+
+    /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
+    /// it came. A leaky bucket as a queue, a shaper.
+    ///
+    /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
+    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
+    /// limiter's clock must be one that advances by itself, or with the timer.
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use tollgate::{Limiter, ManualClock, Quota, Timer, Wait};
+    /// # struct Advance(ManualClock);
+    /// # impl Timer for Advance {
+    /// #     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+    /// #         self.0.advance(wait);
+    /// #         std::future::ready(())
+    /// #     }
+    /// # }
+    /// # let clock = ManualClock::new();
+    /// # let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
+    /// # let timer = Advance(clock.clone());
+    /// # let start = clock.now();
+    /// # let task = async {
+    /// for _ in 0..5 {
+    ///     limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), &timer).await?;
+    /// }
+    /// # Ok::<(), tollgate::Denial>(())
+    /// # };
+    /// # assert!(matches!(pin!(task).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
+    /// // Four intervals of a quarter of a second have passed.
+    /// assert_eq!(clock.now(), start + Duration::from_secs(1));
+    /// ```
+    pub async fn acquire(
+        self,
+        cost: u64,
+        wait: Wait,
+        timer: &impl Timer,
+    ) -> Result<Permit, Denial> {
+        let place = self.queue(cost, wait)?;
+        let pause = wait.pause(&place, self.limit.clock().now());
+        Ok(Waiting::new(place, |place| self.cancel(place)).until_its_turn(pause, timer).await)
+    }
+
+    /// [`acquire`](Entry::acquire) for threads: sleeps until its turn has come.
+    ///
+    /// # Errors
+    /// The denial, at once, if its turn would come too late.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota, Wait};
+    /// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     limiter.entry().acquire_blocking(1, Wait::at_most(Duration::from_secs(1)))?;
+    /// }
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
+        let place = self.queue(cost, wait)?;
+        sleep(wait.pause(&place, self.limit.clock().now()));
+        Ok(*place.permit())
+    }
+}
+
+fn sleep(pause: Duration) {
     if !pause.is_zero() {
         std::thread::sleep(pause);
     }

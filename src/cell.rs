@@ -18,11 +18,12 @@ use std::hint::select_unpredictable;
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel};
 use crate::clock::{LATEST_NS, Timestamp};
-use crate::decision::{Decision, Verdict, View};
+use crate::decision::{Decision, View};
 use crate::meter::{Meter, Step};
 use crate::refund::Amendment;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::Verb;
+use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
 
 #[derive(Debug)]

@@ -2,13 +2,14 @@
 //!
 //! The verbs are written here, once, whatever holds the word: `limit.rs` says what that is.
 
-use std::time::Duration;
+use std::hash::{BuildHasher, Hash};
 
-use crate::acquire::{Timer, Wait, Waiting, sleep};
 use crate::all::Toll;
 use crate::clock::Timestamp;
-use crate::decision::{Decision, Denial, Permit};
+use crate::decision::{Decision, Permit};
+use crate::keyed::{KeyedLimiter, LiveLimiter, Tier, TieredLimiter};
 use crate::limit::Limit;
+use crate::limiter::Limiter;
 use crate::refund::Amendment;
 use crate::reservation::Reservation;
 use crate::verb::Verb;
@@ -31,8 +32,8 @@ use crate::verb::Verb;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    limit: Limit<'a>,
-    at: Option<Timestamp>,
+    pub(crate) limit: Limit<'a>,
+    pub(crate) at: Option<Timestamp>,
 }
 
 impl<'a> Entry<'a> {
@@ -158,8 +159,7 @@ impl<'a> Entry<'a> {
     /// A permit stands for one charge of one key: to refund it twice, or to another key, is to forgive another one.
     ///
     /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota};
+    ///     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(10), clock.clone());
     /// let permit = limiter.check(8).into_result()?;
@@ -173,60 +173,13 @@ impl<'a> Entry<'a> {
         refund.map_or(0, |refund| self.limit.amend(self.at, refund))
     }
 
-    /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.
-    ///
-    /// Under GCRA the request takes the next place in the queue: it is admitted iff the debt with it is
-    /// at most `burst + rate * max_wait`, so also a cost above the burst may be. In any interval of
-    /// length W units become usable at most `rate * W` times and once the burst, or once the first
-    /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
-    /// denied. A keyed word remembers a debt of no more than twice the burst.
-    ///
-    /// # Errors
-    /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
-    /// let reserve = || limiter.entry().reserve(1, Duration::from_millis(250));
-    /// let waits = [reserve()?, reserve()?, reserve()?].map(|reservation| reservation.wait());
-    /// assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
-    /// assert!(reserve().is_err());
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
-    pub fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation, Denial> {
-        self.queue(cost, Wait::at_most(max_wait))
-    }
-
-    /// Takes the next place in the queue, if its turn comes soon enough. Says when that is and does not
-    /// wait for it: [`reserve`](Entry::reserve), with the bounds of a [`Wait`].
-    ///
-    /// # Errors
-    /// The denial, as [`reserve`](Entry::reserve)'s.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(2).burst(1), ManualClock::new());
-    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(1);
-    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::ZERO);
-    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::from_millis(500));
-    /// assert!(limiter.entry().queue(1, wait).is_err());
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
-    pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
-        let decision = self.limit.ask(wait.verb(), cost, self.at, cost > 0);
-        decision.into_result().map(Reservation::new)
-    }
-
     /// Gives a reservation's place back if no request has queued up behind it, and says whether it did: before
     /// its turn ([`Reservation::ready_at`]) all of it, so that the limit is as if it had not been made, and
     /// afterwards what has not drained since. Otherwise it stays charged, since the places behind it are
     /// promised.
     ///
     /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota};
+    ///     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
     /// let entry = limiter.entry();
     /// let [first, second] = [(); 2].map(|()| entry.reserve(1, Duration::from_secs(1)));
@@ -238,73 +191,6 @@ impl<'a> Entry<'a> {
     pub fn cancel(&self, reservation: Reservation) -> bool {
         let undo = reservation.permit().charge().map(Amendment::Undo);
         undo.is_some_and(|undo| self.limit.amend(self.at, undo) > 0)
-    }
-
-    /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
-    /// it came. A leaky bucket as a queue, a shaper.
-    ///
-    /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
-    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
-    /// limiter's clock must be one that advances by itself, or with the timer.
-    ///
-    /// # Errors
-    /// The denial, at once, if its turn would come too late.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Poll, Waker};
-    /// # use tollgate::{Limiter, ManualClock, Quota, Timer, Wait};
-    /// # struct Advance(ManualClock);
-    /// # impl Timer for Advance {
-    /// #     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-    /// #         self.0.advance(wait);
-    /// #         std::future::ready(())
-    /// #     }
-    /// # }
-    /// # let clock = ManualClock::new();
-    /// # let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
-    /// # let timer = Advance(clock.clone());
-    /// # let start = clock.now();
-    /// # let task = async {
-    /// for _ in 0..5 {
-    ///     limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), &timer).await?;
-    /// }
-    /// # Ok::<(), tollgate::Denial>(())
-    /// # };
-    /// # assert!(matches!(pin!(task).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
-    /// // Four intervals of a quarter of a second have passed.
-    /// assert_eq!(clock.now(), start + Duration::from_secs(1));
-    /// ```
-    pub async fn acquire(
-        self,
-        cost: u64,
-        wait: Wait,
-        timer: &impl Timer,
-    ) -> Result<Permit, Denial> {
-        let place = self.queue(cost, wait)?;
-        let pause = wait.pause(&place, self.limit.clock().now());
-        Ok(Waiting::new(place, |place| self.cancel(place)).until_its_turn(pause, timer).await)
-    }
-
-    /// [`acquire`](Entry::acquire) for threads: sleeps until its turn has come.
-    ///
-    /// # Errors
-    /// The denial, at once, if its turn would come too late.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, Quota, Wait};
-    /// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
-    /// for _ in 0..3 {
-    ///     limiter.entry().acquire_blocking(1, Wait::at_most(Duration::from_secs(1)))?;
-    /// }
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
-    pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
-        let place = self.queue(cost, wait)?;
-        sleep(wait.pause(&place, self.limit.clock().now()));
-        Ok(*place.permit())
     }
 
     /// Forgets what was charged: from now on the limit is as never used. Permits and reservations of before
@@ -323,5 +209,84 @@ impl<'a> Entry<'a> {
     /// ```
     pub fn reset(&self) {
         self.limit.amend(self.at, Amendment::Reset);
+    }
+}
+
+impl Limiter {
+    /// This limit at hand, with every verb that there is: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_minute(10));
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(10).is_allowed());
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        Entry::of(Limit::One(self))
+    }
+}
+
+impl LiveLimiter {
+    /// This limit at hand, with every verb that there is: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{LiveLimiter, Quota};
+    /// let limiter = LiveLimiter::new(Quota::per_minute(10))?;
+    /// assert!(limiter.entry().take_up_to(99).is_allowed());
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        Entry::of(Limit::Live(self))
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// A key's limit at hand, with every verb that there is: see [`Entry`]. Hashes the key and asks for its memory.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLimiter::new(Quota::per_minute(10), 1_000)?;
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(10).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'_> {
+        Entry::of(Limit::Key(self.place(key)))
+    }
+}
+
+impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
+    /// A key's limit under this quota at hand, with every verb that there is: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let limiter = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9)).build::<str>(100)?;
+    /// let paid = limiter.tier(1).expect("two tiers");
+    /// assert_eq!(paid.entry("alice").take_up_to(99).into_result().map(|permit| permit.cost()).ok(), Some(9));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'a> {
+        Entry::of(Limit::Key(self.place(key)))
+    }
+}
+
+impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
+    /// A key's limit at hand, under the quota of its tier: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{Quota, Tiers};
+    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9));
+    /// let limiter = tiers.build_by(100, |key: &str| usize::from(key.starts_with("paid:")))?;
+    /// assert_eq!(limiter.entry("paid:alice").peek(1).remaining(), 9);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'_> {
+        self.tier_of(key).entry(key)
     }
 }

@@ -5,7 +5,7 @@ mod build;
 use std::time::Duration;
 use std::{fmt, io};
 
-use crate::quota::write_period;
+use crate::period::write_period;
 
 pub use build::BuildError;
 

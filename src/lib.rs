@@ -26,6 +26,7 @@ mod limit;
 mod limiter;
 mod log;
 mod meter;
+mod period;
 mod policy;
 mod prefixes;
 mod quota;
@@ -38,6 +39,7 @@ mod sync;
 mod ticks;
 mod told;
 mod verb;
+mod verdict;
 pub mod which_algorithm;
 mod word;
 

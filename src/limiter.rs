@@ -5,8 +5,6 @@ use crossbeam_utils::CachePadded;
 use crate::cell::Cell;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::entry::Entry;
-use crate::limit::Limit;
 use crate::meter::Meter;
 use crate::policy::Policy;
 use crate::verb::Verb;
@@ -118,19 +116,6 @@ impl Limiter {
     #[inline]
     pub fn peek(&self, cost: u64) -> Decision {
         self.cell.peek(&self.meter, self.clock.now(), cost)
-    }
-
-    /// This limit at hand, with every verb that there is: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, Timestamp};
-    /// let limiter = Limiter::new(Quota::per_minute(10));
-    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(10).is_allowed());
-    /// ```
-    #[inline(always)]
-    #[must_use]
-    pub fn entry(&self) -> Entry<'_> {
-        Entry::of(Limit::One(self))
     }
 
     #[inline(always)]

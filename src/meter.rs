@@ -2,9 +2,10 @@
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled, Rules, unsoftened};
 use crate::clock::{LATEST_NS, Timestamp};
-use crate::decision::{Decision, Mark, Verdict, View};
+use crate::decision::{Decision, View};
 use crate::policy::Policy;
 use crate::verb::{Charged, Verb, Verbs, Wish};
+use crate::verdict::{Mark, Verdict};
 use crate::word::{Fields, Reads, Word};
 
 /// The longest debt in a whole word, in ticks: the time itself stays below 2^63 until the latest. Counts beside it

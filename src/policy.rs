@@ -2,6 +2,7 @@
 
 mod at_limit;
 mod numbers;
+mod read;
 mod text;
 mod words;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::algorithm::{Answers, Held, Kernel};
-use crate::decision::{Decision, Verdict, View};
+use crate::decision::{Decision, View};
+use crate::verdict::Verdict;
 
 /// The answers of a decision that was made elsewhere: by a limit that is kept in Redis, by a service, by a
 /// double in a test. As a [`Decision`] it can go wherever one of this process could.

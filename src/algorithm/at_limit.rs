@@ -32,8 +32,8 @@
 //! as one never used: whatever fits at all is admitted next, and that forgets them.
 
 use super::{Algorithm, Decides, Held, Kernel, Moment, window_start_ns};
-use crate::decision::{Mark, Verdict};
 use crate::sync::{Fault, planted};
+use crate::verdict::{Mark, Verdict};
 
 /// The words of a policy, compiled for one layout of its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub(crate) use rebase::Change;
 pub(crate) use segmented_window::SegmentedWindow;
 pub(crate) use sliding_window::{Rounding, SlidingWindow};
 
-use crate::decision::{Mark, Verdict};
+use crate::verdict::{Mark, Verdict};
 
 /// What one word holds, seen from one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Mark, Permit, View};
+use super::{Permit, View};
+use crate::verdict::Mark;
 
 /// A denied request. As an error it says when to return.
 ///

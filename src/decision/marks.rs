@@ -1,6 +1,7 @@
 //! What a policy's words for its limit add to an answer: over, or under a penalty.
 
-use super::{Denial, Mark, Permit};
+use super::{Denial, Permit};
+use crate::verdict::Mark;
 
 impl Permit {
     /// Whether the request was admitted only because the policy is soft: the limit that it names would

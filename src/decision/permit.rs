@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-use super::{Mark, View};
+use super::View;
+use crate::verdict::Mark;
 
 /// An admitted request.
 ///

@@ -21,10 +21,11 @@ use std::hash::{BuildHasher, Hash};
 use crate::algorithm::{Decides, Held, Kernel};
 use crate::all::{SKEW_NS, Undo};
 use crate::clock::{Clock, Timestamp};
-use crate::decision::{Decision, Verdict};
+use crate::decision::Decision;
 use crate::refund::{Amendment, Found};
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
+use crate::verdict::Verdict;
 
 use super::KeyedLimiter;
 use super::hash::{Identity, Mix};
@@ -278,7 +279,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::floor::LAG_NS;
-    use super::super::layout::GRANULE_BITS;
+    use super::super::shard::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota};
 

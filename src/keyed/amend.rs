@@ -98,7 +98,7 @@ mod tests {
 
     use super::super::KeyedLimiter;
     use super::super::floor::LAG_NS;
-    use super::super::layout::GRANULE_BITS;
+    use super::super::shard::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota, Tiers};
 

@@ -15,8 +15,9 @@
 
 use crate::sync::{Fault, planted};
 
-use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::layout::{Kind, Layout};
 use super::price::Settled;
+use super::shard::GRANULE_BITS;
 use super::shard::{Header, cells};
 use super::table::Table;
 

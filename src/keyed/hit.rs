@@ -10,8 +10,9 @@
 use std::hint::select_unpredictable;
 
 use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
-use crate::decision::{Decision, Verdict};
+use crate::decision::Decision;
 use crate::sync::{Fault, planted};
+use crate::verdict::Verdict;
 
 use super::hint::hint;
 use super::layout::Layout;

@@ -19,13 +19,14 @@
 use crossbeam_utils::Backoff;
 
 use crate::algorithm::{Decides, Held};
-use crate::decision::{Mark, Verdict};
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verb::{Charged, Verbs, Wish};
+use crate::verdict::{Mark, Verdict};
 
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
-use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::layout::{Kind, Layout};
+use super::shard::GRANULE_BITS;
 use super::shard::{Header, cells};
 use super::survey::{Choice, Offer, Reading, Seen, choose};
 use super::table::{Ask, Fresh, Outcome, Table};

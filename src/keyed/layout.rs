@@ -28,10 +28,7 @@ use crate::algorithm::{Decides, Held, Kernel, Moment, Packing, Ruled, Rules};
 use crate::error::BuildError;
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
-use super::shard::Header;
-
-/// The floor counts time in granules of 2^20 ns, about a millisecond.
-pub(super) const GRANULE_BITS: u32 = 20;
+use super::shard::{GRANULE_BITS, Header};
 
 /// Fewer granules than this in an epoch and the floor would have to follow the clock at every step.
 const EPOCH_GRANULES_MIN: u64 = 64;

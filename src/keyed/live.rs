@@ -19,13 +19,12 @@ use crossbeam_utils::CachePadded;
 use crate::algorithm::{Change, Decides, Held, Kernel};
 use crate::change::{ChangeError, plain};
 use crate::clock::{Clock, LATEST_NS, Timestamp};
-use crate::decision::{Decision, Verdict, View};
-use crate::entry::Entry;
-use crate::limit::Limit;
+use crate::decision::{Decision, View};
 use crate::policy::Policy;
 use crate::refund::{Amendment, Found};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::{Verb, Verbs, Wish};
+use crate::verdict::Verdict;
 
 use super::book::{Book, NewQuota, Page, index_bits_for};
 use super::layout::{Layout, Shared};
@@ -130,19 +129,6 @@ impl LiveLimiter {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
-    }
-
-    /// This limit at hand, with every verb that there is: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{LiveLimiter, Quota};
-    /// let limiter = LiveLimiter::new(Quota::per_minute(10))?;
-    /// assert!(limiter.entry().take_up_to(99).is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self) -> Entry<'_> {
-        Entry::of(Limit::Live(self))
     }
 
     /// As [`Limiter::check`](crate::Limiter::check).

@@ -45,10 +45,9 @@ use ahash::RandomState;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::entry::Entry;
 use crate::error::BuildError;
-use crate::limit::Limit;
 use crate::policy::Policy;
+use crate::verb::Verb;
 
 pub(crate) use hash::scale;
 use hash::{Hashers, Identity, tag_of};
@@ -230,7 +229,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        self.entry(key).check(cost)
+        self.place(key).ask(Verb::Check, cost, None, cost > 0)
     }
 
     /// Would a request of `cost` units for `key` be admitted now? Charges nothing, and says what
@@ -247,21 +246,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     #[inline]
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        self.entry(key).peek(cost)
-    }
-
-    /// A key's limit at hand, with every verb that there is: see [`Entry`]. Hashes the key and asks for its memory.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, Quota, Timestamp};
-    /// let limiter = KeyedLimiter::new(Quota::per_minute(10), 1_000)?;
-    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(10).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline(always)]
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'_> {
-        Entry::of(Limit::Key(self.place(key)))
+        self.place(key).ask(Verb::Check, cost, None, false)
     }
 
     /// Where a key may live; its home is on its way.

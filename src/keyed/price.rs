@@ -19,14 +19,15 @@
 
 use crate::algorithm::{Change, Decides, Held, Kernel};
 use crate::clock::Timestamp;
-use crate::decision::Verdict;
 use crate::refund::{Amendment, Found};
 use crate::sync::{Fault, planted};
 use crate::verb::{Verbs, Wish};
+use crate::verdict::Verdict;
 
 use super::book::{Book, Lane, Page};
 use super::hash::Identity;
-use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::layout::{Kind, Layout};
+use super::shard::GRANULE_BITS;
 use super::shard::{Header, cells};
 use super::table::{Fresh, Outcome, Table};
 use super::unit::shards_of;

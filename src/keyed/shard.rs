@@ -14,7 +14,8 @@
 
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
-use super::layout::GRANULE_BITS;
+/// The floor counts time in granules of 2^20 ns, about a millisecond.
+pub(super) const GRANULE_BITS: u32 = 20;
 
 /// Cells in a shard: with the header they fill a line of 64 bytes.
 #[cfg(not(loom))]

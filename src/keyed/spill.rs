@@ -64,8 +64,8 @@ mod store;
 
 use crate::algorithm::{Answers, Change, Decides, Held, Kernel};
 use crate::clock::LATEST_NS;
-use crate::decision::Verdict;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
+use crate::verdict::Verdict;
 
 use super::hash::Identity;
 use super::install::base_ns;

@@ -3,8 +3,9 @@
 use crate::algorithm::Decides;
 use std::time::Duration;
 
-use super::layout::{GRANULE_BITS, Kind, Layout};
+use super::layout::{Kind, Layout};
 use super::shard::CELLS;
+use super::shard::GRANULE_BITS;
 use super::spill::Spill;
 use super::table::Table;
 use super::unit::unit;

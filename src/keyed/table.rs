@@ -2,18 +2,20 @@
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::clock::Clock;
-use crate::decision::{Decision, Mark, Verdict, View};
+use crate::decision::{Decision, View};
 use crate::error::BuildError;
 use crate::sync::{Fault, planted};
 use crate::verb::{Verb, Verbs, Wish};
+use crate::verdict::{Mark, Verdict};
 
 use super::book::Book;
 use super::hash::Identity;
 use super::hint::hint;
 use super::hit::{Missed, Way, priced_decision};
-use super::layout::{GRANULE_BITS, Layout};
+use super::layout::Layout;
 use super::memory::Memory;
 use super::prefetch::prefetch;
+use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, Shard, cells};
 use super::spill::Spill;
 use super::tally::Tallies;

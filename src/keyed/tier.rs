@@ -8,11 +8,11 @@ use ahash::RandomState;
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::Decision;
-use crate::entry::Entry;
-use crate::limit::Limit;
 use crate::policy::Policy;
+use crate::verb::Verb;
 
 use super::KeyedLimiter;
+use super::all::Place;
 
 /// One quota of a [`KeyedLimiter`] with several: see [`Tiers`](crate::Tiers).
 ///
@@ -73,19 +73,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 }
 
 impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
-    /// A key's limit under this quota at hand, with every verb that there is: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{Quota, Tiers};
-    /// let limiter = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9)).build::<str>(100)?;
-    /// let paid = limiter.tier(1).expect("two tiers");
-    /// assert_eq!(paid.entry("alice").take_up_to(99).into_result().map(|permit| permit.cost()).ok(), Some(9));
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     #[inline(always)]
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'a> {
-        Entry::of(Limit::Key(self.limiter.place_in(key, self.tier)))
+    pub(crate) fn place(&self, key: &K) -> Place<'a> {
+        self.limiter.place_in(key, self.tier)
     }
 
     /// [`KeyedLimiter::check`] under this quota.
@@ -98,7 +88,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
     /// ```
     #[inline(always)]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        self.entry(key).check(cost)
+        self.place(key).ask(Verb::Check, cost, None, cost > 0)
     }
 
     /// [`KeyedLimiter::peek`] under this quota.
@@ -111,7 +101,7 @@ impl<'a, K: Hash + ?Sized, S: BuildHasher> Tier<'a, K, S> {
     /// ```
     #[inline(always)]
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        self.entry(key).peek(cost)
+        self.place(key).ask(Verb::Check, cost, None, false)
     }
 
     pub(super) fn number(&self) -> u8 {

@@ -5,7 +5,6 @@ use std::hash::Hash;
 
 use crate::clock::Clock;
 use crate::decision::Decision;
-use crate::entry::Entry;
 use crate::error::BuildError;
 
 use super::KeyedLimiter;
@@ -131,20 +130,6 @@ impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
         self.limiter.nth_tier((self.resolve)(key).min(last))
     }
 
-    /// A key's limit at hand, under the quota of its tier: see [`Entry`].
-    ///
-    /// ```
-    /// use tollgate::{Quota, Tiers};
-    /// let tiers = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(9));
-    /// let limiter = tiers.build_by(100, |key: &str| usize::from(key.starts_with("paid:")))?;
-    /// assert_eq!(limiter.entry("paid:alice").peek(1).remaining(), 9);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn entry(&self, key: &K) -> Entry<'_> {
-        self.tier_of(key).entry(key)
-    }
-
     /// [`KeyedLimiter::check`] under the quota of the key's tier.
     ///
     /// ```
@@ -156,7 +141,7 @@ impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        self.entry(key).check(cost)
+        self.tier_of(key).check(key, cost)
     }
 
     /// [`KeyedLimiter::peek`] under the quota of the key's tier.
@@ -169,7 +154,7 @@ impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        self.entry(key).peek(cost)
+        self.tier_of(key).peek(key, cost)
     }
 }
 

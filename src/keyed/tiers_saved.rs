@@ -24,10 +24,11 @@ use crate::snapshot::{
 use super::KeyedLimiter;
 use super::book::{Book, index_bits_for, indices_for};
 use super::hash::Hashers;
-use super::layout::{Coded, GRANULE_BITS, Layout, Shared};
+use super::layout::{Coded, Layout, Shared};
 use super::restore::{read_shard, size_of_table};
 use super::seeds::Seeds;
 use super::shard::CELLS;
+use super::shard::GRANULE_BITS;
 use super::snapshot::words_of;
 use super::table::Table;
 use super::tiers::Tiers;

@@ -2,10 +2,11 @@
 
 use crate::algorithm::{Held, Kernel};
 use crate::clock::LATEST_NS;
-use crate::decision::{Decision, Mark, Verdict, View};
+use crate::decision::{Decision, View};
 use crate::error::BuildError;
 use crate::quota::Quota;
 use crate::sync::scale;
+use crate::verdict::{Mark, Verdict};
 
 use super::slots::Slots;
 use super::survey::answers;

@@ -6,10 +6,10 @@ use std::iter::Peekable;
 use std::str::SplitWhitespace;
 use std::time::Duration;
 
-use super::text::{read_number, read_period};
+use super::read::{read_number, read_period};
 use super::{AtLimit, CountDenied, Penalty, Policy};
 use crate::error::{PolicyError, write_percent};
-use crate::quota::write_period;
+use crate::period::write_period;
 
 /// Makes an error of a reason.
 type Wrong<'w> = &'w dyn Fn(String) -> PolicyError;

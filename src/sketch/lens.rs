@@ -12,7 +12,7 @@
 
 use crate::algorithm::{Adds, Change, Decides, Held, Kernel, Load, Moment};
 use crate::clock::{LATEST_NS, Timestamp};
-use crate::decision::Verdict;
+use crate::verdict::Verdict;
 use crate::word::{Fields, Marked, Reads, Word};
 
 use super::cell::Ask;

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use super::preamble::VERSION;
+use super::version::VERSION;
 use crate::clock::Timestamp;
 use crate::error::BuildError;
 

@@ -38,6 +38,7 @@ mod checksum;
 mod error;
 mod limiter;
 mod preamble;
+mod version;
 
 pub use error::{RestoreError, SnapshotError};
 pub(crate) use preamble::{Form, Kind, Preamble, field};

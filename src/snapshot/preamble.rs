@@ -5,14 +5,11 @@
 use std::fmt;
 
 use super::error::RestoreError;
+use super::version::VERSION;
 use crate::clock::Origin;
 use crate::policy::Policy;
 
 pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
-
-/// The version of the format. A version reads itself and no other: in version 1 keys lived in other shards, which a file
-/// does not tell apart from these, and its words cannot be moved without their keys.
-pub(super) const VERSION: u32 = 2;
 
 /// Without its checksum.
 pub(super) const PREAMBLE_BYTES: usize = 368;

@@ -16,11 +16,12 @@ use crossbeam_utils::Backoff;
 
 use crate::algorithm::Answers;
 use crate::clock::Clock;
-use crate::decision::{Decision, Verdict};
+use crate::decision::Decision;
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
 use crate::log::Ask;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
+use crate::verdict::Verdict;
 
 use super::decide::Table;
 use super::header::{Header, Kind};

@@ -20,7 +20,7 @@ use crate::sketch::Places;
 use crate::sync::{Fault, Ordering, planted};
 
 use crate::keyed::book::{Book, Lane, Page};
-use crate::keyed::layout::GRANULE_BITS;
+use crate::keyed::shard::GRANULE_BITS;
 
 use super::store::{Quotas, Spill};
 

@@ -3,13 +3,13 @@
 
 use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::Timestamp;
-use crate::decision::Verdict;
 use crate::error::BuildError;
 use crate::meter::Meter;
 use crate::policy::{Algorithm, AtLimit, Policy};
 use crate::sketch::{Cells, GOLDEN, Lens, Places, SketchSize, mix};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::{Charged, Verb, Verbs, Wish};
+use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
 
 use crate::keyed::book::{Book, Lane};

@@ -1,0 +1,23 @@
+//! [`Verdict`] and [`Mark`]: how a decision went, for the arithmetic and for the answers alike.
+
+/// How a decision went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Denied,
+    Allowed,
+}
+
+/// What else is to be said of it. Apart from the verdict, which is asked for every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    None,
+    /// Admitted, but above the limit that a soft policy names.
+    Over,
+    /// Denied because the key was new and the table had no cell; the view is of an idle word at the
+    /// instant at which the first cell can be had.
+    TableFull,
+    /// Denied because the word is penalised; the view is of an idle word at the end of the penalty.
+    Penalty,
+    /// Admitted by something else than the word of this view, which was charged nothing.
+    Lent,
+}
