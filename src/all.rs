@@ -165,7 +165,7 @@ impl Toll<'_> {
     }
 
     fn charge(&mut self) -> &Decision {
-        let decision = match self.limit {
+        let decision = match &self.limit {
             Limit::One(limiter) => {
                 let (decision, [found, left]) =
                     limiter.cell.check_traced(&limiter.meter, self.now, self.cost);
@@ -369,7 +369,7 @@ fn wait(denial: &Denial) -> std::time::Duration {
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
-    decide(tolls)
+    decide(tolls, None)
 }
 
 /// [`check_all`] at a time of the caller's, one for all limits.
@@ -388,16 +388,15 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
 /// assert_eq!([both(0), both(59), both(60)], [true, false, true]);
 /// ```
 pub fn check_all_at(tolls: &mut [Toll<'_>], now: Timestamp) -> JointDecision {
-    for toll in tolls.iter_mut() {
-        (toll.now, toll.own_clock) = (now, false);
-    }
-    decide(tolls)
+    decide(tolls, Some(now))
 }
 
-fn decide(tolls: &mut [Toll<'_>]) -> JointDecision {
+fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     for toll in tolls.iter_mut() {
-        if toll.own_clock {
+        if let Some(now) = now {
+            (toll.now, toll.own_clock) = (now, false);
+        } else if toll.own_clock {
             toll.now = toll.limit.clock().now();
         }
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
