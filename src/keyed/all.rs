@@ -28,10 +28,11 @@ use crate::verb::Verb;
 use crate::verdict::Verdict;
 
 use super::KeyedLimiter;
+use super::ask::{Ask, Fresh, Outcome};
 use super::hash::{Identity, Mix};
 use super::hit::Plan;
 use super::shard::{Header, Shard};
-use super::table::{Ask, Fresh, Outcome, Table};
+use super::table::Table;
 use super::unit::{shards_of, unit};
 
 /// A key in a table: where it may live. Its first line is on its way.

@@ -8,6 +8,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
+use crate::scale::scale;
 use crate::sync::{Fault, planted};
 
 /// Where a key may live, and the bits by which its word is recognised.
@@ -117,13 +118,6 @@ fn hash_of<K: Hash + ?Sized>(hash: &impl BuildHasher, key: &K) -> u64 {
     let mut hasher = hash.build_hasher();
     key.hash(&mut hasher);
     hasher.finish()
-}
-
-/// Maps a hash evenly to `0..shards`: the high half of the product.
-#[expect(clippy::cast_possible_truncation, reason = "below `shards`, which is a usize")]
-#[inline]
-pub(crate) fn scale(hash: u64, shards: usize) -> usize {
-    ((u128::from(hash) * shards as u128) >> 64) as usize
 }
 
 #[cfg(test)]

@@ -14,33 +14,18 @@ use crate::decision::Decision;
 use crate::sync::{Fault, planted};
 use crate::verdict::Verdict;
 
+use super::ask::{Ask, Outcome};
 use super::hint::hint;
 use super::layout::Layout;
 use super::shard::Shard;
-use super::table::{Ask, Outcome, Table};
+use super::table::{Missed, Table, Way};
 
-/// Why a shard has no word of a key that can be decided on.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Missed {
-    /// The shard seems not to hold the key. A hint: an install looks at every word.
-    Absent,
-    /// It may, but the request cannot be decided here.
-    Afar,
-}
-
-/// The code that is laid out for a table's policy: chosen once, when the table is built. It gives the outcome; the
-/// decision is built in line, where what no caller asks for is not computed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way(pub(super) fn(&Table, &Shard, u64, Ask) -> Result<Outcome, Missed>);
-
-impl Way {
-    /// `None` for a table of several quotas: it has no arithmetic of its own.
-    pub(super) fn of(layout: &Layout) -> Option<Self> {
-        fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
-            Way(if is_plain { plain::<A> } else { ruled::<A> })
-        }
-        laid_out!(&layout.kernel, one => Some(of(one, layout.rules.are_none())), _ => None)
+/// The code for a layout's policy; `None` for a table of several quotas: it has no arithmetic of its own.
+pub(super) fn way_of(layout: &Layout) -> Option<Way> {
+    fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
+        Way(if is_plain { plain::<A> } else { ruled::<A> })
     }
+    laid_out!(&layout.kernel, one => Some(of(one, layout.rules.are_none())), _ => None)
 }
 
 /// A decision on a word as it was read.

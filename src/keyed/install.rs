@@ -23,13 +23,14 @@ use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verb::{Charged, Verbs, Wish};
 use crate::verdict::{Mark, Verdict};
 
+use super::ask::{Ask, Fresh, Outcome};
 use super::floor::{LAG_NS, floor_at};
 use super::hash::Identity;
 use super::layout::{Kind, Layout};
 use super::shard::GRANULE_BITS;
 use super::shard::{Header, cells};
 use super::survey::{Choice, Offer, Reading, Seen, choose};
-use super::table::{Ask, Fresh, Outcome, Table};
+use super::table::Table;
 use super::unit::{UNIT, all_shards_of, shards_of};
 
 /// A round is lost to another install, a sweep, a charge of the idle key, a charge of the same key in the spill, or a

@@ -8,8 +8,8 @@ use crate::decision::Decision;
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
+use super::ask::Ask;
 use super::hash::Identity;
-use super::table::Ask;
 
 /// A core fetches ten to twenty lines at a time: enough that it is never idle, and all stay in its cache.
 const BATCH: usize = 32;

@@ -2,8 +2,11 @@
 
 mod all;
 mod amend;
+mod ask;
 mod book;
+mod build;
 mod change;
+mod decide;
 mod floor;
 mod full;
 mod hash;
@@ -18,7 +21,6 @@ mod log;
 mod many;
 mod memory;
 mod move_key;
-pub(crate) mod prefetch;
 mod price;
 mod restore;
 mod seeds;
@@ -47,15 +49,16 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::policy::Policy;
+use crate::prefetch::prefetch;
+use crate::scale::scale;
 use crate::verb::Verb;
 
-pub(crate) use hash::scale;
+use ask::Ask;
 use hash::{Hashers, Identity, tag_of};
 use layout::Layout;
-use prefetch::prefetch;
 use seeds::Seeds;
 use shard::Shard;
-use table::{Ask, Table};
+use table::Table;
 use unit::unit;
 
 pub(crate) use all::{KeyTrace, Place};

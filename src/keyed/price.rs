@@ -24,12 +24,13 @@ use crate::sync::{Fault, planted};
 use crate::verb::{Verbs, Wish};
 use crate::verdict::Verdict;
 
+use super::ask::{Fresh, Outcome};
 use super::book::{Book, Lane, Page};
 use super::hash::Identity;
 use super::layout::{Kind, Layout};
 use super::shard::GRANULE_BITS;
 use super::shard::{Header, cells};
-use super::table::{Fresh, Outcome, Table};
+use super::table::Table;
 use super::unit::shards_of;
 
 /// What a sweep has made of a word.

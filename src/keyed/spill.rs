@@ -59,19 +59,21 @@
 //! * A reservation is admitted if it can be used at once, as under windows; a charge into debt is remembered
 //!   up to twice the burst, as in a cell, and by threads that charge one key at once a little less.
 
+mod reach;
 mod settle;
-mod store;
+pub(super) mod store;
 
 use crate::algorithm::{Answers, Change, Decides, Held, Kernel};
 use crate::clock::LATEST_NS;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verdict::Verdict;
 
+use super::ask::{Ask, Fresh, Outcome};
 use super::hash::Identity;
 use super::install::base_ns;
 use super::price::Quota;
 use super::shard::{Header, cells};
-use super::table::{Ask, Fresh, Outcome, Table};
+use super::table::Table;
 use super::unit::shards_of;
 
 use store::{Asked, Told};

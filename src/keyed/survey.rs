@@ -6,13 +6,14 @@
 use crate::algorithm::Decides;
 use crate::sync::{Fault, planted, scale};
 
+use super::ask::Ask;
 use super::floor::{first_instant_of_floor, floor_at};
 use super::hash::Identity;
 use super::hint::{CellMask, vacant};
 use super::layout::{Idleness, Kind, Layout};
 use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
-use super::table::{Ask, Table};
+use super::table::Table;
 use super::unit::{UNIT, shards_of, unit};
 
 /// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated with

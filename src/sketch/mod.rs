@@ -282,7 +282,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.rows.contains(&places, now)
     }
 
-    /// Hash, ask for all lines at once, and only then read the clock: see [`crate::keyed::prefetch`].
+    /// Hash, ask for all lines at once, and only then read the clock: see [`crate::prefetch`].
     #[inline(always)]
     fn find_and_fetch(&self, key: &K, now: Option<Timestamp>) -> (Places, Timestamp) {
         let places = self.placer.places(key);

@@ -20,18 +20,8 @@ use crate::sketch::Places;
 use crate::sync::{Fault, Ordering, planted};
 
 use crate::keyed::book::{Book, Lane, Page};
-use crate::keyed::shard::GRANULE_BITS;
 
 use super::store::{Quotas, Spill};
-
-/// How far a mark reaches in a table of several quotas: twice the epochs that any of them fits in, see the header.
-const REACH_EPOCHS: u64 = 16;
-
-/// The same in nanoseconds.
-pub(super) fn reach_ns(book: &Book) -> u64 {
-    let epoch = book.shared().bare().epoch;
-    epoch.saturating_add(1).saturating_mul(REACH_EPOCHS).saturating_mul(1 << GRANULE_BITS)
-}
 
 impl Spill {
     /// Brings the cells of a key over to the quota in force, and says which that is. Until a change has said at which

@@ -12,13 +12,13 @@ use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
 
+use crate::keyed::ask::Ask;
 use crate::keyed::book::{Book, Lane};
 use crate::keyed::hash::Identity;
 use crate::keyed::layout::Layout;
-use crate::keyed::table::Ask;
 
 use super::super::unit::unit;
-use super::settle::reach_ns;
+use super::reach::reach_ns;
 
 /// A key's cells in the sketch. One would be enough for a flood of keys that come once; with two a few keys
 /// that spend all they have refuse hardly any others: see the measurements in `tests/spill/flood.rs`.

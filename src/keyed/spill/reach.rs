@@ -1,0 +1,13 @@
+//! How far the marks of a spill reach.
+
+use crate::keyed::book::Book;
+use crate::keyed::shard::GRANULE_BITS;
+
+/// How far a mark reaches in a table of several quotas: twice the epochs that any of them fits in, see the header.
+const REACH_EPOCHS: u64 = 16;
+
+/// The same in nanoseconds.
+pub(super) fn reach_ns(book: &Book) -> u64 {
+    let epoch = book.shared().bare().epoch;
+    epoch.saturating_add(1).saturating_mul(REACH_EPOCHS).saturating_mul(1 << GRANULE_BITS)
+}
