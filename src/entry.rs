@@ -159,7 +159,8 @@ impl<'a> Entry<'a> {
     /// A permit stands for one charge of one key: to refund it twice, or to another key, is to forgive another one.
     ///
     /// ```
-    ///     /// use tollgate::{Limiter, ManualClock, Quota};
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
     /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(10), clock.clone());
     /// let permit = limiter.check(8).into_result()?;
@@ -179,7 +180,8 @@ impl<'a> Entry<'a> {
     /// promised.
     ///
     /// ```
-    ///     /// use tollgate::{Limiter, ManualClock, Quota};
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
     /// let entry = limiter.entry();
     /// let [first, second] = [(); 2].map(|()| entry.reserve(1, Duration::from_secs(1)));

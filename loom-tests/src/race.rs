@@ -41,21 +41,21 @@ pub trait Limit: Send + Sync + 'static {
 
 impl Limit for Limiter {
     fn decide(&self, ask: Ask) -> Decision {
-        self.check_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
     fn look(&self, ask: Ask) -> Decision {
-        self.peek_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
 impl Limit for KeyedLimiter<Key, Fixed> {
     fn decide(&self, ask: Ask) -> Decision {
-        self.check_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
     fn look(&self, ask: Ask) -> Decision {
-        self.peek_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 

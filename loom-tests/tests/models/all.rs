@@ -40,13 +40,14 @@ fn opposite_orders() {
     let limits = [limiter(1), limiter(1)];
     let others = limits.clone();
     let other = thread::spawn(move || {
-        check_all_at(&mut [others[1].toll(1), others[0].toll(1)], NOW).is_allowed()
+        check_all_at(&mut [others[1].entry().cost(1), others[0].entry().cost(1)], NOW).is_allowed()
     });
-    let own = check_all_at(&mut [limits[0].toll(1), limits[1].toll(1)], NOW).is_allowed();
+    let own =
+        check_all_at(&mut [limits[0].entry().cost(1), limits[1].entry().cost(1)], NOW).is_allowed();
     let other = other.join().expect("the other thread");
     let admitted = u64::from(own) + u64::from(other);
     for limit in limits {
-        account(1, admitted, limit.peek_at(0, NOW).remaining(), 0);
+        account(1, admitted, limit.entry().at(NOW).peek(0).remaining(), 0);
     }
 }
 
@@ -55,14 +56,15 @@ fn against_a_charge() {
     let shared = limiter(3);
     let other = Arc::clone(&shared);
     let other = thread::spawn(move || {
-        (0..2).filter(|_| other.check_at(1, NOW).is_allowed()).count() as u64
+        (0..2).filter(|_| other.entry().at(NOW).check(1).is_allowed()).count() as u64
     });
     let own = limiter(1);
-    let denied = check_all_at(&mut [shared.toll(1), own.toll(1), own.toll(1)], NOW);
+    let denied =
+        check_all_at(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)], NOW);
     assert_eq!(denied.index(), Some(2));
     let admitted = other.join().expect("the other thread");
-    account(3, admitted, shared.peek_at(0, NOW).remaining(), 1);
-    account(1, 0, own.peek_at(0, NOW).remaining(), 0);
+    account(3, admitted, shared.entry().at(NOW).peek(0).remaining(), 1);
+    account(1, 0, own.entry().at(NOW).peek(0).remaining(), 0);
 }
 
 /// 2 threads, as before, but by the limits' own clock, which does not move. So what is undone under the other's
@@ -84,11 +86,18 @@ fn by_own_clock(is_keyed: bool) {
     let others = Arc::clone(&limits);
     let other = thread::spawn(move || (0..2).filter(|_| check(&others)).count() as u64);
     let own = limiter(1);
-    let shared = if is_keyed { limits.1.toll(&key, 1) } else { limits.0.toll(1) };
-    assert!(!check_all(&mut [shared, own.toll(1), own.toll(1)]).is_allowed(), "{ABOVE_BOUND}");
+    let shared = if is_keyed { limits.1.entry(&key).cost(1) } else { limits.0.entry().cost(1) };
+    assert!(
+        !check_all(&mut [shared, own.entry().cost(1), own.entry().cost(1)]).is_allowed(),
+        "{ABOVE_BOUND}"
+    );
     let admitted = 1 + other.join().expect("the other thread");
     let later = NOW + std::time::Duration::from_millis(3);
-    let left = if is_keyed { limits.1.peek_at(&key, 0, later) } else { limits.0.peek_at(0, later) };
+    let left = if is_keyed {
+        limits.1.entry(&key).at(later).peek(0)
+    } else {
+        limits.0.entry().at(later).peek(0)
+    };
     account(4, admitted, left.remaining(), 0);
 }
 
@@ -98,19 +107,23 @@ fn two_undos() {
     let shared = limiter(2);
     let ask = |shared: &Limiter| {
         let own = limiter(1);
-        check_all_at(&mut [shared.toll(1), own.toll(1), own.toll(1)], NOW).is_allowed()
+        check_all_at(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)], NOW)
+            .is_allowed()
     };
     let other = Arc::clone(&shared);
     let other = thread::spawn(move || ask(&other));
     assert!(!ask(&shared));
     assert!(!other.join().expect("the other thread"));
-    account(2, 0, shared.peek_at(0, NOW).remaining(), 1);
+    account(2, 0, shared.entry().at(NOW).peek(0).remaining(), 1);
 }
 
 /// Asks for a unit of a key and for two of a limit of one.
 fn denied_after(table: &Table, key: Key, now: Timestamp) {
     let own = limiter(1);
-    let denied = check_all_at(&mut [table.toll(&key, 1), own.toll(1), own.toll(1)], now);
+    let denied = check_all_at(
+        &mut [table.entry(&key).cost(1), own.entry().cost(1), own.entry().cost(1)],
+        now,
+    );
     assert!(!denied.is_allowed(), "{ABOVE_BOUND}");
 }
 
@@ -148,7 +161,7 @@ fn beside_a_newcomer() {
     let calls: Vec<Call> = other.join().expect("the other thread");
     assert_bound(&table, 3, other_key, &[&calls]);
     assert_no_claims(&table);
-    account(3, 0, table.peek_at(&key, 0, NOW).remaining(), 0);
+    account(3, 0, table.entry(&key).at(NOW).peek(0).remaining(), 0);
 }
 
 pub(crate) fn models() -> Vec<Model> {

@@ -124,7 +124,7 @@ struct Joint {
 
 impl Limit for Joint {
     fn decide(&self, ask: Ask) -> Decision {
-        let tolls = &mut [self.limiter.toll(ask.cost), self.wide.toll(ask.cost)];
+        let tolls = &mut [self.limiter.entry().cost(ask.cost), self.wide.entry().cost(ask.cost)];
         let joint = check_all_at(tolls, Timestamp::from_millis(ask.now_ms));
         joint.decision().expect("the answer of two limits")
     }

@@ -52,17 +52,17 @@ fn is_of_one(decision: Decision, spent: u64) -> bool {
 /// Two changes, of which the second takes the index that the first retired, and a thread that peeks.
 fn a_look_during_two_changes() {
     let limiter = live(FIRST);
-    assert!(limiter.check_at(1, NOW).is_allowed());
+    assert!(limiter.entry().at(NOW).check(1).is_allowed());
     let other = Arc::clone(&limiter);
     let looking = thread::spawn(move || {
-        let decision = other.peek_at(1, NOW);
+        let decision = other.entry().at(NOW).peek(1);
         assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
     });
     limiter.set_quota_at(policy(SECOND), NOW).expect("the first change");
     limiter.set_quota_at(policy(THIRD), NOW).expect("the second change");
     looking.join().expect("the other thread");
     control::plant(None);
-    assert_eq!(limiter.peek_at(1, NOW).remaining(), 3, "{LOST_CHARGE}");
+    assert_eq!(limiter.entry().at(NOW).peek(1).remaining(), 3, "{LOST_CHARGE}");
 }
 
 /// A burst of 2, raised to 4, while another thread asks for single units.
@@ -70,14 +70,14 @@ fn charges_while_a_burst_is_raised() {
     let limiter = live(FIRST);
     let other = Arc::clone(&limiter);
     let asking = thread::spawn(move || {
-        (0..2).filter(|_| other.check_at(2, NOW).is_allowed()).count() as u64
+        (0..2).filter(|_| other.entry().at(NOW).check(2).is_allowed()).count() as u64
     });
     limiter.set_quota_at(policy(THIRD), NOW).expect("a change");
-    let after = limiter.check_at(2, NOW);
+    let after = limiter.entry().at(NOW).check(2);
     assert_eq!(after.limit(), 4, "{OLD_QUOTA}");
     let admitted = 2 * (asking.join().expect("the other thread") + u64::from(after.is_allowed()));
     control::plant(None);
-    let left = limiter.peek_at(0, NOW).remaining();
+    let left = limiter.entry().at(NOW).peek(0).remaining();
     assert!(admitted + left <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
     assert!(admitted + left >= 4, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
@@ -88,13 +88,13 @@ fn an_install_during_a_change() {
     let key = key_in(&table, [0, 0], 1);
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
-        let decision = other.check_at(&key, 1, NOW);
+        let decision = other.entry(&key).at(NOW).check(1);
         assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
     });
     table.set_quota_at(policy(THIRD), NOW).expect("a change");
     asking.join().expect("the other thread");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
-    let after = table.peek_at(&key, 1, NOW);
+    let after = table.entry(&key).at(NOW).peek(1);
     assert_eq!((after.limit(), after.remaining()), (4, 3), "{LOST_CHARGE}");
 }
 
@@ -102,14 +102,14 @@ fn an_install_during_a_change() {
 fn a_charge_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
     let key = key_in(&table, [0, 0], 1);
-    assert!(table.check_at(&key, 1, NOW).is_allowed());
+    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
     let other = Arc::clone(&table);
-    let asking = thread::spawn(move || other.check_at(&key, 1, NOW).is_allowed());
+    let asking = thread::spawn(move || other.entry(&key).at(NOW).check(1).is_allowed());
     table.set_quota_at(policy(THIRD), NOW).expect("a change");
     let admitted = asking.join().expect("the other thread");
     assert!(admitted, "{REFUSED}");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
-    let after = table.peek_at(&key, 1, NOW);
+    let after = table.entry(&key).at(NOW).peek(1);
     assert_eq!(after.limit(), 4, "{OLD_QUOTA}");
     assert!(after.remaining() <= 2, "{ABOVE_BOUND}: {after:?}");
     assert!(after.remaining() >= 2, "{LOST_CHARGE}: {after:?}");
@@ -120,17 +120,17 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     control::count_apart(true);
     let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
     let [key, stranger] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
-    assert!(table.check_at(&key, 1, NOW).is_allowed());
+    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
     let later = NOW + Duration::from_secs(20);
     let other = Arc::clone(&table);
-    let asking = thread::spawn(move || other.check_at(&key, 2, later).is_allowed());
+    let asking = thread::spawn(move || other.entry(&key).at(later).check(2).is_allowed());
     table.set_quota_at(policy("gcra 1/s burst 2"), NOW).expect("a change");
-    let _ = table.check_at(&stranger, 1, later);
+    let _ = table.entry(&stranger).at(later).check(1);
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
     // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is owed and it is admitted.
     // Then its cell is busy, and no other key may take it.
-    let seen = table.peek_at(&key, 0, later);
+    let seen = table.entry(&key).at(later).peek(0);
     let is_gone = matches!(&seen, Decision::Denied(denial) if denial.is_table_full());
     assert!(!admitted || (seen.remaining() == 0 && !is_gone), "{ABOVE_BOUND}: {seen:?}");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
@@ -140,12 +140,12 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
 fn a_key_that_moves() {
     let table: Arc<Table> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
     let key: Key = key_in(&table, [0, 0], 1);
-    assert!(table.check_at(&key, 1, NOW).is_allowed());
+    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
-        let cleared = other.peek_at(&key, 1, NOW).is_allowed();
+        let cleared = other.entry(&key).at(NOW).peek(1).is_allowed();
         let tier = other.tier(1).expect("a tier");
-        cleared && tier.check_at(&key, 1, NOW).is_allowed()
+        cleared && tier.entry(&key).at(NOW).check(1).is_allowed()
     });
     let moved = table.move_key_at(&key, 0, 1, NOW);
     let found_nowhere = asking.join().expect("the other thread");
@@ -153,7 +153,7 @@ fn a_key_that_moves() {
     assert_eq!(moved, Ok(1), "{LOST_CHARGE}");
     control::plant(None);
     assert_eq!(
-        table.tier(1).expect("a tier").peek_at(&key, 0, NOW).remaining(),
+        table.tier(1).expect("a tier").entry(&key).at(NOW).peek(0).remaining(),
         0,
         "{LOST_CHARGE}"
     );

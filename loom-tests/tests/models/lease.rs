@@ -28,12 +28,12 @@ fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
     let mut lease = limiter.lease_at(2, TAKEN).expect("an unused limit");
     let other = Arc::clone(&limiter);
     let admitted = thread::spawn(move || {
-        (0..asks).filter(|_| other.check_at(1, returned).is_allowed()).count() as u64
+        (0..asks).filter(|_| other.entry().at(returned).check(1).is_allowed()).count() as u64
     });
     assert!(lease.spend(spent));
     lease.return_at(returned);
     let admitted = admitted.join().expect("the other thread");
-    (admitted, limiter.peek_at(0, returned).remaining())
+    (admitted, limiter.entry().at(returned).peek(0).remaining())
 }
 
 /// At once: spent, admitted and left make up the burst.

@@ -110,7 +110,7 @@ fn tiers_beside_a_stranger(slower: &str) -> (Arc<Table>, Key) {
     let table = spilling_tiers(&["gcra 1/s burst 4", "gcra 20/m burst 2", slower], 1, 1);
     let [stranger, key] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
     let tier = table.tier(1).expect("a tier");
-    assert!(tier.check_at(&stranger, 1, Timestamp::from_secs(10)).is_allowed());
+    assert!(tier.entry(&stranger).at(Timestamp::from_secs(10)).check(1).is_allowed());
     (table, key)
 }
 
@@ -127,21 +127,23 @@ fn a_spill_during_a_change() {
     let slower = "gcra 1/m burst 4";
     let (table, key) = tiers_beside_a_stranger(slower);
     let now = Timestamp::from_millis(10_500);
-    let spilled = table.check_at(&key, 2, now);
+    let spilled = table.entry(&key).at(now).check(2);
     assert!(spilled.is_spilled(), "{spilled:?}");
     let other = Arc::clone(&table);
-    let asking = thread::spawn(move || 2 * u64::from(other.check_at(&key, 2, now).is_allowed()));
+    let asking =
+        thread::spawn(move || 2 * u64::from(other.entry(&key).at(now).check(2).is_allowed()));
     table.set_quota_at(slower.parse::<Policy>().expect("a policy"), now).expect("a change");
     let admitted = 2 + asking.join().expect("the other thread");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
     control::plant(None);
-    let left = table.peek_at(&key, 0, now);
+    let left = table.entry(&key).at(now).peek(0);
     assert!(admitted + left.remaining() <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left:?}");
     // A thread alone is never disturbed, but what was added to one cell before the change is left there.
     assert!(admitted + left.remaining() >= 2, "{LOST_CHARGE}: {admitted} admitted, {left:?}");
     // What was owed is owed in the cell that the key gets, which has ticks of its own.
     let later = now + Duration::from_secs(4);
-    let left = table.take_up_to_at(&key, 4, later).into_result().map_or(0, |permit| permit.cost());
+    let left =
+        table.entry(&key).at(later).take_up_to(4).into_result().map_or(0, |permit| permit.cost());
     assert!(admitted + left <= 4, "{ABOVE_BOUND}: {admitted} admitted, and {left} later");
 }
 

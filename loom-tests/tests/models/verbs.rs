@@ -75,28 +75,36 @@ fn queue_order<L: Send + Sync + 'static>(
 const OUT_OF_ORDER: &str = "out of order";
 
 fn queue_order_of_one() {
-    let cancel = |limit: &Limiter, place| limit.cancel_at(place, NOW);
-    queue_order(&limiter(1), |limit| limit.reserve_at(1, MINUTE, NOW).expect("a place"), cancel);
+    let cancel = |limit: &Limiter, place| limit.entry().at(NOW).cancel(place);
+    queue_order(
+        &limiter(1),
+        |limit| limit.entry().at(NOW).reserve(1, MINUTE).expect("a place"),
+        cancel,
+    );
 }
 
 fn queue_order_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    assert!(limit.check_at(&KEY, 2, NOW).is_allowed());
-    let cancel = |limit: &Table, place| limit.cancel_at(&KEY, place, NOW);
-    queue_order(&limit, |limit| limit.reserve_at(&KEY, 1, MINUTE, NOW).expect("a place"), cancel);
+    assert!(limit.entry(&KEY).at(NOW).check(2).is_allowed());
+    let cancel = |limit: &Table, place| limit.entry(&KEY).at(NOW).cancel(place);
+    queue_order(
+        &limit,
+        |limit| limit.entry(&KEY).at(NOW).reserve(1, MINUTE).expect("a place"),
+        cancel,
+    );
 }
 
 fn places_of_one() {
-    let cancel = |limit: &Limiter, place| limit.cancel_at(place, NOW);
-    places(&limiter(1), |limit| limit.reserve_at(1, MINUTE, NOW).expect("a place"), cancel);
+    let cancel = |limit: &Limiter, place| limit.entry().at(NOW).cancel(place);
+    places(&limiter(1), |limit| limit.entry().at(NOW).reserve(1, MINUTE).expect("a place"), cancel);
 }
 
 /// The word of a key can hold a debt of twice the burst.
 fn places_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    assert!(limit.check_at(&KEY, 2, NOW).is_allowed());
-    let cancel = |limit: &Table, place| limit.cancel_at(&KEY, place, NOW);
-    places(&limit, |limit| limit.reserve_at(&KEY, 1, MINUTE, NOW).expect("a place"), cancel);
+    assert!(limit.entry(&KEY).at(NOW).check(2).is_allowed());
+    let cancel = |limit: &Table, place| limit.entry(&KEY).at(NOW).cancel(place);
+    places(&limit, |limit| limit.entry(&KEY).at(NOW).reserve(1, MINUTE).expect("a place"), cancel);
 }
 
 /// 5 units of 4 are charged into debt while two single units are asked for: whatever was admitted is owed
@@ -104,25 +112,29 @@ fn places_of_a_key() {
 fn into_debt() {
     let limit = limiter(4);
     let other = Arc::clone(&limit);
-    let charging = thread::spawn(move || other.charge_at(5, NOW));
-    let admitted = (0..2).filter(|_| limit.check_at(1, NOW).is_allowed()).count() as u64;
+    let charging = thread::spawn(move || other.entry().at(NOW).charge(5));
+    let admitted = (0..2).filter(|_| limit.entry().at(NOW).check(1).is_allowed()).count() as u64;
     let uncharged = charging.join().expect("the other thread");
     let owed = 5 - uncharged + admitted;
     let later = NOW + Duration::from_secs(owed);
-    assert_eq!(limit.peek_at(1, later).remaining(), 4, "more than {owed} is owed");
+    assert_eq!(limit.entry().at(later).peek(1).remaining(), 4, "more than {owed} is owed");
     let before = NOW + Duration::from_secs(owed - 1);
-    assert!(limit.peek_at(1, before).remaining() < 4, "{LOST_CHARGE}: less than {owed} is owed");
+    assert!(
+        limit.entry().at(before).peek(1).remaining() < 4,
+        "{LOST_CHARGE}: less than {owed} is owed"
+    );
 }
 
 /// 2 of 3 units of a key are given back while others ask for single ones.
 fn refund_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    let permit = limit.check_at(&KEY, 2, NOW).into_result().expect("the first");
+    let permit = limit.entry(&KEY).at(NOW).check(2).into_result().expect("the first");
     let other = Arc::clone(&limit);
-    let refunding = thread::spawn(move || other.refund_at(&KEY, permit, NOW));
-    let admitted = (0..2).filter(|_| limit.check_at(&KEY, 1, NOW).is_allowed()).count() as u64;
+    let refunding = thread::spawn(move || other.entry(&KEY).at(NOW).refund(permit));
+    let admitted =
+        (0..2).filter(|_| limit.entry(&KEY).at(NOW).check(1).is_allowed()).count() as u64;
     let refunded = refunding.join().expect("the other thread");
-    let left = limit.peek_at(&KEY, 1, NOW).remaining();
+    let left = limit.entry(&KEY).at(NOW).peek(1).remaining();
     assert!(admitted + left <= 1 + refunded, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
     assert!(admitted + left > refunded, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
@@ -131,16 +143,16 @@ fn refund_of_a_key() {
 /// floor advance: a drained unit does not come back, and no key is locked out afterwards.
 fn refund_across_a_floor() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    let permit = limit.check_at(&KEY, 2, NOW).into_result().expect("the first");
+    let permit = limit.entry(&KEY).at(NOW).check(2).into_result().expect("the first");
     let other = Arc::clone(&limit);
     let at = NOW + Duration::from_secs(1);
-    let refunding = thread::spawn(move || other.refund_at(&KEY, permit, at));
+    let refunding = thread::spawn(move || other.entry(&KEY).at(at).refund(permit));
     let far = NOW + Duration::from_secs(600);
-    let admitted = limit.check_at(&KEY, 1, far).is_allowed();
+    let admitted = limit.entry(&KEY).at(far).check(1).is_allowed();
     let refunded = refunding.join().expect("the other thread");
     assert!(admitted, "{LOST_CHARGE}: locked out");
     assert!(refunded <= 1, "{ABOVE_BOUND}: {refunded} given back");
-    let left = limit.peek_at(&KEY, 1, far).remaining();
+    let left = limit.entry(&KEY).at(far).peek(1).remaining();
     assert!(left <= 2, "{ABOVE_BOUND}: another's unit is forgiven");
     assert!(left >= 2, "{LOST_CHARGE}: {left} left");
 }
@@ -173,22 +185,22 @@ fn restored_bits<L: Send + Sync + 'static>(limit: &Arc<L>, asked: &Asked<L>) {
 
 fn restored_bits_of_one() {
     let asked = Asked::<Limiter> {
-        check: |limit, now| limit.check_at(1, now).into_result().ok(),
-        reserve: |limit, now| limit.reserve_at(1, MINUTE, now).expect("a place"),
-        refund: |limit, permit, now| limit.refund_at(permit, now),
-        cancel: |limit, place, now| limit.cancel_at(place, now),
-        left: |limit, now| limit.peek_at(1, now).remaining(),
+        check: |limit, now| limit.entry().at(now).check(1).into_result().ok(),
+        reserve: |limit, now| limit.entry().at(now).reserve(1, MINUTE).expect("a place"),
+        refund: |limit, permit, now| limit.entry().at(now).refund(permit),
+        cancel: |limit, place, now| limit.entry().at(now).cancel(place),
+        left: |limit, now| limit.entry().at(now).peek(1).remaining(),
     };
     restored_bits(&limiter(2), &asked);
 }
 
 fn restored_bits_of_a_key() {
     let asked = Asked::<Table> {
-        check: |limit, now| limit.check_at(&KEY, 1, now).into_result().ok(),
-        reserve: |limit, now| limit.reserve_at(&KEY, 1, MINUTE, now).expect("a place"),
-        refund: |limit, permit, now| limit.refund_at(&KEY, permit, now),
-        cancel: |limit, place, now| limit.cancel_at(&KEY, place, now),
-        left: |limit, now| limit.peek_at(&KEY, 1, now).remaining(),
+        check: |limit, now| limit.entry(&KEY).at(now).check(1).into_result().ok(),
+        reserve: |limit, now| limit.entry(&KEY).at(now).reserve(1, MINUTE).expect("a place"),
+        refund: |limit, permit, now| limit.entry(&KEY).at(now).refund(permit),
+        cancel: |limit, place, now| limit.entry(&KEY).at(now).cancel(place),
+        left: |limit, now| limit.entry(&KEY).at(now).peek(1).remaining(),
     };
     restored_bits(&table("gcra 1/s burst 2", 1, 2), &asked);
 }
@@ -199,12 +211,12 @@ const FORGAVE_NOTHING: &str = "a reset forgave nothing";
 /// before is forgiven, whatever comes first.
 fn reset_of_a_key() {
     let limit = table("gcra 1/s burst 2", 1, 2);
-    assert!(limit.check_at(&KEY, 1, NOW).is_allowed());
+    assert!(limit.entry(&KEY).at(NOW).check(1).is_allowed());
     let other = Arc::clone(&limit);
-    let resetting = thread::spawn(move || other.reset_at(&KEY, NOW));
-    assert!(limit.check_at(&KEY, 1, NOW).is_allowed(), "{LOST_CHARGE}: two units were there");
+    let resetting = thread::spawn(move || other.entry(&KEY).at(NOW).reset());
+    assert!(limit.entry(&KEY).at(NOW).check(1).is_allowed(), "{LOST_CHARGE}: two units were there");
     resetting.join().expect("the other thread");
-    assert!(limit.peek_at(&KEY, 1, NOW).is_allowed(), "{FORGAVE_NOTHING}");
+    assert!(limit.entry(&KEY).at(NOW).peek(1).is_allowed(), "{FORGAVE_NOTHING}");
 }
 
 pub(crate) fn models() -> Vec<Model> {
