@@ -1,10 +1,15 @@
 //! Clocks, and the [`Timestamp`]s they give.
 
-use std::fmt;
-use std::ops::{Add, Sub};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+mod manual;
+mod timestamp;
 
-use crate::sync::{Arc, AtomicU64, Ordering};
+use std::fmt;
+use std::time::{Instant, SystemTime};
+
+pub use manual::ManualClock;
+pub use timestamp::Timestamp;
+
+use timestamp::saturating_nanos;
 
 /// The latest instant that is told apart from later ones: the year 2100, counted from the Unix epoch.
 ///
@@ -12,106 +17,9 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 /// admits what is left of the burst and then nothing.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
-/// A reading of a clock: nanoseconds since that clock's origin.
-///
-/// Limiters never compare timestamps of different clocks; what the origin is matters only to windows,
-/// which are aligned to it.
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate::Timestamp;
-/// let start = Timestamp::from_secs(60);
-/// assert_eq!(start + Duration::from_millis(5), Timestamp::from_nanos(60_005_000_000));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Timestamp(u64);
-
-impl Timestamp {
-    /// `nanos` nanoseconds after the origin.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_nanos(7).as_nanos(), 7);
-    /// ```
-    #[must_use]
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
-    /// `millis` milliseconds after the origin; what does not fit becomes the latest timestamp.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_millis(7).as_nanos(), 7_000_000);
-    /// ```
-    #[must_use]
-    pub const fn from_millis(millis: u64) -> Self {
-        Self(millis.saturating_mul(1_000_000))
-    }
-
-    /// `secs` seconds after the origin; what does not fit becomes the latest timestamp.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_secs(7).as_nanos(), 7_000_000_000);
-    /// ```
-    #[must_use]
-    pub const fn from_secs(secs: u64) -> Self {
-        Self(secs.saturating_mul(1_000_000_000))
-    }
-
-    /// Nanoseconds since the origin.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_secs(1).as_nanos(), 1_000_000_000);
-    /// ```
-    #[must_use]
-    pub const fn as_nanos(self) -> u64 {
-        self.0
-    }
-}
-
-/// Later by a duration; what does not fit becomes the latest timestamp.
-impl Add<Duration> for Timestamp {
-    type Output = Self;
-
-    fn add(self, wait: Duration) -> Self {
-        Self(self.0.saturating_add(saturating_nanos(wait)))
-    }
-}
-
-/// The time between two timestamps of one clock; zero if the second is not earlier.
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate::Timestamp;
-/// assert_eq!(Timestamp::from_secs(5) - Timestamp::from_secs(3), Duration::from_secs(2));
-/// ```
-impl Sub for Timestamp {
-    type Output = Duration;
-
-    fn sub(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-}
-
-/// Unix time, as [`Clock::unix`] gives it; a time before 1970 is 1970.
-///
-/// ```
-/// use std::time::{Duration, UNIX_EPOCH};
-/// use tollgate::Timestamp;
-/// assert_eq!(Timestamp::from(UNIX_EPOCH + Duration::from_secs(5)), Timestamp::from_secs(5));
-/// ```
-impl From<SystemTime> for Timestamp {
-    fn from(time: SystemTime) -> Self {
-        Self(saturating_nanos(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
-    }
-}
-
 #[inline(never)]
 fn system_now(origin: Instant, offset_ns: u64) -> Timestamp {
     Timestamp(saturating_nanos(origin.elapsed()).saturating_add(offset_ns))
-}
-
-fn saturating_nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A counter's step in 2^-48 ns: room for steps of 65 us, and for a tenth of a nanosecond an error below
@@ -322,84 +230,10 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A clock that stands still until it is told to move: for tests. Clones share one time.
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate::{Limiter, ManualClock, Quota};
-///
-/// let clock = ManualClock::new();
-/// let limiter = Limiter::with_clock(Quota::per_second(1), clock.clone());
-/// assert!(limiter.check(1).is_allowed());
-/// assert!(!limiter.check(1).is_allowed());
-/// clock.advance(Duration::from_secs(1));
-/// assert!(limiter.check(1).is_allowed());
-/// ```
-#[derive(Clone, Debug)]
-pub struct ManualClock {
-    now_ns: Arc<AtomicU64>,
-}
-
-impl ManualClock {
-    /// A clock that reads 0.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::ManualClock::new().now().as_nanos(), 0);
-    /// ```
-    #[must_use]
-    pub fn new() -> Self {
-        Self { now_ns: Arc::new(AtomicU64::new(0)) }
-    }
-
-    /// Reads the clock.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::ManualClock::new().now(), tollgate::Timestamp::default());
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        // Relaxed: a time orders nothing but itself; limiters take any order of readings.
-        Timestamp(self.now_ns.load(Ordering::Relaxed))
-    }
-
-    /// Moves the clock forward; at the end of its range it stops.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let clock = tollgate::ManualClock::new();
-    /// clock.advance(Duration::from_nanos(5));
-    /// assert_eq!(clock.now().as_nanos(), 5);
-    /// ```
-    pub fn advance(&self, by: Duration) {
-        let by_ns = saturating_nanos(by);
-        let forward = |now_ns: u64| Some(now_ns.saturating_add(by_ns));
-        // Relaxed: as in `now`. The closure never returns None, so the update cannot fail.
-        let _ = self.now_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, forward);
-    }
-
-    /// Sets the clock to any time, also an earlier one.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Timestamp};
-    /// let clock = ManualClock::new();
-    /// clock.set(Timestamp::from_secs(60));
-    /// assert_eq!(clock.now(), Timestamp::from_secs(60));
-    /// ```
-    pub fn set(&self, now: Timestamp) {
-        // Relaxed: as in `now`.
-        self.now_ns.store(now.0, Ordering::Relaxed);
-    }
-}
-
-impl Default for ManualClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@ use crate::verb::Verb;
 
 use super::KeyedLimiter;
 use super::ask::Ask;
-use super::price::Spent;
+use super::price::spent::Spent;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Moves what a key has spent from one tier to another, as when a customer's plan changes, and says

@@ -17,6 +17,8 @@
 //! assumption on sleeping threads that the table makes anyhow, with several changes of quota in
 //! place of a whole wrap.
 
+pub(super) mod spent;
+
 use crate::algorithm::{Change, Decides, Held, Kernel};
 use crate::clock::Timestamp;
 use crate::refund::{Amendment, Found};
@@ -375,54 +377,6 @@ impl Table {
             }
         }
         Some(())
-    }
-}
-
-/// What a key has spent, and the word that says so.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Spent {
-    index: usize,
-    standing: Standing,
-    /// The word of a key that has spent nothing.
-    cleared: u64,
-    /// Units, rounded up.
-    pub(super) units: u64,
-}
-
-impl Table {
-    /// What a key has spent by now, in a table of several quotas; `None` if it has no word.
-    pub(super) fn spent(&self, identity: Identity, second: usize, now_ns: u64) -> Option<Spent> {
-        let book = self.book.as_deref()?;
-        let Identity { first, tag } = identity;
-        shards_of(first, second).find_map(|index| {
-            loop {
-                let (standing, priced) = self.find_priced(book, index, tag)?;
-                let Lane { layout, mark } = priced.lane;
-                let floor = standing.header.floor();
-                let latest = floor.saturating_add(layout.epoch);
-                // The cleared word is written at now, which the floor must have in its reach; so must the change.
-                if priced.is_ahead_of(standing.header, layout.epoch)
-                    || now_ns >> GRANULE_BITS > latest
-                {
-                    self.advance(index, priced.replaced_ns.unwrap_or(0).max(now_ns));
-                    continue;
-                }
-                let (kernel, floor_ns) = (layout.kernel, standing.header.floor_ns());
-                let at_ns = now_ns.max(floor_ns);
-                let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
-                let moment = kernel.moment(at_ns);
-                let cleared = layout.live(tag | mark, Held::IDLE, &kernel, moment);
-                let units = kernel.used(held, moment);
-                return Some(Spent { index, standing, cleared, units });
-            }
-        })
-    }
-
-    /// Forgets what a key has spent, if its word still says exactly that. Others may have restored the bits
-    /// meanwhile: they say what is owed now, and just that has been moved.
-    pub(super) fn clear(&self, spent: &Spent) -> bool {
-        let Standing { cell, word, .. } = spent.standing;
-        self.shard(spent.index).replace(cell, word, spent.cleared)
     }
 }
 

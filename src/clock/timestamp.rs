@@ -1,0 +1,101 @@
+//! [`Timestamp`]: an instant, in nanoseconds from some origin.
+
+use std::ops::{Add, Sub};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A reading of a clock: nanoseconds since that clock's origin.
+///
+/// Limiters never compare timestamps of different clocks; what the origin is matters only to windows,
+/// which are aligned to it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Timestamp;
+/// let start = Timestamp::from_secs(60);
+/// assert_eq!(start + Duration::from_millis(5), Timestamp::from_nanos(60_005_000_000));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub(super) u64);
+
+impl Timestamp {
+    /// `nanos` nanoseconds after the origin.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_nanos(7).as_nanos(), 7);
+    /// ```
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// `millis` milliseconds after the origin; what does not fit becomes the latest timestamp.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_millis(7).as_nanos(), 7_000_000);
+    /// ```
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// `secs` seconds after the origin; what does not fit becomes the latest timestamp.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_secs(7).as_nanos(), 7_000_000_000);
+    /// ```
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since the origin.
+    ///
+    /// ```
+    /// assert_eq!(tollgate::Timestamp::from_secs(1).as_nanos(), 1_000_000_000);
+    /// ```
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+}
+
+/// Later by a duration; what does not fit becomes the latest timestamp.
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(saturating_nanos(wait)))
+    }
+}
+
+/// The time between two timestamps of one clock; zero if the second is not earlier.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Timestamp;
+/// assert_eq!(Timestamp::from_secs(5) - Timestamp::from_secs(3), Duration::from_secs(2));
+/// ```
+impl Sub for Timestamp {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Unix time, as [`Clock::unix`] gives it; a time before 1970 is 1970.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use tollgate::Timestamp;
+/// assert_eq!(Timestamp::from(UNIX_EPOCH + Duration::from_secs(5)), Timestamp::from_secs(5));
+/// ```
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        Self(saturating_nanos(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    }
+}
+
+pub(super) fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
