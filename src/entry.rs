@@ -31,8 +31,8 @@ use crate::verb::Verb;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    limit: Limit<'a>,
-    at: Option<Timestamp>,
+    pub(crate) limit: Limit<'a>,
+    pub(crate) at: Option<Timestamp>,
 }
 
 impl<'a> Entry<'a> {
