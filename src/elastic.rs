@@ -19,18 +19,13 @@
 //!   compare-and-swap of the own word. What is borrowed neither counts nor ends a row of denials.
 //! * Under a penalty nothing is lent: it refuses everything.
 
-mod keyed;
-mod limiter;
 mod pool;
 
-pub use keyed::ElasticKeyedLimiter;
-pub use limiter::ElasticLimiter;
 pub use pool::SparePool;
 
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
 use crate::entry::Entry;
-use crate::limit::Limit;
 use crate::verb::Verb;
 
 impl Entry<'_> {
@@ -228,17 +223,4 @@ impl ElasticDecision {
 fn is_lendable(denial: &Denial) -> bool {
     let by_quota = !denial.is_table_full() && !denial.is_spilled() && !denial.is_penalty();
     by_quota && !denial.is_never() && denial.cost() > 0
-}
-
-/// The two methods above, for the limiters that hold their own pool.
-#[inline(always)]
-fn decide(
-    pool: &SparePool,
-    own: &Limit<'_>,
-    cost: u64,
-    at: Option<Timestamp>,
-    charge: bool,
-) -> ElasticDecision {
-    let own = Entry { limit: *own, at };
-    if charge { own.check_or_borrow(cost, pool) } else { own.peek_or_borrow(cost, pool) }
 }
