@@ -1,4 +1,4 @@
-//! Elastic limits: over their own quota, clients may borrow what the server can spare.
+//! Loans: over their own quota, clients may borrow what the server can spare.
 //!
 //! Each client has a quota of its own, which it is never refused. What it asks beyond that is taken from
 //! a [`SparePool`] that all clients share, and whose size the server sets by reporting its *headroom*: 0
@@ -19,29 +19,112 @@
 //!   compare-and-swap of the own word. What is borrowed neither counts nor ends a row of denials.
 //! * Under a penalty nothing is lent: it refuses everything.
 
-mod keyed;
-mod limiter;
 mod pool;
 
-pub use keyed::ElasticKeyedLimiter;
-pub use limiter::ElasticLimiter;
 pub use pool::SparePool;
 
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
-use crate::limit::Limit;
+use crate::entry::Entry;
 use crate::verb::Verb;
 
-/// The answer of an elastic limit: a [`Decision`] of the client's own quota, and whether the units were
-/// borrowed.
+impl Entry<'_> {
+    /// Decides one request of `cost` units, and charges it to the own quota or else to the pool. A cost of 0
+    /// is a question.
+    ///
+    /// The own quota comes first, and is charged the whole cost if it admits. If it denies, the pool is asked
+    /// for the whole cost; nothing is split between the two. Any number of limiters and keys share one pool.
+    ///
+    /// Not lent are: a cost above the own quota, whatever can be spared; anything during a penalty; and
+    /// anything to a key for which a full table has no cell, also if the spill decides, so that a flood of new
+    /// keys cannot drain the pool.
+    ///
+    /// # What it guarantees
+    /// * Whatever is borrowed, the own quota admits what it would without a pool. At headroom 0 the answers
+    ///   are exactly those of [`check`](Entry::check).
+    /// * In any interval it admits at most what the own policy does and what the pool lends: see
+    ///   [`SparePool`].
+    ///
+    /// # Which clock
+    /// A time given by [`at`](Entry::at) is the pool's time, too: all times given to limits of one pool, its
+    /// own clock's included, must count from one origin. So do those of limiters that are built with the
+    /// pool's [`clock`](SparePool::clock). Without a time of the caller's, the limiter and the pool read a
+    /// clock each, the pool only if it is asked.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, SparePool};
+    /// let pool = SparePool::new(Quota::per_hour(3));
+    /// let clients = KeyedLimiter::<str>::with_clock(Quota::per_hour(5), 1_000, pool.clock())?;
+    /// let admitted = |client| {
+    ///     (0..20).filter(|_| clients.entry(client).check_or_borrow(1, &pool).is_allowed()).count()
+    /// };
+    /// assert_eq!(admitted("alice"), 5);
+    /// // The server is two thirds idle.
+    /// pool.report_headroom(0.67)?;
+    /// assert_eq!(admitted("alice"), 2);
+    /// // What others borrow takes nothing from a client's own quota.
+    /// assert_eq!(admitted("bob"), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Of a single limit, at times of the caller's:
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota, SparePool, Timestamp};
+    /// let pool = SparePool::with_clock(Quota::per_minute(1), ManualClock::new());
+    /// pool.report_headroom(1.0)?;
+    /// let limiter = Limiter::with_clock(Quota::per_minute(1), pool.clock());
+    /// let at = |second| {
+    ///     let decision = limiter.entry().at(Timestamp::from_secs(second)).check_or_borrow(1, &pool);
+    ///     (decision.is_allowed(), decision.is_borrowed())
+    /// };
+    /// assert_eq!([at(0), at(1), at(2)], [(true, false), (true, true), (false, false)]);
+    /// # Ok::<(), tollgate::HeadroomError>(())
+    /// ```
+    #[inline]
+    pub fn check_or_borrow(&self, cost: u64, pool: &SparePool) -> ElasticDecision {
+        let lend = |cost| pool.lend(cost, self.pool_time(pool));
+        let refuse = |cost| self.limit.refuse(cost, self.at);
+        ElasticDecision::of(self.limit.try_check(cost, self.at), lend, refuse)
+    }
+
+    /// The answer that [`check_or_borrow`](Entry::check_or_borrow) would give, without charging: would a
+    /// request of `cost` units be admitted, and from where?
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota, SparePool};
+    /// let pool = SparePool::with_clock(Quota::per_second(100), ManualClock::new());
+    /// pool.report_headroom(1.0)?;
+    /// let limiter = Limiter::with_clock(Quota::per_hour(2), pool.clock());
+    /// assert!(!limiter.entry().peek_or_borrow(2, &pool).is_borrowed());
+    /// assert!(limiter.entry().check_or_borrow(2, &pool).is_allowed());
+    /// assert!(limiter.entry().peek_or_borrow(2, &pool).is_borrowed());
+    /// assert_eq!(pool.remaining(), 100);
+    /// # Ok::<(), tollgate::HeadroomError>(())
+    /// ```
+    #[inline]
+    pub fn peek_or_borrow(&self, cost: u64, pool: &SparePool) -> ElasticDecision {
+        let would_lend = |cost| pool.would_lend(cost, self.pool_time(pool));
+        let own = self.limit.ask(Verb::Check, cost, self.at, false);
+        ElasticDecision::of(own, would_lend, |_| None)
+    }
+
+    /// The pool's clock is read only if the pool is asked.
+    #[inline]
+    fn pool_time(&self, pool: &SparePool) -> Timestamp {
+        self.at.unwrap_or_else(|| pool.now())
+    }
+}
+
+/// The answer of [`Entry::check_or_borrow`]: a [`Decision`] of the client's own quota, and whether the units
+/// were borrowed.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use tollgate::{ElasticLimiter, Quota, SparePool};
-/// let pool = Arc::new(SparePool::new(Quota::per_hour(100)));
+/// use tollgate::{Limiter, Quota, SparePool};
+/// let pool = SparePool::new(Quota::per_hour(100));
 /// pool.report_headroom(1.0)?;
-/// let limiter = ElasticLimiter::new(Quota::per_hour(1), pool);
-/// let [own, borrowed] = [limiter.check(1), limiter.check(1)];
+/// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+/// let [own, borrowed] = [(); 2].map(|()| limiter.entry().check_or_borrow(1, &pool));
 /// assert!(own.is_allowed() && !own.is_borrowed());
 /// assert!(borrowed.is_allowed() && borrowed.is_borrowed());
 /// # Ok::<(), tollgate::HeadroomError>(())
@@ -76,10 +159,10 @@ impl ElasticDecision {
     /// Whether the request may go.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::{ElasticLimiter, Quota, SparePool};
-    /// let pool = Arc::new(SparePool::new(Quota::per_hour(100)));
-    /// assert!(ElasticLimiter::new(Quota::per_hour(1), pool).check(1).is_allowed());
+    /// use tollgate::{Limiter, Quota, SparePool};
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(limiter.entry().check_or_borrow(1, &pool).is_allowed());
     /// ```
     #[must_use]
     pub fn is_allowed(&self) -> bool {
@@ -89,10 +172,10 @@ impl ElasticDecision {
     /// Whether the units came from the pool. False if denied.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::{ElasticLimiter, Quota, SparePool};
-    /// let pool = Arc::new(SparePool::new(Quota::per_hour(100)));
-    /// assert!(!ElasticLimiter::new(Quota::per_hour(1), pool).check(1).is_borrowed());
+    /// use tollgate::{Limiter, Quota, SparePool};
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(!limiter.entry().check_or_borrow(1, &pool).is_borrowed());
     /// ```
     #[must_use]
     pub fn is_borrowed(&self) -> bool {
@@ -104,14 +187,13 @@ impl ElasticDecision {
     /// earlier.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::{ElasticLimiter, Quota, SparePool};
-    /// let pool = Arc::new(SparePool::new(Quota::per_hour(100)));
+    /// use tollgate::{Limiter, Quota, SparePool};
+    /// let pool = SparePool::new(Quota::per_hour(100));
     /// pool.report_headroom(1.0)?;
-    /// let limiter = ElasticLimiter::new(Quota::per_hour(3), pool);
-    /// assert_eq!(limiter.check(2).decision().remaining(), 1);
+    /// let limiter = Limiter::with_clock(Quota::per_hour(3), pool.clock());
+    /// assert_eq!(limiter.entry().check_or_borrow(2, &pool).decision().remaining(), 1);
     /// // Not one from here and one from there.
-    /// assert_eq!(limiter.check(2).decision().remaining(), 1);
+    /// assert_eq!(limiter.entry().check_or_borrow(2, &pool).decision().remaining(), 1);
     /// # Ok::<(), tollgate::HeadroomError>(())
     /// ```
     pub fn decision(&self) -> Decision {
@@ -124,12 +206,11 @@ impl ElasticDecision {
     /// The [`Denial`] of the own quota, if denied.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::{ElasticLimiter, Quota, SparePool};
-    /// let pool = Arc::new(SparePool::new(Quota::per_hour(100)));
-    /// let limiter = ElasticLimiter::new(Quota::per_hour(1), pool);
-    /// assert!(limiter.check(1).into_result().is_ok());
-    /// assert!(limiter.check(1).into_result().is_err());
+    /// use tollgate::{Limiter, Quota, SparePool};
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(limiter.entry().check_or_borrow(1, &pool).into_result().is_ok());
+    /// assert!(limiter.entry().check_or_borrow(1, &pool).into_result().is_err());
     /// ```
     pub fn into_result(self) -> Result<Permit, Denial> {
         self.decision.into_result()
@@ -142,23 +223,4 @@ impl ElasticDecision {
 fn is_lendable(denial: &Denial) -> bool {
     let by_quota = !denial.is_table_full() && !denial.is_spilled() && !denial.is_penalty();
     by_quota && !denial.is_never() && denial.cost() > 0
-}
-
-/// Decides by a limit of its own, or else by the pool. The pool's clock is read only if it is asked.
-#[inline(always)]
-fn decide(
-    pool: &SparePool,
-    own: &Limit<'_>,
-    cost: u64,
-    at: Option<Timestamp>,
-    charge: bool,
-) -> ElasticDecision {
-    let now = || at.unwrap_or_else(|| pool.now());
-    if charge {
-        let lend = |cost| pool.lend(cost, now());
-        ElasticDecision::of(own.try_check(cost, at), lend, |cost| own.refuse(cost, at))
-    } else {
-        let would_lend = |cost| pool.would_lend(cost, now());
-        ElasticDecision::of(own.ask(Verb::Check, cost, at, false), would_lend, |_| None)
-    }
 }

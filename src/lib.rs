@@ -53,7 +53,7 @@ pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
-pub use elastic::{ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, SparePool};
+pub use elastic::{ElasticDecision, SparePool};
 pub use entry::Entry;
 pub use error::{BuildError, ClockError, HeadroomError, PolicyError, QuotaError};
 pub use keyed::{

@@ -4,26 +4,39 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::hash::Hash;
 use std::time::Duration;
 
 use ahash::RandomState;
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    ElasticDecision, ElasticKeyedLimiter, ElasticLimiter, Full, KeyedLimiter, Limiter, ManualClock,
-    Quota, SparePool, Timestamp,
+    ElasticDecision, Entry, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota,
+    SparePool, Tiers, Timestamp,
 };
 
-fn pool(quota: Quota, headroom: f64) -> Arc<SparePool> {
+fn pool(quota: Quota, headroom: f64) -> SparePool {
     let pool = SparePool::with_clock(quota, ManualClock::new());
     pool.report_headroom(headroom).unwrap();
-    Arc::new(pool)
+    pool
+}
+
+/// A client's own limit, by the pool's clock.
+fn limiter(policy: impl Into<Policy>, pool: &SparePool) -> Limiter {
+    Limiter::with_clock(policy, pool.clock())
+}
+
+fn keyed<K: Hash + ?Sized>(
+    policy: impl Into<Policy>,
+    capacity: usize,
+    pool: &SparePool,
+) -> KeyedLimiter<K> {
+    KeyedLimiter::with_clock(policy, capacity, pool.clock()).unwrap()
 }
 
 /// How many requests for one unit are admitted at an instant.
-fn admitted(limiter: &ElasticLimiter, now: Timestamp) -> usize {
-    (0..100).filter(|_| limiter.check_at(1, now).is_allowed()).count()
+fn admitted(own: Entry<'_>, pool: &SparePool, now: Timestamp) -> usize {
+    (0..100).filter(|_| own.at(now).check_or_borrow(1, pool).is_allowed()).count()
 }
 
 const START: Timestamp = Timestamp::from_secs(1_000_000);
@@ -31,42 +44,40 @@ const START: Timestamp = Timestamp::from_secs(1_000_000);
 #[test]
 fn the_own_quota_comes_first_and_whole_and_nothing_is_split() {
     let pool = pool(Quota::per_hour(10), 1.0);
-    let limiter = ElasticLimiter::new(Quota::per_hour(5), Arc::clone(&pool));
-    assert!(!limiter.check_at(3, START).is_borrowed());
+    let limiter = limiter(Quota::per_hour(5), &pool);
+    let own = limiter.entry().at(START);
+    let left = || (own.peek(0).remaining(), pool.remaining_at(START));
+    assert!(!own.check_or_borrow(3, &pool).is_borrowed());
     // Two are left of its own: all three come from the pool.
-    assert!(limiter.peek_at(3, START).is_borrowed());
-    assert!(limiter.check_at(3, START).is_borrowed());
-    assert_eq!(
-        (limiter.own().entry().at(START).peek(0).remaining(), pool.remaining_at(START)),
-        (2, 7)
-    );
-    assert!(!limiter.check_at(2, START).is_borrowed());
+    assert!(own.peek_or_borrow(3, &pool).is_borrowed());
+    assert!(own.check_or_borrow(3, &pool).is_borrowed());
+    assert_eq!(left(), (2, 7));
+    assert!(!own.check_or_borrow(2, &pool).is_borrowed());
     // Eight do not fit in the pool: nothing is charged anywhere.
-    assert!(limiter.check_at(5, START).is_borrowed());
-    let denied = limiter.check_at(3, START);
+    assert!(own.check_or_borrow(5, &pool).is_borrowed());
+    let denied = own.check_or_borrow(3, &pool);
     assert!(!denied.is_allowed() && !denied.is_borrowed());
-    assert_eq!(
-        (limiter.own().entry().at(START).peek(0).remaining(), pool.remaining_at(START)),
-        (0, 2)
-    );
+    assert_eq!(left(), (0, 2));
 }
 
 #[test]
 fn what_could_never_fit_in_the_own_quota_is_not_lent() {
     let pool = pool(Quota::per_hour(100), 1.0);
-    let limiter = ElasticLimiter::new(Quota::per_hour(5), Arc::clone(&pool));
-    assert!(limiter.check_at(6, START).into_result().unwrap_err().is_never());
+    let limiter = limiter(Quota::per_hour(5), &pool);
+    let above = limiter.entry().at(START).check_or_borrow(6, &pool);
+    assert!(above.into_result().unwrap_err().is_never());
     assert_eq!(pool.remaining_at(START), 100);
 }
 
 #[test]
 fn a_key_without_a_cell_does_not_borrow() {
     let pool = pool(Quota::per_hour(100), 1.0);
-    let limiter =
-        ElasticKeyedLimiter::<u64>::new(Quota::per_hour(5), 1, Arc::clone(&pool)).unwrap();
+    let limiter = keyed::<u64>(Quota::per_hour(5), 1, &pool);
     // With a spill, keys are decided there, and most are denied.
-    let crowd = |limiter: &ElasticKeyedLimiter<u64>| {
-        (0..1_000).filter(|key| !limiter.check_at(key, 1, START).is_allowed()).count()
+    let crowd = |limiter: &KeyedLimiter<u64>| {
+        let is_denied =
+            |key: &u64| !limiter.entry(key).at(START).check_or_borrow(1, &pool).is_allowed();
+        (0..1_000).filter(is_denied).count()
     };
     assert!(crowd(&limiter) > 500);
     // Without one, keys that find no cell are denied at once.
@@ -78,9 +89,10 @@ fn a_key_without_a_cell_does_not_borrow() {
 #[test]
 fn the_figures_are_those_of_the_own_quota() {
     let pool = pool(Quota::per_second(100), 1.0);
-    let limiter = ElasticLimiter::new(Quota::per_minute(6).burst(2), pool);
-    assert_eq!(limiter.check_at(1, START).decision().remaining(), 1);
-    let borrowed = limiter.check_at(2, START);
+    let limiter = limiter(Quota::per_minute(6).burst(2), &pool);
+    let own = limiter.entry().at(START);
+    assert_eq!(own.check_or_borrow(1, &pool).decision().remaining(), 1);
+    let borrowed = own.check_or_borrow(2, &pool);
     assert!(borrowed.is_borrowed());
     let decision = borrowed.decision();
     assert_eq!((decision.limit(), decision.remaining()), (2, 1));
@@ -94,11 +106,12 @@ fn half_the_headroom_lends_half_the_burst_and_half_the_rate() {
     // A tenth is no binary fraction: rounded down it is a little less, and two do not fit in 20.
     for (headroom, burst, rate) in [(1.0, 20, 10), (0.5, 10, 5), (0.1, 1, 1), (0.0, 0, 0)] {
         let pool = pool(Quota::per_second(10).burst(20), headroom);
-        let limiter = ElasticLimiter::new(Quota::per_day(1), pool);
-        assert!(!limiter.check_at(1, START).is_borrowed());
-        assert_eq!(admitted(&limiter, START), burst, "headroom {headroom}");
+        let limiter = limiter(Quota::per_day(1), &pool);
+        let own = limiter.entry();
+        assert!(!own.at(START).check_or_borrow(1, &pool).is_borrowed());
+        assert_eq!(admitted(own, &pool, START), burst, "headroom {headroom}");
         let later = |s| START + Duration::from_secs(s);
-        let steady: usize = (1..=10).map(|s| admitted(&limiter, later(s))).sum();
+        let steady: usize = (1..=10).map(|s| admitted(own, &pool, later(s))).sum();
         assert_eq!(steady, 10 * rate, "headroom {headroom}");
     }
 }
@@ -106,27 +119,30 @@ fn half_the_headroom_lends_half_the_burst_and_half_the_rate() {
 #[test]
 fn a_report_mints_nothing_however_often_the_headroom_changes() {
     let pool = pool(Quota::per_hour(8), 1.0);
-    let limiter = ElasticLimiter::new(Quota::per_hour(1), Arc::clone(&pool));
-    assert_eq!(admitted(&limiter, START), 1 + 8);
+    let limiter = limiter(Quota::per_hour(1), &pool);
+    assert_eq!(admitted(limiter.entry(), &pool, START), 1 + 8);
     for headroom in [0.5, 0.25, 0.0, 1.0, 0.125, 1.0] {
         pool.report_headroom(headroom).unwrap();
-        assert_eq!(admitted(&limiter, START), 0, "at {headroom}");
+        assert_eq!(admitted(limiter.entry(), &pool, START), 0, "at {headroom}");
     }
 }
 
 #[test]
 fn what_was_lent_is_priced_at_the_headroom_of_its_time() {
     let pool = pool(Quota::per_hour(8), 0.5);
-    let limiter = ElasticLimiter::new(Quota::per_hour(1), Arc::clone(&pool));
-    assert!(limiter.check_at(1, START).is_allowed());
+    let limiter = limiter(Quota::per_hour(1), &pool);
+    let own = limiter.entry().at(START);
+    assert!(own.check_or_borrow(1, &pool).is_allowed());
     // Two units at a half are half of the pool; the other half is four units at the whole.
-    assert!(limiter.check_at(1, START).is_borrowed() && limiter.check_at(1, START).is_borrowed());
+    for _ in 0..2 {
+        assert!(own.check_or_borrow(1, &pool).is_borrowed());
+    }
     pool.report_headroom(1.0).unwrap();
-    assert_eq!(admitted(&limiter, START), 4);
+    assert_eq!(admitted(own, &pool, START), 4);
     // An hour refills the pool, at any headroom.
     pool.report_headroom(0.25).unwrap();
     let later = START + Duration::from_secs(3_600);
-    assert_eq!(admitted(&limiter, later), 1 + 2);
+    assert_eq!(admitted(own, &pool, later), 1 + 2);
 }
 
 #[test]
@@ -150,9 +166,10 @@ fn the_smallest_headroom_and_the_largest_cost_do_not_overflow() {
     let quota = Quota::per_second(2_000_000_000).burst(1 << 62);
     for headroom in [2.0_f64.powi(-32), 1e-9, 1.0] {
         let pool = pool(quota, headroom);
-        let limiter = ElasticLimiter::new(quota, Arc::clone(&pool));
+        let limiter = limiter(quota, &pool);
+        let own = limiter.entry().at(Timestamp::from_nanos(u64::MAX));
         for cost in [1 << 62, u64::MAX, 1 << 62, 1, 1 << 33] {
-            let _ = limiter.check_at(cost, Timestamp::from_nanos(u64::MAX));
+            let _ = own.check_or_borrow(cost, &pool);
         }
         assert!(pool.remaining_at(Timestamp::default()) <= 1 << 62);
     }
@@ -161,21 +178,38 @@ fn the_smallest_headroom_and_the_largest_cost_do_not_overflow() {
 #[test]
 fn clients_share_one_pool_and_keep_their_own() {
     let pool = pool(Quota::per_hour(10), 1.0);
-    let clients: Vec<_> =
-        (0..4).map(|_| ElasticLimiter::new(Quota::per_hour(5), Arc::clone(&pool))).collect();
-    let keyed = ElasticKeyedLimiter::<str>::new(Quota::per_hour(5), 10, Arc::clone(&pool)).unwrap();
-    assert_eq!(admitted(&clients[0], START), 15);
-    assert!(clients[1..].iter().all(|client| admitted(client, START) == 5));
-    let ask = |key| (0..20).filter(|_| keyed.check_at(key, 1, START).is_allowed()).count();
-    assert_eq!(["alice", "bob"].map(ask), [5, 5]);
+    let clients = [(); 4].map(|()| limiter(Quota::per_hour(5), &pool));
+    let keyed = keyed::<str>(Quota::per_hour(5), 10, &pool);
+    let ask = |own| admitted(own, &pool, START);
+    assert_eq!(ask(clients[0].entry()), 15);
+    assert!(clients[1..].iter().all(|client| ask(client.entry()) == 5));
+    assert_eq!(["alice", "bob"].map(|key| ask(keyed.entry(key))), [5, 5]);
+}
+
+/// Whatever holds their word.
+#[test]
+fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
+    let pool = pool(Quota::per_hour(10), 1.0);
+    let live = LiveLimiter::with_clock(Quota::per_hour(5), pool.clock()).unwrap();
+    let tiers = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(4));
+    let tiers = tiers.build_with_clock::<str>(10, pool.clock()).unwrap();
+    let ask = |own: Entry<'_>| {
+        let answers = [(); 8].map(|()| own.at(START).check_or_borrow(1, &pool));
+        let borrowed = answers.iter().filter(|answer| answer.is_borrowed()).count();
+        (answers.iter().filter(|answer| answer.is_allowed()).count(), borrowed)
+    };
+    assert_eq!(ask(live.entry()), (8, 3));
+    assert_eq!(ask(tiers.tier(1).unwrap().entry("alice")), (8, 4));
+    assert_eq!(ask(tiers.tier(0).unwrap().entry("alice")), (2 + 3, 3));
 }
 
 #[test]
-fn elastic_limits_can_be_shared() {
+fn pools_and_the_limits_that_borrow_from_them_can_be_shared() {
     fn shareable<T: Send + Sync + std::fmt::Debug + 'static>() {}
     shareable::<SparePool>();
-    shareable::<ElasticLimiter>();
-    shareable::<ElasticKeyedLimiter<std::rc::Rc<str>>>();
+    shareable::<Limiter>();
+    shareable::<KeyedLimiter<std::rc::Rc<str>>>();
+    shareable::<Entry<'static>>();
     shareable::<ElasticDecision>();
     assert!(align_of::<SparePool>() >= 64);
 }
@@ -183,17 +217,20 @@ fn elastic_limits_can_be_shared() {
 #[test]
 fn limiters_of_a_pool_have_its_clock() {
     let clock = ManualClock::new();
-    let pool = Arc::new(SparePool::with_clock(Quota::per_minute(1), clock.clone()));
+    let pool = SparePool::with_clock(Quota::per_minute(1), clock.clone());
     pool.report_headroom(1.0).unwrap();
-    let limiter = ElasticLimiter::new(Quota::per_minute(1), Arc::clone(&pool));
-    let keyed = ElasticKeyedLimiter::<str>::new(Quota::per_minute(1), 10, pool).unwrap();
+    let limiter = limiter(Quota::per_minute(1), &pool);
+    let keyed = keyed::<str>(Quota::per_minute(1), 10, &pool);
+    let check = |own: Entry<'_>| own.check_or_borrow(1, &pool);
+    let peek = |own: Entry<'_>| own.peek_or_borrow(1, &pool);
+    let (one, key) = (limiter.entry(), || keyed.entry("key"));
     let now = |is: bool| assert!(is);
-    now(!limiter.check(1).is_borrowed() && !keyed.check("key", 1).is_borrowed());
-    now(keyed.peek("key", 1).is_borrowed() && limiter.peek(1).is_borrowed());
-    now(keyed.check("key", 1).is_borrowed() && !limiter.check(1).is_allowed());
+    now(!check(one).is_borrowed() && !check(key()).is_borrowed());
+    now(peek(key()).is_borrowed() && peek(one).is_borrowed());
+    now(check(key()).is_borrowed() && !check(one).is_allowed());
     clock.advance(Duration::from_secs(60));
-    now(!limiter.check(1).is_borrowed() && limiter.check(1).is_borrowed());
-    now(keyed.check("key", 1).is_allowed() && !keyed.check("key", 1).is_allowed());
+    now(!check(one).is_borrowed() && check(one).is_borrowed());
+    now(check(key()).is_allowed() && !check(key()).is_allowed());
 }
 
 /// A loan: when, how many units, and at which headroom, in quarters.
@@ -236,8 +273,10 @@ proptest! {
         let pool = pool(quota, 1.0);
         // The clients have spent their own units, of which none comes back before the year 2100.
         let own = Quota::per(1, Duration::from_secs(100 * 365 * 86_400)).burst(5);
-        let clients = [(); 3].map(|()| ElasticLimiter::new(own, Arc::clone(&pool)));
-        clients.iter().for_each(|client| assert!(client.check_at(5, START).is_allowed()));
+        let clients = [(); 3].map(|()| limiter(own, &pool));
+        for client in &clients {
+            assert!(client.entry().at(START).check_or_borrow(5, &pool).is_allowed());
+        }
         let (mut now, mut quarters, mut loans) = (START, 4, Vec::new());
         for (passed_ns, report, units, back) in steps {
             now = if back == 0 {
@@ -250,7 +289,7 @@ proptest! {
                 pool.report_headroom(f64::from(u32::try_from(quarters).unwrap()) / 4.0).unwrap();
             }
             let client = &clients[usize::try_from(units % 3).unwrap()];
-            let answer = client.check_at(units, now);
+            let answer = client.entry().at(now).check_or_borrow(units, &pool);
             prop_assert_eq!(answer.is_allowed(), answer.is_borrowed());
             if answer.is_borrowed() {
                 prop_assert!(quarters > 0);
@@ -271,21 +310,22 @@ proptest! {
         let text = ["gcra 6/m burst 5", "fixed-window 5/m", "sliding-window 5/m", "5/m"][text];
         let seeds = || [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
         let pool = pool(Quota::per_second(1_000), 0.0);
-        let limiter = ElasticLimiter::new(policy(text), Arc::clone(&pool));
-        let keyed = ElasticKeyedLimiter::with_hashers(policy(text), 1, pool, seeds()).unwrap();
+        let limiter = limiter(policy(text), &pool);
+        let keyed = KeyedLimiter::with_hashers(policy(text), 1, pool.clock(), seeds()).unwrap();
         let hard = Limiter::with_clock(policy(text), ManualClock::new());
         let hard_keyed =
             KeyedLimiter::with_hashers(policy(text), 1, ManualClock::new(), seeds()).unwrap();
         let mut now = START;
         for (passed_ms, cost, key, charge) in steps {
             now = now + Duration::from_millis(passed_ms);
-            let (elastic, plain) = if charge {
-                let elastic = [limiter.check_at(cost, now), keyed.check_at(&key, cost, now)];
-                (elastic, [hard.entry().at(now).check(cost), hard_keyed.entry(&key).at(now).check(cost)])
-            } else {
-                let elastic = [limiter.peek_at(cost, now), keyed.peek_at(&key, cost, now)];
-                (elastic, [hard.entry().at(now).peek(cost), hard_keyed.entry(&key).at(now).peek(cost)])
-            };
+            let elastic = [limiter.entry(), keyed.entry(&key)].map(|own| match charge {
+                true => own.at(now).check_or_borrow(cost, &pool),
+                false => own.at(now).peek_or_borrow(cost, &pool),
+            });
+            let plain = [hard.entry(), hard_keyed.entry(&key)].map(|own| match charge {
+                true => own.at(now).check(cost),
+                false => own.at(now).peek(cost),
+            });
             for (elastic, plain) in elastic.iter().zip(plain) {
                 prop_assert!(!elastic.is_borrowed());
                 prop_assert_eq!(format!("{:?}", elastic.decision()), format!("{plain:?}"));
@@ -311,12 +351,13 @@ fn an_interval_above_the_pool_is_caught() {
 #[test]
 fn what_was_borrowed_cannot_be_given_back_to_the_own_quota() {
     let clock = ManualClock::new();
-    let pool = Arc::new(SparePool::with_clock(Quota::per_hour(100), clock.clone()));
+    let pool = SparePool::with_clock(Quota::per_hour(100), clock.clone());
     pool.report_headroom(1.0).unwrap();
-    let limiter = ElasticLimiter::new(Quota::per_hour(10), pool);
-    assert!(limiter.check(10).is_allowed());
-    let borrowed = limiter.check(4);
+    let limiter = limiter(Quota::per_hour(10), &pool);
+    let own = limiter.entry();
+    assert!(own.check_or_borrow(10, &pool).is_allowed());
+    let borrowed = own.check_or_borrow(4, &pool);
     assert!(borrowed.is_borrowed());
-    assert_eq!(limiter.own().entry().refund(borrowed.into_result().unwrap()), 0);
-    assert_eq!(limiter.own().peek(1).remaining(), 0);
+    assert_eq!(own.refund(borrowed.into_result().unwrap()), 0);
+    assert_eq!(own.peek(1).remaining(), 0);
 }

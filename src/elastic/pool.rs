@@ -33,7 +33,7 @@ use crate::word::{Fields, Word};
 const WHOLE: u64 = 1 << 32;
 
 /// What a server can spare, lent to clients that are over their own quota: see
-/// [`ElasticLimiter`](crate::ElasticLimiter).
+/// [`Entry::check_or_borrow`](crate::Entry::check_or_borrow).
 ///
 /// The quota is what all clients together may borrow when the server is idle. At headroom h it is a
 /// bucket h times as large that fills at h times the rate; a new pool has headroom 0 and lends nothing.
@@ -42,7 +42,8 @@ const WHOLE: u64 = 1 << 32;
 /// # What it guarantees
 /// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, h being the
 /// largest headroom that a decision of the interval was made at; a tick longer, as every GCRA here. A
-/// report mints nothing, however often the headroom changes.
+/// report mints nothing, however often the headroom changes. A loan is charged to the pool alone: what one
+/// client borrows takes nothing from the own quota of any.
 ///
 /// A cost above `h * burst` is not lent at headroom h: give the pool a burst that is large beside single
 /// costs.
@@ -76,7 +77,8 @@ impl SparePool {
         Self::with_clock(quota, Clock::monotonic())
     }
 
-    /// A pool with a clock of your choice. The limits that borrow from it have the same.
+    /// A pool with a clock of your choice. The limiters that borrow from it should have the same: see
+    /// [`clock`](SparePool::clock).
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, SparePool};
@@ -96,7 +98,7 @@ impl SparePool {
         }
     }
 
-    /// What the pool's clock reads, and that of every limit that borrows from it.
+    /// What the pool's clock reads.
     ///
     /// ```
     /// use tollgate::{Quota, SparePool};
@@ -108,7 +110,20 @@ impl SparePool {
         self.clock.now()
     }
 
-    pub(super) fn clock(&self) -> Clock {
+    /// The pool's clock. Limiters that borrow from the pool are built with it, so that the times of both count
+    /// from one origin.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Limiter, Quota, SparePool};
+    /// let pool = SparePool::new(Quota::per_second(1_000));
+    /// let limiter = Limiter::with_clock(Quota::per_second(100), pool.clock());
+    /// let keyed = KeyedLimiter::<str>::with_clock(Quota::per_second(10), 1_000, pool.clock())?;
+    /// assert!(limiter.entry().check_or_borrow(1, &pool).is_allowed());
+    /// assert!(keyed.entry("alice").check_or_borrow(1, &pool).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn clock(&self) -> Clock {
         self.clock.clone()
     }
 

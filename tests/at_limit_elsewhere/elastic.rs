@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{
-    Decision, ElasticKeyedLimiter, ElasticLimiter, ManualClock, Quota, SparePool, Timestamp,
-};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Timestamp};
 
 use super::common::policy;
 use super::{START, later};
@@ -16,22 +14,26 @@ fn pool(quota: Quota) -> Arc<SparePool> {
     Arc::new(pool)
 }
 
-/// What an elastic limit of one client, and one of keys, answer.
+/// What a limit that may borrow answers: of one client, or of keys.
 type Elastic = Box<dyn Fn(u64, Timestamp) -> (Option<bool>, Decision)>;
 
 /// The limits of a policy that borrow from a pool of their own.
 fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
-    let shared = ElasticLimiter::new(policy(text), Arc::clone(&shared_pool));
-    let keyed = ElasticKeyedLimiter::<str>::new(policy(text), 10, Arc::clone(&keyed_pool)).unwrap();
+    let shared = Limiter::with_clock(policy(text), shared_pool.clock());
+    let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, keyed_pool.clock()).unwrap();
     let told = |told: tollgate::ElasticDecision| {
         (told.is_allowed().then_some(told.is_borrowed()), told.decision())
     };
-    let shared: Elastic = Box::new(move |cost, now| told(shared.check_at(cost, now)));
+    let lender = Arc::clone(&shared_pool);
+    let shared: Elastic =
+        Box::new(move |cost, now| told(shared.entry().at(now).check_or_borrow(cost, &lender)));
+    let lender = Arc::clone(&keyed_pool);
     let keyed: Elastic = Box::new(move |cost, now| {
+        let own = keyed.entry("key").at(now);
         // A peek counts no denial, whichever limit would answer it.
-        let _ = keyed.peek_at("key", cost, now);
-        told(keyed.check_at("key", cost, now))
+        let _ = own.peek_or_borrow(cost, &lender);
+        told(own.check_or_borrow(cost, &lender))
     });
     [(shared_pool, shared), (keyed_pool, keyed)]
 }
@@ -73,7 +75,7 @@ fn what_is_borrowed_ends_no_row_of_denials() {
 }
 
 #[test]
-fn an_elastic_limit_charges_what_the_pool_denies_and_not_what_it_lends() {
+fn a_limit_that_borrows_charges_what_the_pool_denies_and_not_what_it_lends() {
     for (_, check) in elastic("gcra 1/s burst 10 count-denied 4s", Quota::per_hour(2)) {
         assert_eq!(check(10, START).0, Some(false));
         // Two are lent; the figures are those of the own quota, which stays as it was.

@@ -1,11 +1,11 @@
 //! Elastic limits: what is admitted of the own quotas keeps their bound, and what is borrowed keeps that of the
 //! pool, at the largest headroom that was reported.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
-use tollgate::{ElasticKeyedLimiter, ManualClock, Quota, SparePool, Timestamp};
+use tollgate::{KeyedLimiter, ManualClock, Quota, SparePool, Timestamp};
 
 use crate::common::policy;
 use crate::gcra::excess;
@@ -22,11 +22,11 @@ fn audit(reports: &[f64], most: i128) {
     rounds(|count| {
         let pool = SparePool::with_clock(Quota::per_second(80_000).burst(400), ManualClock::new());
         pool.report_headroom(reports[0]).unwrap();
-        let pool = Arc::new(pool);
-        let limiter = ElasticKeyedLimiter::new(policy(OWN), 100, Arc::clone(&pool)).unwrap();
+        let limiter = KeyedLimiter::with_clock(policy(OWN), 100, pool.clock()).unwrap();
         let (lent, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let check = |key: u64, now_ns, cost| {
-            let elastic = limiter.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+            let own = limiter.entry(&key).at(Timestamp::from_nanos(now_ns));
+            let elastic = own.check_or_borrow(cost, &pool);
             let decision = elastic.decision();
             if elastic.is_borrowed() {
                 let remaining = decision.remaining();

@@ -3,10 +3,9 @@
 //! The server measures how long its requests take. A controller computes a headroom from that, which limits what the
 //! pool lends. Time is simulated: a second passes in ten steps.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{ElasticLimiter, ManualClock, Quota, SparePool};
+use tollgate::{Limiter, ManualClock, Quota, SparePool};
 use tollgate_controllers::Gradient;
 
 /// Requests of other clients in each second: calm, a rush, calm again.
@@ -20,9 +19,9 @@ fn latency(in_flight: u64) -> Duration {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let clock = ManualClock::new();
     // All clients together may borrow 100 a second while the server is idle.
-    let pool = Arc::new(SparePool::with_clock(Quota::per_second(100).burst(20), clock.clone()));
+    let pool = SparePool::with_clock(Quota::per_second(100).burst(20), clock.clone());
     // This one has 10 a second of its own, and would like 80.
-    let client = ElasticLimiter::new(Quota::per_second(10).burst(1), Arc::clone(&pool));
+    let client = Limiter::with_clock(Quota::per_second(10).burst(1), pool.clock());
     let mut controller = Gradient::new(60, 20..=100)?.tolerance(1.1)?;
 
     println!("second  in flight  latency  limit  headroom  own  borrowed  denied");
@@ -33,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             clock.advance(Duration::from_millis(100));
             in_flight = others;
             for _ in 0..8 {
-                let answer = client.check(1);
+                let answer = client.entry().check_or_borrow(1, &pool);
                 match (answer.is_allowed(), answer.is_borrowed()) {
                     (true, false) => own += 1,
                     (true, true) => borrowed += 1,

@@ -5,20 +5,17 @@
 //! all debts are whole units, whatever is changed, and the model is a number for each limit. After each step what is
 //! left of every limit is compared.
 
-use std::sync::Arc;
-
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    ElasticKeyedLimiter, KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Tiers, Timestamp,
-    check_all_at,
+    KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Tiers, Timestamp, check_all_at,
 };
 
 use crate::expect::Plant;
 use crate::keyed::hashers;
 use crate::step::{Cost, Steps};
 
-/// Target `together_ops`: two tiers of a table, a limit of its own, and an elastic one with its pool.
+/// Target `together_ops`: two tiers of a table, a limit of its own, and keys that borrow from a pool.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct TogetherCase {
     /// The quota of the first tier.
@@ -27,7 +24,7 @@ pub struct TogetherCase {
     pub second: Rated,
     /// The quota of the single limit.
     pub single: Rated,
-    /// What each key of the elastic limit has of its own.
+    /// What each key that borrows has of its own.
     pub own: Rated,
     /// What they may borrow.
     pub pool: Rated,
@@ -144,8 +141,8 @@ impl Debt {
 struct World {
     table: KeyedLimiter<u8, RandomState>,
     single: Limiter,
-    elastic: ElasticKeyedLimiter<u8, RandomState>,
-    pool: Arc<SparePool>,
+    borrowers: KeyedLimiter<u8, RandomState>,
+    pool: SparePool,
     /// By tier and key.
     tiers: [[Debt; KEYS as usize]; 2],
     one: Debt,
@@ -166,14 +163,13 @@ impl World {
         let tiers = tiers.headroom(slow).headroom(fast);
         let clock = ManualClock::new;
         let table = tiers.build_with_hashers(CAPACITY, clock(), hashers());
-        let pool = Arc::new(SparePool::with_clock(case.pool.quota(), clock()));
-        let lender = Arc::clone(&pool);
-        let elastic =
-            ElasticKeyedLimiter::with_hashers(case.own.quota(), CAPACITY, lender, hashers());
+        let pool = SparePool::with_clock(case.pool.quota(), clock());
+        let borrowers =
+            KeyedLimiter::with_hashers(case.own.quota(), CAPACITY, pool.clock(), hashers());
         Self {
             table: table.expect("small quotas fit"),
             single: Limiter::with_clock(case.single.quota(), clock()),
-            elastic: elastic.expect("a small quota fits"),
+            borrowers: borrowers.expect("a small quota fits"),
             pool,
             tiers: [case.first, case.second].map(|rated| [Debt::new(rated, plant); KEYS as usize]),
             one: Debt::new(case.single, plant),
@@ -276,7 +272,7 @@ impl World {
         let now = self.now();
         let debt = &mut self.own[usize::from(key)];
         let cost = cost.units(debt.burst(), debt.left());
-        let asked = self.elastic.check_at(&key, cost, now);
+        let asked = self.borrowers.entry(&key).at(now).check_or_borrow(cost, &self.pool);
         let is_own = debt.take(cost);
         // The fewer units there are to spare, the more each costs.
         let is_lent = !is_own
@@ -310,7 +306,7 @@ impl World {
                 let left = limit.entry(&key).at(now).peek(0).remaining();
                 same("of a tier", left, debts[usize::from(key)].left());
             }
-            let left = self.elastic.own().entry(&key).at(now).peek(0).remaining();
+            let left = self.borrowers.entry(&key).at(now).peek(0).remaining();
             same("of its own", left, self.own[usize::from(key)].left());
         }
         same(

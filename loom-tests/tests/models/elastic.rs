@@ -13,7 +13,7 @@ use loom::thread;
 use loom_tests::suite::{Bound, Model};
 use loom_tests::verdict::{ABOVE_BOUND, REFUSED};
 use tollgate::control::Fault;
-use tollgate::{ElasticLimiter, ManualClock, Quota, SparePool, Timestamp};
+use tollgate::{Limiter, ManualClock, Quota, SparePool, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(10);
 
@@ -25,9 +25,10 @@ fn pool(burst: u64, headroom: f64) -> Arc<SparePool> {
 }
 
 /// A client with one unit of its own asks for so many: how many it was admitted, and how many it borrowed.
-fn ask(pool: Arc<SparePool>, requests: usize) -> (u64, u64) {
-    let client = ElasticLimiter::new(Quota::per_second(1).burst(1), pool);
-    let answers: Vec<_> = (0..requests).map(|_| client.check_at(1, NOW)).collect();
+fn ask(pool: &SparePool, requests: usize) -> (u64, u64) {
+    let client = Limiter::with_clock(Quota::per_second(1).burst(1), pool.clock());
+    let own = client.entry().at(NOW);
+    let answers: Vec<_> = (0..requests).map(|_| own.check_or_borrow(1, pool)).collect();
     let count = |is: fn(&tollgate::ElasticDecision) -> bool| {
         answers.iter().filter(|answer| is(answer)).count() as u64
     };
@@ -38,8 +39,8 @@ fn ask(pool: Arc<SparePool>, requests: usize) -> (u64, u64) {
 fn two_clients() {
     let pool = pool(3, 1.0);
     let others = Arc::clone(&pool);
-    let other = thread::spawn(move || ask(others, 3));
-    let own = ask(pool, 3);
+    let other = thread::spawn(move || ask(&others, 3));
+    let own = ask(&pool, 3);
     let other = other.join().expect("the other thread");
     for (admitted, borrowed) in [own, other] {
         assert_eq!(admitted - borrowed, 1, "{REFUSED} or {ABOVE_BOUND}: its own");
@@ -55,9 +56,9 @@ fn a_report(from: f64, to: f64, least: u64, most: u64) {
     let server = Arc::clone(&pool);
     let other = thread::spawn(move || {
         server.report_headroom(to).expect("a headroom");
-        ask(server, 2).1
+        ask(&server, 2).1
     });
-    let borrowed = ask(pool, 5).1 + other.join().expect("the other thread");
+    let borrowed = ask(&pool, 5).1 + other.join().expect("the other thread");
     assert!(borrowed <= most, "{ABOVE_BOUND}: {borrowed} borrowed");
     assert!(borrowed >= least, "{REFUSED}: {borrowed} borrowed");
 }
