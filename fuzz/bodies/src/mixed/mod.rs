@@ -24,6 +24,7 @@ macro_rules! ensure {
 
 mod acts;
 mod book;
+mod charge;
 mod debt;
 mod faults;
 mod leases;
@@ -39,8 +40,8 @@ use crate::rules::RulesCase;
 use crate::step::{Cost, Steps};
 use crate::verbs::Verb;
 
-pub use faults::Fault;
 pub use random::{Found, Hunt, hunt};
+pub use subject::{Fault, Kind};
 
 use subject::Subject;
 use world::World;
@@ -58,23 +59,6 @@ pub struct MixedCase {
     pub own_clock: bool,
     /// What happens.
     pub ops: Steps<Mixed>,
-}
-
-/// The limiter.
-#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `Limiter`, with leases.
-    Alone,
-    /// `KeyedLimiter` for one key more than this, modulo 32.
-    Table(u8),
-    /// `LiveLimiter`.
-    Alive,
-    /// A `KeyedLimiter` of two tiers, for as many.
-    Tiered(u8),
-    /// `StripedLimiter`, of one stripe more than this, modulo 4. It only decides.
-    Striped(u8),
-    /// `SketchLimiter`. It only decides.
-    Sketched,
 }
 
 /// Which of the references judge.

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Decision, Policy, Timestamp};
 
-use super::book::{Book, Found};
+use super::book::Book;
+use super::charge::{Found, Lent};
 use super::debt::{Debt, When};
-use super::leases::Lent;
-use super::subject::{KEYS, Name, Subject};
-use super::{Judges, Kind, Mixed};
-use crate::expect::{Ask, Expectation, Fineness, LATEST_NS, Plant, coarsest_tick};
+use super::subject::{KEYS, Kind, Name, Subject};
+use super::{Judges, Mixed};
+use crate::expect::{Ask, Expectation, Fineness, Plant, coarsest_tick};
+use crate::grain::LATEST_NS;
 use crate::policy::period_ns;
 use crate::step::{Cost, Pace, nanos_of};
 use crate::verbs::Verb;
