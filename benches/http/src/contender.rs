@@ -1,11 +1,16 @@
 //! The same handler without a limit, behind Tollgate, and behind tower_governor.
 
+use std::convert::Infallible;
 use std::hint::black_box;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode};
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderValue, Request, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use clap::ValueEnum;
@@ -13,13 +18,11 @@ use governor::middleware::StateInformationMiddleware;
 use tollgate::{KeyedLimiter, Quota};
 use tollgate_tower::headers::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use tollgate_tower::{ClientAddress, Headers, RateLimitLayer};
-use tower::Layer;
 use tower::util::MapResponseLayer;
+use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
-
-use crate::measure::{Round, rounds_of};
 
 /// 100,000 requests at once for each client, and another as often as this: no request is denied.
 const BURST: u32 = 100_000;
@@ -178,4 +181,52 @@ fn theirs(
         .finish()
         .expect("the quota is not zero");
     GovernorLayer::new(config)
+}
+
+/// A round of so many requests from so many clients, each of which is admitted so many times: nanoseconds per
+/// request.
+pub(crate) type Round = dyn FnMut(usize, u16, usize) -> f64;
+
+fn rounds_of<S>(mut service: S, contender: Contender) -> Box<Round>
+where
+    S: Service<Request<Body>, Response = Response, Error = Infallible> + 'static,
+{
+    Box::new(move |requests, clients, admits| {
+        let (mut client, mut asked) = (0_u16, 0);
+        let start = Instant::now();
+        for _ in 0..requests {
+            let answer = ask(&mut service, request(client));
+            contender.look_at(&answer, asked < admits);
+            black_box(answer);
+            client += 1;
+            if client == clients {
+                (client, asked) = (0, asked + 1);
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a mean, to be printed")]
+        let each = start.elapsed().as_nanos() as f64 / requests as f64;
+        each
+    })
+}
+
+fn request(client: u16) -> Request<Body> {
+    let [high, low] = client.to_be_bytes();
+    let mut request = Request::new(Body::empty());
+    let peer = SocketAddr::from(([10, 0, high, low], 4_711));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    request
+}
+
+/// The handler has nothing to wait for. Inlined for every contender alike.
+#[inline(always)]
+fn ask<S>(service: &mut S, request: Request<Body>) -> Response
+where
+    S: Service<Request<Body>, Response = Response, Error = Infallible>,
+{
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Ok(()))));
+    match pin!(service.call(request)).poll(&mut cx) {
+        Poll::Ready(Ok(answer)) => answer,
+        Poll::Pending => unreachable!("the handler is always ready"),
+    }
 }

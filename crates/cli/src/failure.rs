@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::simulate::TrafficError;
+use crate::traffic::TrafficError;
 use tollgate_rules::RuleError;
 #[cfg(feature = "serve")]
 use tollgate_service::{PushError, RulesAddressError};

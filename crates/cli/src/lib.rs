@@ -20,6 +20,7 @@ mod simulate;
 mod spans;
 mod tables;
 mod texts;
+mod traffic;
 #[cfg(not(feature = "serve"))]
 mod without_service;
 

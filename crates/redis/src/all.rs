@@ -7,50 +7,11 @@ use tollgate::{Decision, Denial, Told};
 
 use crate::decision::Source;
 use crate::error::Fault;
-use crate::limiter::{Inner, RedisLimiter};
 use crate::script::{Ask, Units, Verb};
 use crate::settings::OnError;
 use crate::slots::{self, Sight, Verdict};
 use crate::state::View;
-
-/// The part of one limit in a request: see [`check_all`].
-#[derive(Clone, Copy, Debug)]
-pub struct RedisToll<'a> {
-    pub(crate) limiter: &'a RedisLimiter,
-    pub(crate) key: &'a [u8],
-    pub(crate) cost: u64,
-}
-
-impl RedisLimiter {
-    /// The part of this limit in a request under several: see [`check_all`].
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store, check_all};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let clients = RedisLimiter::new(&store, Settings::new("10/m".parse()?).name("clients"))?;
-    /// let pages = RedisLimiter::new(&store, Settings::new("99/m".parse()?).name("pages"))?;
-    /// let joint = check_all(&[clients.toll("203.0.113.7", 1), pages.toll("/search", 1)]).await;
-    /// assert!(joint.is_allowed());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn toll<'a>(&'a self, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u64) -> RedisToll<'a> {
-        RedisToll { limiter: self, key: key.as_ref(), cost }
-    }
-}
-
-impl RedisToll<'_> {
-    pub(crate) fn inner(&self) -> &Inner {
-        &self.limiter.inner
-    }
-
-    fn is_same_limit(&self, other: &Self) -> bool {
-        self.inner().is_same_limit(other.inner()) && self.key == other.key
-    }
-}
+use crate::toll::RedisToll;
 
 /// The answer of several limits to one request.
 ///

@@ -5,7 +5,7 @@ use tollgate::Told;
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
-use crate::limiter::Inner;
+use crate::inner::Inner;
 use crate::settings::OnError;
 use crate::share::RETRY;
 

@@ -3,18 +3,8 @@
 //! The server counts the evictions of all its keys since it was started. What is counted here is by how much that
 //! number has grown since it was first read.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use tokio::time::sleep;
-
-use crate::counters::Counters;
-use crate::error::Fault;
-use crate::wire::Wire;
-
-/// Soon enough for the operator of the system; a reading takes the server 3 us (`INFO commandstats` of Redis 7.0).
-const EVERY: Duration = Duration::from_secs(5);
 /// No number was read yet.
 const NEVER: u64 = u64::MAX;
 
@@ -47,21 +37,6 @@ impl Evictions {
     /// Evictions since the first reading.
     pub(crate) fn grown(&self) -> u64 {
         self.grown.load(Ordering::Relaxed)
-    }
-}
-
-/// Reads the number again and again, as long as the connection stands and its user may; returns why it ended. So the
-/// loss of a server is noticed even if no request is sent to it.
-pub(crate) async fn watch(mut wire: Wire, counters: Arc<Counters>) -> Fault {
-    loop {
-        match wire.evicted().await {
-            Ok(evicted) => counters.evictions.read(evicted),
-            Err(fault @ (Fault::Forbidden | Fault::Unexpected | Fault::Disconnected)) => {
-                return fault;
-            }
-            Err(_) => {} // as any call may fail: the next reading may work
-        }
-        sleep(EVERY).await;
     }
 }
 

@@ -17,17 +17,15 @@
 
 use crate::error::Fault;
 use crate::purse::MAX_UNITS;
-use crate::terms::Denied;
 pub(crate) use crate::terms::{
     Beyond, Expired, Glance, Grant, Lease, Lent, Spend, Stamp, Terms, Want,
 };
+use crate::terms::{Denied, LIFE_NS};
 
 /// Leases that are spent faster grow.
 const QUICK_NS: u64 = 50_000_000;
 /// Leases that are spent more slowly shrink.
 const SLOW_NS: u64 = 500_000_000;
-/// Units that are not spent by then have expired.
-pub(crate) const LIFE_NS: u64 = 1_000_000_000;
 /// With fewer units it is not worth it to fill a purse.
 const LEAST_LENT: u64 = 4;
 /// If the limit has less left than this part of a lease, the store is left alone for a while: see `granted`.

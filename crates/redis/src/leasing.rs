@@ -15,9 +15,10 @@ use tollgate::Told;
 use crate::counters::Count;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
+use crate::inner::Inner;
 use crate::lease::{Beyond, Expired, Grant, Holding, Spend, Want};
 use crate::ledger::Ledger;
-use crate::limiter::{Inner, RedisLimiter};
+use crate::limiter::RedisLimiter;
 use crate::script::{Reply, Units, Verb};
 use crate::state::View;
 

@@ -178,7 +178,7 @@ mod tests {
             let left = ledger.set(key).with(key, 0, |holding| holding.left());
             assert_eq!(left, Some(2));
         }
-        let later = crate::lease::LIFE_NS;
+        let later = crate::terms::LIFE_NS;
         assert_eq!(ledger.set(&keys[8]).with(&keys[8], later, |holding| holding.left()), Some(0));
     }
 
@@ -214,7 +214,7 @@ mod tests {
             })
         };
         fill(0);
-        let life_ns = crate::lease::LIFE_NS;
+        let life_ns = crate::terms::LIFE_NS;
         assert!(set.spend(b"key", 1, [life_ns - life_ns / 1_000 - 1, 0]).is_some());
         assert!(set.spend(b"key", 1, [life_ns, 0]).is_none());
         assert_eq!(set.with(b"key", life_ns, |holding| holding.is_idle(life_ns)), Some(true));

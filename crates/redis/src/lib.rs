@@ -15,6 +15,7 @@ mod evictions;
 mod face;
 mod flight;
 mod health;
+mod inner;
 mod lease;
 mod leasing;
 mod ledger;
@@ -26,6 +27,7 @@ mod looking;
 mod newcomers;
 mod options;
 mod outage;
+mod pipeline;
 mod place;
 mod plan;
 mod purse;
@@ -38,6 +40,8 @@ mod slots;
 mod state;
 mod store;
 mod terms;
+mod toll;
+mod watch;
 mod wire;
 
 #[cfg(all(test, feature = "redis-tests"))]
@@ -45,12 +49,14 @@ mod conformance;
 #[cfg(test)]
 mod simulation;
 
-pub use all::{RedisJointDecision, RedisToll, check_all};
+pub use all::{RedisJointDecision, check_all};
 pub use counters::Stats;
 pub use decision::{RedisDecision, RedisPermit, Source};
 pub use error::{BuildError, Fault};
 pub use limiter::RedisLimiter;
 pub use options::StoreOptions;
+pub use outage::Outage;
 pub use request::{Group, RequestDecision, Weight, check_request, peek_request};
 pub use settings::{Mode, OnError, Settings};
-pub use store::{Outage, Store};
+pub use store::Store;
+pub use toll::RedisToll;

@@ -5,19 +5,15 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tollgate::Policy;
 
-use crate::counters::Count;
-use crate::decision::{RedisDecision, RedisPermit, Source};
+use crate::decision::{RedisDecision, RedisPermit};
 use crate::error::{BuildError, Fault};
+use crate::inner::Inner;
 use crate::lease::Terms;
-use crate::link::Link;
-use crate::links::Enrolled;
-use crate::local::{Form, Local};
-use crate::plan::Plan;
+use crate::local::Form;
 use crate::reporting::report_regularly;
-use crate::script::{Ask, Part, Reply, Units, Verb};
-use crate::settings::{Mode, OnError, Settings};
+use crate::script::{Units, Verb};
+use crate::settings::{Mode, Settings};
 use crate::share::Share;
-use crate::state::View;
 use crate::store::Store;
 
 /// One limit for each key, over all nodes that use the same store and name.
@@ -48,20 +44,6 @@ pub struct RedisLimiter {
     pub(crate) inner: Arc<Inner>,
     /// In mode `async`: when the last clone drops it, the task reports once more and ends.
     _alive: Option<Arc<oneshot::Sender<()>>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) store: Store,
-    pub(crate) link: Arc<Link>,
-    pub(crate) plan: Plan,
-    pub(crate) on_error: OnError,
-    pub(crate) share: Share,
-    pub(crate) local: Arc<Local>,
-    pub(crate) terms: Terms,
-    /// What all keys of this limit begin with.
-    head: Vec<u8>,
-    _enrolled: Enrolled,
 }
 
 impl RedisLimiter {
@@ -266,60 +248,5 @@ impl RedisLimiter {
             }
         }
         returned
-    }
-}
-
-impl Inner {
-    /// Nanoseconds since the store was opened.
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.store.now_ns()
-    }
-
-    /// Whether both have the same store, name and policy, and so the same answer for every key.
-    pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
-        self.is_same_store(other) && self.head == other.head && self.plan == other.plan
-    }
-
-    pub(crate) fn is_same_store(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.store.links, &other.store.links)
-    }
-
-    fn key(&self, key: &[u8]) -> Vec<u8> {
-        [&self.head, key].concat()
-    }
-
-    /// A request under this limit alone.
-    pub(crate) fn request(&self, verb: Verb, key: &[u8], units: Units) -> Ask {
-        Ask { verb, parts: vec![self.part(key, units)] }
-    }
-
-    pub(crate) fn part(&self, key: &[u8], units: Units) -> Part {
-        Part::new(self.key(key), self.plan, units)
-    }
-
-    /// The store's decision, or the one that [`OnError`] makes in its place.
-    pub(crate) async fn ask_store(&self, verb: Verb, key: &[u8], cost: u64) -> RedisDecision {
-        let link = &self.link;
-        let ask = self.request(verb, key, Units::exactly(cost));
-        let asked_ns = self.now_ns();
-        let reply = link.call(ask, link.due()).await;
-        if let (Some(counts), Ok(reply), Verb::Check) = (&self.local.counts, &reply, verb) {
-            counts.learn((&self.plan, self.terms.era), key, reply, [asked_ns, self.now_ns()]);
-        }
-        let reply = reply.and_then(|reply| self.decided(verb, cost, &reply));
-        reply.unwrap_or_else(|fault| match verb {
-            Verb::Peek => self.peek_fallen_back(key, cost, fault),
-            _ => self.fall_back(key, cost, fault),
-        })
-    }
-
-    fn decided(&self, verb: Verb, cost: u64, reply: &Reply) -> Result<RedisDecision, Fault> {
-        let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
-        if seen.broken {
-            self.link.counters.add(Count::Broken, 1);
-        }
-        let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
-        let charged = if reply.admitted && verb == Verb::Peek { 0 } else { cost };
-        Ok(RedisDecision::new(view.told(reply.admitted, charged), Source::Store, view.stamp()))
     }
 }

@@ -21,11 +21,11 @@ use crate::backoff::Backoff;
 use crate::batch::{Job, Stage};
 use crate::counters::{Count, Counters};
 use crate::error::Fault;
-use crate::evictions;
 use crate::flight::{Names, ServerClock, fly};
 use crate::health::Health;
 use crate::place::Place;
 use crate::script::{self, Ask, Invoked, Reply};
+use crate::watch::watch_evictions;
 use crate::wire::Wire;
 
 /// Requests in one batch.
@@ -234,7 +234,7 @@ impl Keeper {
     async fn serve(&mut self, line: &Line) -> End {
         // Dropped, and so ended, with the connection.
         let mut watch = JoinSet::new();
-        watch.spawn(evictions::watch(line.wire.clone(), Arc::clone(&self.counters)));
+        watch.spawn(watch_evictions(line.wire.clone(), Arc::clone(&self.counters)));
         let mut batches = JoinSet::new();
         let mut misses = Misses::default();
         let mut proven = false;

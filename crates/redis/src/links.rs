@@ -5,12 +5,12 @@
 //! only for those the time in isolation passes.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 use tollgate::Timestamp;
 
 use crate::counters::Stats;
@@ -18,38 +18,16 @@ use crate::decision::Source;
 use crate::error::BuildError;
 use crate::link::{Bond, Link};
 use crate::local::Locals;
-use crate::outage::{self, Reading, Tally};
+use crate::outage::{Line, Log, Outage, Reading, Tally, Told, Without};
 use crate::plan::Plan;
 use crate::script::{Ask, Part, Units, Verb};
 use crate::settings::OnError;
-use crate::store::Outage;
 
 /// The policy of the key that is charged to see whether the store works: it admits the probes of any number of nodes.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
 
-/// How many limits of a store decide in each way while it is away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Without {
-    pub(crate) local: usize,
-    pub(crate) allow: usize,
-    pub(crate) deny: usize,
-}
-
-impl fmt::Display for Without {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ways = [
-            (self.local, ["limit admits", "limits admit"], " this node's share"),
-            (self.allow, ["limit allows", "limits allow"], ""),
-            (self.deny, ["limit denies", "limits deny"], ""),
-        ];
-        let mut comma = "";
-        for (count, [one, many], what) in ways.into_iter().filter(|(count, ..)| *count > 0) {
-            write!(f, "{comma}{count} {}{what}", if count == 1 { one } else { many })?;
-            comma = ", ";
-        }
-        if comma.is_empty() { f.write_str("there is no limit to decide") } else { Ok(()) }
-    }
-}
+/// How often the state is read, besides whenever the store is lost or back.
+const EVERY: Duration = Duration::from_secs(1);
 
 /// Counts a limit that decides in some way while the store is away, for as long as this lives.
 #[derive(Debug)]
@@ -91,7 +69,7 @@ impl Links {
         let (limits, of_names, locals) = (Arc::default(), Mutex::default(), Locals::default());
         let links = Arc::new(Self { bond, name, limits, prefix, one, of_names, locals });
         let changed = Arc::clone(&links.bond.changed);
-        links.spawn(outage::watch(Arc::downgrade(&links), changed));
+        links.spawn(watch(Arc::downgrade(&links), changed));
         Ok(links)
     }
 
@@ -189,4 +167,21 @@ fn probe(key: String) -> Result<Ask, BuildError> {
     })?;
     let part = Part::new(key.into_bytes(), Plan::new(policy)?, Units::exactly(1));
     Ok(Ask { verb: Verb::Check, parts: vec![part] })
+}
+
+/// Writes lines as long as the store is in use.
+async fn watch(links: Weak<Links>, changed: Arc<Notify>) {
+    let mut log = Log::new(Instant::now());
+    loop {
+        _ = timeout(EVERY, changed.notified()).await;
+        let Some(links) = links.upgrade() else { return };
+        let now = Instant::now();
+        while let Some(line) = log.look(links.reading(now), now) {
+            let told = Told { line, store: &links.name, without: links.without() };
+            match line {
+                Line::Back(_) => tracing::info!("{told}"),
+                Line::Lost(_) | Line::Late(_) => tracing::warn!("{told}"),
+            }
+        }
+    }
 }

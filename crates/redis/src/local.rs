@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_a_limit_holds_is_kept_until_it_has_expired_and_no_longer() {
-        let (locals, second) = (Locals::default(), crate::lease::LIFE_NS);
+        let (locals, second) = (Locals::default(), crate::terms::LIFE_NS);
         let terms = Terms { most: 100, poll_ns: 0, era: 0 };
         let (local, _) = of(&locals, "a", &settings("100/h"), 0);
         let set = local.ledger.as_ref().unwrap().set(b"key");

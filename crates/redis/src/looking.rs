@@ -14,9 +14,9 @@ use crate::counters::Count;
 use crate::counts::Counts;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
+use crate::inner::Inner;
 use crate::lease::{Expired, Glance};
 use crate::ledger::Ledger;
-use crate::limiter::Inner;
 use crate::script::{Reply, Units, Verb};
 use crate::state::View;
 

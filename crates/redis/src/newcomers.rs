@@ -15,7 +15,7 @@ use redis::{Client, Cmd, RedisError, Value};
 use tokio::sync::Mutex;
 
 use crate::error::Fault;
-use crate::wire::pipelined;
+use crate::pipeline::pipelined;
 
 type Open = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
 

@@ -189,3 +189,41 @@ impl StoreOptions {
         Ok(Store { links, prefix, origin: Instant::now() })
     }
 }
+
+impl Store {
+    /// A store at an address, such as `redis://user:password@host:port/database`: see
+    /// [`StoreOptions::new`]. Callers wait for it at most 10 ms; its keys start with `tollgate:`.
+    ///
+    /// # Errors
+    /// An address that is not understood, or no tokio runtime. It is not tested whether a server answers there.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use tollgate_redis::Store;
+    /// assert!(Store::open("redis://127.0.0.1/").is_ok());
+    /// assert!(Store::open("http://127.0.0.1/").is_err());
+    /// # }
+    /// ```
+    pub fn open(address: &str) -> Result<Self, BuildError> {
+        StoreOptions::new(address).open()
+    }
+
+    /// [`open`](Store::open) with a deadline for callers, from 1 ms to a minute, and a prefix for keys.
+    ///
+    /// # Errors
+    /// As [`open`](Store::open); a deadline or prefix out of range.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use tollgate_redis::Store;
+    /// let with = |ms| Store::with("redis://127.0.0.1/", Duration::from_millis(ms), "limits");
+    /// assert!(with(10).is_ok() && with(0).is_err());
+    /// # }
+    /// ```
+    pub fn with(address: &str, deadline: Duration, prefix: &str) -> Result<Self, BuildError> {
+        StoreOptions::new(address).deadline(deadline).prefix(prefix).open()
+    }
+}

@@ -5,21 +5,62 @@
 //! in a line.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::error::Fault;
-use crate::links::{Links, Without};
 
 /// The least time between two lines of one kind.
 const HOLD: Duration = Duration::from_secs(5);
 /// A store that has not been reached since it was opened is reported as lost after this time.
 const START: Duration = Duration::from_secs(1);
-/// How often the state is read, besides whenever the store is lost or back.
-const EVERY: Duration = Duration::from_secs(1);
+
+/// An outage of a store: see [`Store::outage`](crate::Store::outage).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+/// let store = tollgate_redis::Store::open("redis://limiter:secret@127.0.0.1:1/")?;
+/// let outage = store.outage().expect("no server answers there");
+/// assert_eq!(&*outage.store, "redis://127.0.0.1:1/");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outage {
+    /// The address of the store, without user, password and options.
+    pub store: Box<str>,
+    /// For how long it has not answered by now.
+    pub lasts: Duration,
+    /// Why it was lost, or could not be reached since; `None` if it is being reached for the first time.
+    pub fault: Option<Fault>,
+}
+
+/// How many limits of a store decide in each way while it is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Without {
+    pub(crate) local: usize,
+    pub(crate) allow: usize,
+    pub(crate) deny: usize,
+}
+
+impl fmt::Display for Without {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ways = [
+            (self.local, ["limit admits", "limits admit"], " this node's share"),
+            (self.allow, ["limit allows", "limits allow"], ""),
+            (self.deny, ["limit denies", "limits deny"], ""),
+        ];
+        let mut comma = "";
+        for (count, [one, many], what) in ways.into_iter().filter(|(count, ..)| *count > 0) {
+            write!(f, "{comma}{count} {}{what}", if count == 1 { one } else { many })?;
+            comma = ", ";
+        }
+        if comma.is_empty() { f.write_str("there is no limit to decide") } else { Ok(()) }
+    }
+}
 
 /// Counts since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,10 +151,10 @@ impl Log {
 }
 
 /// The text of a line.
-struct Told<'a> {
-    line: Line,
-    store: &'a str,
-    without: Without,
+pub(crate) struct Told<'a> {
+    pub(crate) line: Line,
+    pub(crate) store: &'a str,
+    pub(crate) without: Without,
 }
 
 impl fmt::Display for Told<'_> {
@@ -153,23 +194,6 @@ impl fmt::Display for Told<'_> {
 /// A count, with the plural ending and the verb that follow it.
 fn counted(count: u64) -> (u64, &'static str) {
     (count, if count == 1 { " was" } else { "s were" })
-}
-
-/// Writes lines as long as the store is in use.
-pub(crate) async fn watch(links: Weak<Links>, changed: Arc<Notify>) {
-    let mut log = Log::new(Instant::now());
-    loop {
-        _ = timeout(EVERY, changed.notified()).await;
-        let Some(links) = links.upgrade() else { return };
-        let now = Instant::now();
-        while let Some(line) = log.look(links.reading(now), now) {
-            let told = Told { line, store: &links.name, without: links.without() };
-            match line {
-                Line::Back(_) => tracing::info!("{told}"),
-                Line::Lost(_) | Line::Late(_) => tracing::warn!("{told}"),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

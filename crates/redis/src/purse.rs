@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::lease::Lent;
+use crate::terms::Lent;
 
 /// Bits of the word that count units.
 const UNIT_BITS: u32 = 32;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::count::Counted;
 use crate::counts::Counts;
 use crate::decision::{RedisDecision, Source};
-use crate::limiter::Inner;
+use crate::inner::Inner;
 use crate::script::{Ask, Units, Verb};
 
 /// Keys in one report: as many as the limits of a call.

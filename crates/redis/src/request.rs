@@ -6,12 +6,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tollgate::{Decision, Told};
 
-use crate::all::{RedisToll, said};
+use crate::all::said;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::script::{Ask, Say, Units, Verb};
 use crate::settings::OnError;
 use crate::slots::{self, Verdict};
+use crate::toll::RedisToll;
 
 /// What a group of limits decides in a request.
 ///

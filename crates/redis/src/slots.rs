@@ -15,12 +15,12 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::all::RedisToll;
 use crate::error::Fault;
 use crate::lease::Glance;
 use crate::link::Link;
 use crate::script::{Ask, Reply, Seen, Units, Verb};
 use crate::state::View;
+use crate::toll::RedisToll;
 
 /// What the store says of one limit, and its time then.
 #[derive(Clone, Debug)]

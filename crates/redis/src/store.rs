@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::counters::Stats;
-use crate::error::{BuildError, Fault};
 use crate::links::Links;
-use crate::options::StoreOptions;
+use crate::outage::Outage;
 
 /// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
 ///
@@ -39,65 +38,7 @@ pub struct Store {
     pub(crate) origin: Instant,
 }
 
-/// An outage of a store: see [`Store::outage`].
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
-/// let store = tollgate_redis::Store::open("redis://limiter:secret@127.0.0.1:1/")?;
-/// let outage = store.outage().expect("no server answers there");
-/// assert_eq!(&*outage.store, "redis://127.0.0.1:1/");
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Outage {
-    /// The address of the store, without user, password and options.
-    pub store: Box<str>,
-    /// For how long it has not answered by now.
-    pub lasts: Duration,
-    /// Why it was lost, or could not be reached since; `None` if it is being reached for the first time.
-    pub fault: Option<Fault>,
-}
-
 impl Store {
-    /// A store at an address, such as `redis://user:password@host:port/database`: see
-    /// [`StoreOptions::new`]. Callers wait for it at most 10 ms; its keys start with `tollgate:`.
-    ///
-    /// # Errors
-    /// An address that is not understood, or no tokio runtime. It is not tested whether a server answers there.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// use tollgate_redis::Store;
-    /// assert!(Store::open("redis://127.0.0.1/").is_ok());
-    /// assert!(Store::open("http://127.0.0.1/").is_err());
-    /// # }
-    /// ```
-    pub fn open(address: &str) -> Result<Self, BuildError> {
-        StoreOptions::new(address).open()
-    }
-
-    /// [`open`](Store::open) with a deadline for callers, from 1 ms to a minute, and a prefix for keys.
-    ///
-    /// # Errors
-    /// As [`open`](Store::open); a deadline or prefix out of range.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use tollgate_redis::Store;
-    /// let with = |ms| Store::with("redis://127.0.0.1/", Duration::from_millis(ms), "limits");
-    /// assert!(with(10).is_ok() && with(0).is_err());
-    /// # }
-    /// ```
-    pub fn with(address: &str, deadline: Duration, prefix: &str) -> Result<Self, BuildError> {
-        StoreOptions::new(address).deadline(deadline).prefix(prefix).open()
-    }
-
     /// Waits until the store has answered in time once, or does so again. For start-up and tests: requests need not
     /// wait for it. In a cluster it waits for the nodes that have limits of this store.
     ///

@@ -1,7 +1,9 @@
 //! What a [`Holding`](crate::lease::Holding) is given, and what it answers.
 
 use crate::error::Fault;
-use crate::lease::LIFE_NS;
+
+/// Units that are not spent by then have expired.
+pub(crate) const LIFE_NS: u64 = 1_000_000_000;
 
 /// For so long after a denial the store is not asked again, or for an eighth of the time in which an empty limit
 /// fills up, if that is shorter.

@@ -9,13 +9,14 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
-use redis::{Cmd, Pipeline, RedisError, Value};
+use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::Fault;
 use crate::evictions;
 use crate::newcomers::Newcomers;
+use crate::pipeline::{answered, pipelined};
 
 /// How often a call is sent again because its slot was elsewhere. A slot stops moving, and the deadline is earlier.
 const DIRECTIONS: u32 = 8;
@@ -86,25 +87,6 @@ impl Wire {
     }
 }
 
-pub(crate) async fn pipelined(
-    connection: &mut MultiplexedConnection,
-    calls: &[Cmd],
-) -> Vec<Result<Value, Fault>> {
-    let mut pipeline = Pipeline::with_capacity(calls.len());
-    for call in calls {
-        pipeline.add_command(call.clone());
-    }
-    match connection.req_packed_commands(&pipeline, 0, calls.len()).await {
-        Ok(values) => {
-            let mut values = values.into_iter();
-            let next =
-                |_| values.next().ok_or(Fault::Unexpected).and_then(|value| answered(Ok(value)));
-            calls.iter().map(next).collect()
-        }
-        Err(error) => vec![Err(Fault::of(&error)); calls.len()],
-    }
-}
-
 async fn each(
     (connection, newcomers): (&ClusterConnection, &Arc<Newcomers>),
     within: Duration,
@@ -149,13 +131,4 @@ async fn followed(
         }
     }
     Err(Fault::Moved)
-}
-
-/// An error of the server that came in place of a reply is a fault.
-fn answered(value: Result<Value, RedisError>) -> Result<Value, Fault> {
-    match value {
-        Ok(Value::ServerError(error)) => Err(Fault::of_code(error.code())),
-        Ok(value) => Ok(value),
-        Err(error) => Err(Fault::of(&error)),
-    }
 }

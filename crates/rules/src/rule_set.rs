@@ -7,8 +7,8 @@ use ahash::RandomState;
 use tollgate::Prefixes;
 
 use crate::carry::{Kept, LimitChange};
+use crate::forgotten::Forgotten;
 use crate::identifier::{Identifier, Part};
-use crate::linger::Forgotten;
 use crate::request::Entry;
 use crate::rule::{Counters, Rule};
 use crate::source::RuleText;

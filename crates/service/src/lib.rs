@@ -74,6 +74,8 @@
 //! requests.
 
 mod global;
+mod history;
+mod host_name;
 mod http;
 mod listen;
 mod metrics;
@@ -89,7 +91,7 @@ mod service;
 mod wire;
 
 pub use global::{Global, GlobalError};
-pub use http::{BadHostName, HostName};
+pub use host_name::{BadHostName, HostName};
 pub use listen::{TlsError, TlsFiles, TlsProblem};
 pub use options::{Answers, MetricsNames, Options};
 pub use rules_from::{PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom};

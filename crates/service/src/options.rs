@@ -8,7 +8,7 @@ use tollgate::Clock;
 use tollgate_rules::{Settings, Timing};
 
 use crate::global::Global;
-use crate::http::HostName;
+use crate::host_name::HostName;
 use crate::listen::TlsFiles;
 use crate::rules_from::RulesFrom;
 

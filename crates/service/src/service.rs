@@ -7,9 +7,9 @@ use std::time::Instant;
 use tollgate_rules::{DecisionMaker, RuleCache};
 
 use crate::global::Keeper;
+use crate::history::History;
 use crate::metrics::{Metrics, Outcome, Protocol};
 use crate::options::{Answers, MetricsNames};
-use crate::page::History;
 use crate::protocol::rls::rate_limit_response::Code;
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::wire::{self, Refusal};

@@ -17,6 +17,7 @@ use crate::gate::{Gate, Mode};
 use crate::headers::{Fixed, Headers, secs_up};
 use crate::limit::Limit;
 use crate::service::RateLimit;
+use crate::shared::Shared;
 use crate::warning::Warnings;
 
 /// A tower layer that passes on the requests that its gates admit.
@@ -38,14 +39,6 @@ use crate::warning::Warnings;
 /// ```
 pub struct RateLimitLayer<D = ProblemJson> {
     shared: Arc<Shared<D>>,
-}
-
-/// Everything that clones of a layer and its services share. Changing a layer makes a new one around the same gates.
-#[derive(Clone)]
-pub(crate) struct Shared<D> {
-    pub(crate) rules: Rules,
-    pub(crate) deny: D,
-    headers: Headers,
 }
 
 impl RateLimitLayer {

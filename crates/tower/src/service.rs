@@ -13,7 +13,7 @@ use crate::deny::{Denied, Deny, ProblemJson};
 use crate::extract::Head;
 use crate::future::ResponseFuture;
 use crate::headers::Stamp;
-use crate::layer::Shared;
+use crate::shared::Shared;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
 ///

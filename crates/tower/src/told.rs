@@ -11,7 +11,7 @@ use tollgate::{Decision, Entry, Limiter, Permit, Policy};
 
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::remote::RemoteLimit;
+use crate::remote_limit::RemoteLimit;
 
 thread_local! {
     /// The decision for the call that this thread is about to make.
@@ -78,7 +78,7 @@ mod tests {
     use tollgate::Quota;
 
     use super::*;
-    use crate::remote::Answering;
+    use crate::remote_limit::Answering;
 
     struct Elsewhere;
 

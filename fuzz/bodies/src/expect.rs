@@ -11,13 +11,10 @@ use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Quota};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
 use tollgate_oracle::{AtLimit as Rules, CountDenied as Counted, Penalty};
 
-use crate::grain;
+use crate::grain::{self, LATEST_NS};
 use crate::policy::period_ns;
 use crate::rules::penalty_ns;
 use crate::step::nanos_of;
-
-/// 2100-01-01, the latest instant that an un-keyed word tells apart.
-pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
 /// An error in the expectation, to show that the seeds would notice one in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,11 @@
 use tollgate::{Algorithm, CountDenied, Policy};
 use tollgate_oracle::BigUint;
 
-use crate::expect::LATEST_NS;
 use crate::policy::period_ns;
 use crate::rules::{ceiling, penalty_ns};
+
+/// 2100-01-01, the latest instant that an un-keyed word tells apart.
+pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
 /// Bits that hold 0 to N denials in a row.
 fn denial_bits(policy: Policy) -> u64 {

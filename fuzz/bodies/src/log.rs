@@ -4,7 +4,8 @@ use std::fmt;
 
 use arbitrary::Arbitrary;
 
-use crate::expect::{LATEST_NS, Plant};
+use crate::expect::Plant;
+use crate::grain::LATEST_NS;
 use crate::replay::key::Key;
 use crate::replay::parse::{Parsed, Parser};
 use crate::replay::wanted::Wanted;

@@ -3,7 +3,8 @@
 use arbitrary::Arbitrary;
 use tollgate::{CountDenied, Decision, Meter, Policy, Timestamp, Word};
 
-use crate::expect::{Ask, Expectation, LATEST_NS, Plant};
+use crate::expect::{Ask, Expectation, Plant};
+use crate::grain::LATEST_NS;
 use crate::policy::{Amount, Period, QuotaCase, Shape};
 use crate::rules::{RulesCase, ceiling};
 use crate::step::{Pace, Step, Steps};

@@ -12,7 +12,8 @@ use arbitrary::Arbitrary;
 use tollgate::{Algorithm, Decision, ManualClock, Policy, SketchLimiter, SketchSize, Timestamp};
 
 use crate::bound::{self, Admitted};
-use crate::expect::{Ask, Expectation, Fineness, LATEST_NS, Plant};
+use crate::expect::{Ask, Expectation, Fineness, Plant};
+use crate::grain::LATEST_NS;
 use crate::keyed::{Op, hashers};
 use crate::policy::PolicyCase;
 use crate::step::{Cost, Pace, STEPS_MAX, Steps};

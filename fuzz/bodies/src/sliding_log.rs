@@ -12,7 +12,8 @@ use arbitrary::Arbitrary;
 use tollgate::{Decision, KeyedLogLimiter, LogLimiter, ManualClock, Policy, Quota, Timestamp};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Verdict};
 
-use crate::expect::{LATEST_NS, Plant, same};
+use crate::expect::{Plant, same};
+use crate::grain::LATEST_NS;
 use crate::keyed::{Op, hashers};
 use crate::policy::{Period, period_ns};
 use crate::step::{Cost, Pace, STEPS_MAX, Steps, nanos_of};

@@ -22,7 +22,8 @@ use tollgate::{
 };
 use tollgate_oracle::BigUint;
 
-use crate::expect::{LATEST_NS, Plant, coarsest_tick};
+use crate::expect::{Plant, coarsest_tick};
+use crate::grain::LATEST_NS;
 use crate::keyed::hashers;
 use crate::policy::{PolicyCase, period_ns};
 use crate::step::{Cost, Pace, Span, Steps};

@@ -16,6 +16,8 @@ mod kinds;
 #[cfg(shuttle)]
 mod random;
 #[cfg(shuttle)]
+mod run;
+#[cfg(shuttle)]
 mod runs;
 #[cfg(shuttle)]
 mod state;

@@ -17,9 +17,9 @@ use tollgate::control::{self, Fault};
 use crate::controls::{CONTROLS, Control, SCHEDULES_MAX};
 use crate::kinds::VERBS;
 use crate::random::Random;
+use crate::run::run_world;
 use crate::state::{self, Pairs};
 use crate::turns::Turns;
-use crate::world;
 
 /// The stack of a coroutine, which also computes the verdict.
 const STACK_BYTES: usize = 1 << 18;
@@ -142,7 +142,7 @@ fn run_worlds(seeds: impl Iterator<Item = u64> + 'static, fault: Option<Fault>, 
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         Runner::new(Turns::new(), config()).run(move || {
             control::plant(fault);
-            world::run(tell);
+            run_world(tell);
             control::plant(None);
         })
     }));

@@ -1,17 +1,14 @@
-//! A world: a subject, a clock, threads and their requests, all drawn from one seed, and the run of it.
+//! A world: a subject, a clock, threads and their requests, all drawn from one seed.
 
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shuttle::thread;
-use tollgate::{Algorithm, Full, ManualClock, Policy, Timestamp, control};
+use tollgate::{Algorithm, Full, ManualClock, Policy, Timestamp};
 
-use crate::hand::Hand;
 use crate::history::Rate;
 use crate::kinds::{Ask, Family, Scene, Time, VERBS, Verb};
 use crate::random::Random;
-use crate::state::{self, fail, stamp, words_of};
+use crate::state::stamp;
 use crate::subject::{LIMITER, LIVE, Shop, Subject};
 
 pub(crate) struct World {
@@ -28,8 +25,8 @@ pub(crate) struct World {
     pub(crate) second: Policy,
     /// Words that share one limit: stripes.
     pub(crate) words: u64,
-    setup: Vec<Ask>,
-    lists: Vec<Vec<Ask>>,
+    pub(crate) setup: Vec<Ask>,
+    pub(crate) lists: Vec<Vec<Ask>>,
     /// Scopes in which a thread has begun a change.
     changing: Mutex<Vec<u64>>,
     /// When the clock was turned, and to what.
@@ -332,64 +329,5 @@ impl World {
     pub(crate) fn policy_of(&self, key: u64) -> Policy {
         let is_second = key > LIVE && self.family == Family::Tiers && key % 2 == 1;
         if is_second { self.second } else { self.policy }
-    }
-}
-
-/// Runs the world of the seed that the scheduler has drawn, and keeps what went wrong.
-pub(crate) fn run(tell: bool) {
-    let seed = state::seed();
-    state::begin();
-    let fault = control::fault();
-    let mut random = Random::new(seed.rotate_left(32));
-    let mask = random.next() & random.next() & random.next();
-    control::fail_spuriously(u32::try_from(mask >> 32).expect("32 bits"));
-    // Units as they are in use, or of one shard: then fewer keys have floors that differ.
-    control::use_unit(random.of(&[1, 2]));
-    let world = Arc::new(World::new(seed));
-    let mut own = Hand::new();
-    let mut clock_ns = 0;
-    for ask in &world.setup {
-        // With a clock the setup sets it to its times, and leaves it at the base.
-        clock_ns = clock_ns.max(ask.time_ns);
-        own.ask_at(&world, ask);
-    }
-    if !world.is_of_callers() {
-        world.clock.set(Timestamp::from_nanos(clock_ns.max(BASE_NS)));
-    }
-    control::run_in_turns(true);
-    let threads: Vec<_> = (0..world.lists.len())
-        .map(|nth| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || {
-                let asked = panic::catch_unwind(AssertUnwindSafe(|| {
-                    let mut hand = Hand::new();
-                    for ask in &world.lists[nth] {
-                        hand.ask(&world, ask);
-                    }
-                    hand.close(&world)
-                }));
-                asked.map_err(|payload| fail(words_of(&*payload)))
-            })
-        })
-        .collect();
-    let told: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().ok()?.ok()).collect();
-    control::run_in_turns(false);
-    if state::has_failed() {
-        return;
-    }
-    control::plant(None); // only what the threads have left behind is checked
-    let verbs: Vec<_> = told.iter().map(|told| told.verbs.clone()).collect();
-    state::count_pairs(&verbs);
-    let mut events = own.close(&world).events;
-    let (mut changes, mut files) = (Vec::new(), Vec::new());
-    for told in told {
-        events.extend(told.events);
-        changes.extend(told.changes);
-        files.extend(told.files);
-    }
-    let verdict = world.verdict(events, &changes, &files, tell);
-    control::plant(fault);
-    if let Err(what) = verdict {
-        fail(what);
     }
 }

@@ -10,10 +10,7 @@ use clock_lib::ManualClock;
 use rate_net::{Eviction, Overflow, RateLimiter};
 use tollgate::{Full, KeyedLimiter, Quota, SketchLimiter, SketchSize, Timestamp};
 
-use crate::flood::Flood;
-
-/// Is a request of this key for so many units admitted?
-pub(crate) type Check = Box<dyn Fn(u64, u32) -> bool>;
+use crate::flood::{Check, Flood};
 
 pub(crate) struct Contender {
     pub(crate) name: &'static str,

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::contenders::Check;
+/// Is a request of this key for so many units admitted?
+pub(crate) type Check = Box<dyn Fn(u64, u32) -> bool>;
 
 /// The first number of each kind of key.
 const FLOOD: u64 = 1 << 32;

@@ -3,7 +3,7 @@
 use tollgate::{Policy, Prefixes};
 
 use super::key::Key;
-use super::rules::RuleArgs;
+use super::rule_args::RuleArgs;
 use super::suggest::Share;
 use crate::spans::span;
 

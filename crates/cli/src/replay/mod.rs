@@ -11,10 +11,12 @@ mod decide;
 mod event;
 mod gather;
 mod key;
+mod mapping;
 mod parse;
 mod reason;
 mod reorder;
 mod report;
+mod rule_args;
 mod rules;
 mod seconds;
 mod source;
@@ -41,7 +43,7 @@ use crate::output;
 use gather::Log;
 use parse::{BAD_LINES_NAMED, Parser, Tally};
 use report::Report;
-use source::Sources;
+use source::{Sources, end_by_interrupt};
 use stream::Stream;
 use suggest::suggest;
 use wanted::Wanted;
@@ -108,13 +110,6 @@ fn replay_stream(
     let late = Some(finished.late_lines);
     let report = Report::new(&tallies, span, late, &outcomes, &finished.keys);
     Ok((tallies, report))
-}
-
-/// Ctrl-C also ends the process that writes into the pipe, so the input ends. Without the handler Ctrl-C would end
-/// the run without a report, which is no reason not to start.
-fn end_by_interrupt(sources: &Arc<Sources>) {
-    let shared = Arc::clone(sources);
-    let _ = ctrlc::set_handler(move || shared.stop());
 }
 
 /// A replay uses a whole word per key; a [`KeyedLimiter`] uses part of the word for the key. The report notes each

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -105,6 +105,13 @@ impl Sources {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| vec![0; BLOCK_BYTES])
     }
+}
+
+/// Ctrl-C also ends the process that writes into the pipe, so the input ends. Without the handler Ctrl-C would end
+/// the run without a report, which is no reason not to start.
+pub(crate) fn end_by_interrupt(sources: &Arc<Sources>) {
+    let shared = Arc::clone(sources);
+    let _ = ctrlc::set_handler(move || shared.stop());
 }
 
 /// Drawn on standard error, and only on a terminal.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use tollgate_service::TlsFiles;
 
-use super::Args;
-use super::effective::{Setting, SettingError, optional};
+use super::args::Args;
 use super::environment::Environment;
+use super::setting::{Setting, SettingError, optional};
 
 pub(super) fn http_tls(args: &Args) -> Result<Option<TlsFiles>, SettingError> {
     let names = ["--http-tls-cert", "--http-tls-key"];

@@ -2,48 +2,20 @@
 //!
 //! A flag takes precedence over an environment variable, and that over the default.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_rules::{Settings, Timing};
-use tollgate_service::{
-    Answers, Global, HostName, MetricsNames, Options, RulesAddressError, RulesFrom, TlsFiles,
-};
+use tollgate_service::{Answers, Global, HostName, MetricsNames, Options, RulesFrom, TlsFiles};
 
+use super::args::{Args, Names};
 use super::certificates::{grpc_tls, http_tls};
 use super::environment::{BadVariable, Environment};
 use super::log::{Format, Level};
 use super::redis_variables;
-use super::{Args, Names};
-
-/// Where a value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    Default,
-    Flag(&'static str),
-    Variable(&'static str),
-    /// Combined from these, and defaults.
-    Variables(&'static str),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Default => "default",
-            Self::Flag(name) | Self::Variable(name) | Self::Variables(name) => name,
-        })
-    }
-}
-
-/// A value and its source.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Setting<T> {
-    pub(super) value: T,
-    pub(super) source: Source,
-}
+use super::setting::{Setting, SettingError, Source, first, optional};
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,54 +47,6 @@ pub(super) struct Effective {
     pub(super) redis: Setting<Option<Global>>,
     pub(super) log_level: Setting<Level>,
     pub(super) log_format: Setting<Format>,
-}
-
-/// Why the service cannot be started with these settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SettingError {
-    Variable(BadVariable),
-    /// No setting says where rules are.
-    NoRules,
-    /// The address of the rules is not an address of a Redis.
-    Address(RulesAddressError),
-    /// A setting that has no meaning without another: a certificate without a key.
-    Half {
-        found: &'static str,
-        missing: &'static str,
-    },
-}
-
-impl From<BadVariable> for SettingError {
-    fn from(error: BadVariable) -> Self {
-        Self::Variable(error)
-    }
-}
-
-impl fmt::Display for SettingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Variable(error) => error.fmt(f),
-            Self::NoRules => f.write_str(
-                "nobody says where rules are; give --rules DIR, or set RUNTIME_ROOT or \
-                 RUNTIME_SUBDIRECTORY in the environment",
-            ),
-            Self::Address(error) => error.fmt(f),
-            Self::Half { found, missing } => {
-                write!(f, "{found} is given without {missing}; give both")
-            }
-        }
-    }
-}
-
-/// A flag, else a variable, else the default.
-fn first<T>(
-    flag: (Option<T>, &'static str),
-    variable: (Option<T>, &'static str),
-    default: T,
-) -> Setting<T> {
-    let flag = flag.0.map(|value| Setting { value, source: Source::Flag(flag.1) });
-    let variable = variable.0.map(|value| Setting { value, source: Source::Variable(variable.1) });
-    flag.or(variable).unwrap_or(Setting { value: default, source: Source::Default })
 }
 
 const NO_VARIABLE: &str = "";
@@ -325,13 +249,6 @@ fn files_or_none(files: &Option<TlsFiles>) -> String {
         text += &format!(", clients of {}", authority.display());
     }
     text
-}
-
-pub(super) fn optional<T>(
-    flag: (Option<T>, &'static str),
-    variable: (Option<T>, &'static str),
-) -> Setting<Option<T>> {
-    first((flag.0.map(Some), flag.1), (variable.0.map(Some), variable.1), None)
 }
 
 /// The variables of an address: host, port, and their name as a source.

@@ -5,11 +5,11 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::Traffic;
 use super::lane::Lane;
 use crate::replay::shortened;
 use crate::spans::seconds;
 use crate::tables::grouped;
+use crate::traffic::Traffic;
 
 /// Pictures a second.
 pub(super) const RATE: u8 = 15;

@@ -7,7 +7,6 @@
 //! All requests are of one client. The arithmetic is the library's own, at times that start at zero.
 
 mod args;
-mod error;
 mod lane;
 mod live;
 mod pattern;
@@ -21,30 +20,11 @@ use std::thread;
 use std::time::Duration;
 
 pub(crate) use args::Args;
-pub(crate) use error::TrafficError;
 
 use crate::failure::Failure;
 use crate::output;
 use indicatif::ProgressDrawTarget;
 use lane::{Answer, Lane};
-
-/// More requests would not make a clearer picture, and all of them are stored.
-pub(crate) const REQUESTS_MOST: usize = 1_000_000;
-
-/// The maximum span of a pattern: 73 years. Three of them fit in 64 bits, and times stay below the maximum that a
-/// limiter distinguishes, which is as far from zero as 2100 is from 1970.
-pub(crate) const SPAN_MOST_NS: u64 = 1 << 61;
-
-/// The requests to decide.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Traffic {
-    /// Their description, for the heading.
-    pub(crate) name: String,
-    /// Their times in nanoseconds, in order.
-    pub(crate) times: Vec<u64>,
-    /// The span of a picture: from the first to the last time, or more.
-    pub(crate) span_ns: (u64, u64),
-}
 
 /// Generates or reads the traffic, decides it under each policy, and reports.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

@@ -7,8 +7,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Exp1};
 
 use super::args::{Args, Pattern};
-use super::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
 use crate::spans::seconds;
+use crate::traffic::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
 
 /// Requests come in this part of a window on each side of its edge.
 const BOUNDARY_PART: u64 = 10;

@@ -6,12 +6,12 @@ use std::io;
 
 use plotters::prelude::*;
 
-use super::Traffic;
 use super::lane::{Lane, period_ns, trailing};
 use crate::plot::{self, Canvas, CountAxis, Drawn, Names, TimeAxis};
 use crate::replay::shortened;
 use crate::spans::{DAY_NS, name};
 use crate::tables::grouped;
+use crate::traffic::Traffic;
 
 /// Pixels.
 const WIDTH: u32 = 960;

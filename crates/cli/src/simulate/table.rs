@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Traffic;
 use super::lane::Lane;
 use crate::replay::wait;
 use crate::spans::seconds;
 use crate::tables::{aligned, grouped, share, write_table};
+use crate::traffic::Traffic;
 
 /// The printed report.
 pub(super) struct Report<'r> {

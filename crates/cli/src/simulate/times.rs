@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use super::{REQUESTS_MOST, Traffic, TrafficError};
 use crate::failure::Failure;
 use crate::replay::nanos_of_text;
+use crate::traffic::{REQUESTS_MOST, Traffic, TrafficError};
 
 /// The maximum number of bytes per request. A longer file contains other things than times.
 const BYTES_MOST: u64 = 64 * REQUESTS_MOST as u64;

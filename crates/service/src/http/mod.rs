@@ -17,11 +17,11 @@ use axum::routing::{get, post};
 use tollgate_redis::Outage;
 
 use crate::global::Keeper;
+use crate::host_name::HostName;
 use crate::page;
 use crate::service::Service;
 
 pub(crate) use connections::listen;
-pub use guard::{BadHostName, HostName};
 
 /// The maximum size of a body: the largest request that rules accept has 64 KiB of keys and values.
 const MAX_BODY_BYTES: usize = 256 << 10;

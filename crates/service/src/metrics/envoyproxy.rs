@@ -15,7 +15,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use tollgate_rules::{Rule, RuleCache, RuleCounts};
 
-use super::gauge;
+use super::gauge::gauge;
 use super::requests::{Outcome, Protocol, Requests};
 
 #[derive(Debug)]

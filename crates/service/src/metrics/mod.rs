@@ -2,6 +2,7 @@
 //! whatever requests contain.
 
 mod envoyproxy;
+mod gauge;
 mod histogram;
 mod requests;
 mod rules;
@@ -10,9 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use tollgate_rules::RuleCache;
 
@@ -59,21 +58,6 @@ impl Collector for OfRequests {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.0.encode(&mut encoder)
     }
-}
-
-/// One gauge without labels.
-fn encode_gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: u64,
-) -> Result<(), fmt::Error> {
-    gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
-}
-
-/// A value too large for a gauge becomes its maximum.
-fn gauge(value: u64) -> ConstGauge<i64> {
-    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

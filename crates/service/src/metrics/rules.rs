@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use tollgate::Stats;
 use tollgate_rules::{Rule, RuleCache, RuleCounts};
 
-use super::{encode_gauge, gauge};
+use super::gauge::{encode_gauge, gauge};
 
 /// Reads the rules in force.
 #[derive(Debug)]

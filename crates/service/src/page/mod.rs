@@ -3,7 +3,6 @@
 //! It shows rules and counts, as `/metrics` does, and no part of any request. Counts are sampled each second, apart
 //! from all requests; a page is made from the samples, and reads no table.
 
-mod history;
 mod render;
 
 use std::sync::Arc;
@@ -16,8 +15,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::service::Service;
-
-pub(crate) use history::History;
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);

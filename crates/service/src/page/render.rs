@@ -6,7 +6,7 @@ use std::sync::Arc;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tollgate_rules::{Rule, RuleSet};
 
-use super::history::{Rates, RuleRates, SECONDS};
+use crate::history::{Rates, RuleRates, SECONDS};
 use crate::service::Service;
 
 /// The maximum number of rules in the table: `/rlconfig` shows all.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 
-use super::read;
+use super::read::{self, LimitAdvice, PolicyAdvice};
 
 /// What the headers of a response say about limits: for clients. All generations are read.
 ///
@@ -30,36 +30,6 @@ pub struct Advice {
     pub limits: Vec<LimitAdvice>,
     /// `Retry-After`: how long to wait.
     pub retry_after: Option<Duration>,
-}
-
-/// One quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyAdvice {
-    /// Its name, where the generation has names.
-    pub name: Option<String>,
-    /// The units of each window.
-    pub quota: u64,
-    /// The unit that is counted, if it is not requests: `content-bytes`, `concurrent-requests`.
-    pub unit: Option<String>,
-    /// The length of the window.
-    pub window: Option<Duration>,
-    /// The partition that the quota is for, in a form that only the server understands.
-    pub partition_key: Option<Vec<u8>>,
-}
-
-/// What is left of one quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitAdvice {
-    /// The name of its policy, where the generation has names.
-    pub name: Option<String>,
-    /// The limit itself, where the generation repeats it here.
-    pub limit: Option<u64>,
-    /// Units left.
-    pub remaining: u64,
-    /// How long until more units are available.
-    pub reset: Option<Duration>,
-    /// The partition that the quota is for, in a form that only the server understands.
-    pub partition_key: Option<Vec<u8>>,
 }
 
 impl Advice {

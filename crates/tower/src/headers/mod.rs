@@ -16,7 +16,8 @@ mod write;
 
 use http::HeaderName;
 
-pub use advice::{Advice, LimitAdvice, PolicyAdvice};
+pub use advice::Advice;
+pub use read::{LimitAdvice, PolicyAdvice};
 pub(crate) use window::secs_up;
 pub(crate) use write::{Fixed, Opening, Stamp, Standing};
 

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
 
-use super::advice::{LimitAdvice, PolicyAdvice};
 use super::{
     RATE_LIMIT, RATE_LIMIT_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REMAINING, RATE_LIMIT_RESET,
     X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
@@ -18,6 +17,36 @@ const FIELD_MAX: usize = 16 * 1_024;
 /// milliseconds. No server announces a wait of 30 years.
 const EPOCH_SECS_MIN: u64 = 1_000_000_000;
 const EPOCH_MILLIS_MIN: u64 = 1_000_000_000_000;
+
+/// One quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyAdvice {
+    /// Its name, where the generation has names.
+    pub name: Option<String>,
+    /// The units of each window.
+    pub quota: u64,
+    /// The unit that is counted, if it is not requests: `content-bytes`, `concurrent-requests`.
+    pub unit: Option<String>,
+    /// The length of the window.
+    pub window: Option<Duration>,
+    /// The partition that the quota is for, in a form that only the server understands.
+    pub partition_key: Option<Vec<u8>>,
+}
+
+/// What is left of one quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitAdvice {
+    /// The name of its policy, where the generation has names.
+    pub name: Option<String>,
+    /// The limit itself, where the generation repeats it here.
+    pub limit: Option<u64>,
+    /// Units left.
+    pub remaining: u64,
+    /// How long until more units are available.
+    pub reset: Option<Duration>,
+    /// The partition that the quota is for, in a form that only the server understands.
+    pub partition_key: Option<Vec<u8>>,
+}
 
 pub(super) fn generations(
     headers: &HeaderMap,

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use tollgate::{Decision, Permit};
 
-use super::book::{Charge, Found, Place};
+use super::book::Place;
+use super::charge::{Charge, Found};
 use super::debt::When;
 use super::subject::Name;
 use super::world::World;
-use crate::expect::{Ask, LATEST_NS};
+use crate::expect::Ask;
+use crate::grain::LATEST_NS;
 use crate::step::Cost;
 
 /// At most so many permits and places are kept.

@@ -1,52 +1,13 @@
 //! What one key was admitted and has given back, and what it should owe.
 
 use tollgate::{Algorithm, Permit, Policy, Reservation, Timestamp};
-use tollgate_oracle::{BigUint, Ledger, Rate};
+use tollgate_oracle::{Ledger, Rate};
 
+use super::charge::{Charge, Found};
 use super::debt::{Debt, When};
 use crate::bound::{self, Admitted};
-use crate::expect::Fineness;
 use crate::policy::period_ns;
 use crate::rules::ceiling;
-
-/// What is wrong, if anything is.
-pub(super) type Found<T = ()> = Result<T, String>;
-
-/// Something that was charged, for what may be given back of it.
-#[derive(Clone, Debug)]
-pub(super) struct Charge {
-    pub(super) cost: u64,
-    pub(super) then_ns: u64,
-    policy: Policy,
-    /// Its entries in the ledgers.
-    number: u64,
-    epoch: u64,
-    renewals: u64,
-    /// Units that no verb has been asked to give back.
-    left: u64,
-    /// The window that it counts in, at each fineness that was possible; none if that is not known.
-    places: Vec<(Fineness, BigUint)>,
-}
-
-impl Charge {
-    pub(super) fn then(&self) -> Timestamp {
-        Timestamp::from_nanos(self.then_ns)
-    }
-
-    /// Whether it was charged under this quota, which has been in force since then.
-    pub(super) fn is_of(&self, policy: Policy, since_ns: Option<u64>) -> bool {
-        self.policy == policy && since_ns.is_none_or(|since_ns| self.then_ns > since_ns)
-    }
-
-    pub(super) fn counts_in(&self, fineness: Fineness, place: &BigUint) -> bool {
-        self.places.iter().any(|(of, own)| *of == fineness && own == place)
-    }
-
-    /// Whether the window is known that it counts in.
-    pub(super) fn is_placed(&self, renewals: u64) -> bool {
-        !self.places.is_empty() && self.renewals == renewals
-    }
-}
 
 /// A place, and how the limit was left by it.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Reservation};
 use tollgate_oracle::{BigUint, Oracle, Verdict};
 
-use super::book::{Charge, Found};
+use super::charge::{Charge, Found};
 use crate::expect::{Ask, Expectation, Plant, is_first, same};
 use crate::policy::period_ns;
 use crate::rules::ceiling;

@@ -4,42 +4,7 @@
 use tollgate::{Decision, Lease, Permit, Policy, Timestamp};
 
 use super::book::Place;
-use super::subject::{KEYS, Name, Subject};
-
-/// The fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing.
-    None,
-    /// Something that was admitted is not charged.
-    ChargeForgotten,
-    /// A refund gives back twice what it tells.
-    BackTwice,
-    /// A refund tells one unit less than it gives back.
-    ReportedLess,
-    /// A refund gives back what has drained as well.
-    BackDrained,
-    /// A refund tells what it was asked for, and gives back what has not drained.
-    ReportedMore,
-    /// A place is undone as a whole if the limit owes as much as the place has left, whatever charge that is.
-    UndoneByBits,
-    /// A place is said to be cancelled, and stays charged.
-    StaysCharged,
-    /// What is cancelled is refunded as well.
-    CancelledTwice,
-    /// A peek asks for one unit more.
-    StricterLook,
-    /// What was leased and is spent comes back, too.
-    SpentComesBack,
-    /// A change of quota forgives what was owed.
-    ChangeForgives,
-    /// A key that changes its tier leaves behind what it owes.
-    MoveForgives,
-    /// A window gives back what an earlier one has counted.
-    OldWindowBack,
-    /// A debt is paid off by a reset.
-    DebtForgiven,
-}
+use super::subject::{Fault, KEYS, Name, Subject};
 
 impl Subject {
     pub(super) fn look(&self, name: Name, cost: u64, now: Timestamp) -> Decision {

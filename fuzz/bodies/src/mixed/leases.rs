@@ -1,23 +1,17 @@
 //! What concerns more than one key at a moment: units that are leased, quotas that change, keys that change their
 //! tier.
 
-use tollgate::{Decision, Lease, Policy};
+use tollgate::{Decision, Policy};
 
-use super::book::{Charge, Found};
+use super::charge::{Charge, Found, Lent};
 use super::debt::When;
 use super::subject::{KEYS, Name};
 use super::world::World;
-use crate::expect::{Ask, LATEST_NS};
+use crate::expect::Ask;
+use crate::grain::LATEST_NS;
 
 /// At most so many leases are held.
 const LEASES: usize = 3;
-
-/// A lease, and what the books say of its last batch.
-#[derive(Debug)]
-pub(super) struct Lent<'s> {
-    lease: Lease<'s>,
-    charge: Charge,
-}
 
 impl World<'_> {
     pub(super) fn lease_out(&mut self, units: u64) -> Found {

@@ -24,6 +24,7 @@ macro_rules! ensure {
 
 mod acts;
 mod book;
+mod charge;
 mod debt;
 mod faults;
 mod leases;
@@ -34,13 +35,13 @@ mod world;
 use arbitrary::Arbitrary;
 
 use crate::expect::Plant;
-use crate::policy::{PolicyCase, QuotaCase};
+use crate::policy::PolicyCase;
 use crate::rules::RulesCase;
-use crate::step::{Cost, Steps};
-use crate::verbs::Verb;
+use crate::step::Steps;
 
-pub use faults::Fault;
 pub use random::{Found, Hunt, hunt};
+pub use subject::{Fault, Kind};
+pub use world::{Judges, Mixed};
 
 use subject::Subject;
 use world::World;
@@ -58,67 +59,6 @@ pub struct MixedCase {
     pub own_clock: bool,
     /// What happens.
     pub ops: Steps<Mixed>,
-}
-
-/// The limiter.
-#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `Limiter`, with leases.
-    Alone,
-    /// `KeyedLimiter` for one key more than this, modulo 32.
-    Table(u8),
-    /// `LiveLimiter`.
-    Alive,
-    /// A `KeyedLimiter` of two tiers, for as many.
-    Tiered(u8),
-    /// `StripedLimiter`, of one stripe more than this, modulo 4. It only decides.
-    Striped(u8),
-    /// `SketchLimiter`. It only decides.
-    Sketched,
-}
-
-/// Which of the references judge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judges {
-    /// The ledger: every interval.
-    pub ledger: bool,
-    /// The debt, step by step.
-    pub debt: bool,
-}
-
-impl Judges {
-    /// All of them.
-    pub const ALL: Self = Self { ledger: true, debt: true };
-    /// The ledger alone, which needs no knowledge of words.
-    pub const LEDGER: Self = Self { ledger: true, debt: false };
-}
-
-/// A step.
-#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are what their types say")]
-pub enum Mixed {
-    /// A verb.
-    Does { key: u8, verb: Verb },
-    /// A peek.
-    Looks { key: u8, cost: Cost },
-    /// Of the permit so many before the last one, so many units at most; it stays at hand.
-    Again { key: u8, nth: u8, most: u8 },
-    /// The permit of a place is refunded; the place stays at hand.
-    Unqueue { key: u8, nth: u8, most: u8 },
-    /// A permit of another limiter, with the same policy or with another.
-    Foreign { key: u8, cost: Cost, other: bool },
-    /// So many units are leased.
-    LeaseOut { units: u8 },
-    /// Units of the last lease are spent; if it has too few, others are leased or it is over.
-    LeaseUse { cost: u8, renew: bool },
-    /// The last lease is returned.
-    LeaseBack,
-    /// The quota is another from now on.
-    Change { second: bool, quota: QuotaCase },
-    /// The quota is the first one again.
-    ChangeBack { second: bool },
-    /// A key changes its tier.
-    Migrate { key: u8, back: bool },
 }
 
 impl MixedCase {

@@ -3,16 +3,68 @@
 use std::time::Duration;
 
 use ahash::RandomState;
+use arbitrary::Arbitrary;
 use tollgate::{
     Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, LiveLimiter,
     ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers,
     Timestamp,
 };
 
-use crate::expect::LATEST_NS;
+use crate::grain::LATEST_NS;
 use crate::keyed::hashers;
-use crate::mixed::{Fault, Kind};
 use crate::step::nanos_of;
+
+/// The limiter.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `Limiter`, with leases.
+    Alone,
+    /// `KeyedLimiter` for one key more than this, modulo 32.
+    Table(u8),
+    /// `LiveLimiter`.
+    Alive,
+    /// A `KeyedLimiter` of two tiers, for as many.
+    Tiered(u8),
+    /// `StripedLimiter`, of one stripe more than this, modulo 4. It only decides.
+    Striped(u8),
+    /// `SketchLimiter`. It only decides.
+    Sketched,
+}
+
+/// The fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Something that was admitted is not charged.
+    ChargeForgotten,
+    /// A refund gives back twice what it tells.
+    BackTwice,
+    /// A refund tells one unit less than it gives back.
+    ReportedLess,
+    /// A refund gives back what has drained as well.
+    BackDrained,
+    /// A refund tells what it was asked for, and gives back what has not drained.
+    ReportedMore,
+    /// A place is undone as a whole if the limit owes as much as the place has left, whatever charge that is.
+    UndoneByBits,
+    /// A place is said to be cancelled, and stays charged.
+    StaysCharged,
+    /// What is cancelled is refunded as well.
+    CancelledTwice,
+    /// A peek asks for one unit more.
+    StricterLook,
+    /// What was leased and is spent comes back, too.
+    SpentComesBack,
+    /// A change of quota forgives what was owed.
+    ChangeForgives,
+    /// A key that changes its tier leaves behind what it owes.
+    MoveForgives,
+    /// A window gives back what an earlier one has counted.
+    OldWindowBack,
+    /// A debt is paid off by a reset.
+    DebtForgiven,
+}
 
 /// So many keys, each another in each tier: in a small table they move the floors for each other.
 pub(super) const KEYS: u8 = 12;

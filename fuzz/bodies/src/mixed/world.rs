@@ -2,17 +2,62 @@
 
 use std::time::Duration;
 
+use arbitrary::Arbitrary;
 use tollgate::{Algorithm, Decision, Policy, Timestamp};
 
-use super::book::{Book, Found};
+use super::book::Book;
+use super::charge::{Found, Lent};
 use super::debt::{Debt, When};
-use super::leases::Lent;
-use super::subject::{KEYS, Name, Subject};
-use super::{Judges, Kind, Mixed};
-use crate::expect::{Ask, Expectation, Fineness, LATEST_NS, Plant, coarsest_tick};
-use crate::policy::period_ns;
+use super::subject::{KEYS, Kind, Name, Subject};
+use crate::expect::{Ask, Expectation, Fineness, Plant, coarsest_tick};
+use crate::grain::LATEST_NS;
+use crate::policy::{QuotaCase, period_ns};
 use crate::step::{Cost, Pace, nanos_of};
 use crate::verbs::Verb;
+
+/// Which of the references judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judges {
+    /// The ledger: every interval.
+    pub ledger: bool,
+    /// The debt, step by step.
+    pub debt: bool,
+}
+
+impl Judges {
+    /// All of them.
+    pub const ALL: Self = Self { ledger: true, debt: true };
+    /// The ledger alone, which needs no knowledge of words.
+    pub const LEDGER: Self = Self { ledger: true, debt: false };
+}
+
+/// A step.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are what their types say")]
+pub enum Mixed {
+    /// A verb.
+    Does { key: u8, verb: Verb },
+    /// A peek.
+    Looks { key: u8, cost: Cost },
+    /// Of the permit so many before the last one, so many units at most; it stays at hand.
+    Again { key: u8, nth: u8, most: u8 },
+    /// The permit of a place is refunded; the place stays at hand.
+    Unqueue { key: u8, nth: u8, most: u8 },
+    /// A permit of another limiter, with the same policy or with another.
+    Foreign { key: u8, cost: Cost, other: bool },
+    /// So many units are leased.
+    LeaseOut { units: u8 },
+    /// Units of the last lease are spent; if it has too few, others are leased or it is over.
+    LeaseUse { cost: u8, renew: bool },
+    /// The last lease is returned.
+    LeaseBack,
+    /// The quota is another from now on.
+    Change { second: bool, quota: QuotaCase },
+    /// The quota is the first one again.
+    ChangeBack { second: bool },
+    /// A key changes its tier.
+    Migrate { key: u8, back: bool },
+}
 
 /// No time is later: the year 2408. After 2^64 ns there is no first instant to name.
 const END_NS: u64 = 3 << 62;

@@ -3,10 +3,9 @@
 use indexmap::IndexSet;
 use tollgate_rules::{Descriptor, Entry};
 
-use super::Pair;
-use super::mapping::{Mapping, name};
 use crate::replay::gather::Keys;
 use crate::replay::key::Key;
+use crate::replay::mapping::{Mapping, Pair, name};
 use crate::replay::wanted::{Wanted, parts};
 
 /// All `--descriptor` options together.

@@ -7,45 +7,29 @@
 //!
 //! Rules are compiled to the same tables that `serve` uses, and asked one request after the other.
 
-mod args;
 mod count;
 mod counting;
 mod descriptors;
 mod diff;
 mod engine;
 mod lines;
-mod mapping;
+mod read;
 mod stream;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-pub(crate) use args::RuleArgs;
-
-use super::gather::Keys;
 use super::parse::{Parser, Tally};
 use super::report::Report;
-use super::source::Sources;
+use super::source::{Sources, end_by_interrupt};
 use crate::failure::Failure;
 use counting::Counting;
 use descriptors::{Descriptors, Mappings, Row};
 use diff::Diff;
 use engine::Engine;
 use lines::Lines;
-
-/// A key and a value of a descriptor.
-type Pair = (String, String);
-
-/// The result of reading and deciding.
-struct Read {
-    tallies: Vec<Tally>,
-    /// The names of descriptors and requests, by number.
-    names: Keys,
-    span: (u64, u64),
-    /// For a stream: lines that came too late to be reordered.
-    late_lines: Option<u64>,
-}
+use read::Read;
 
 /// Reads the lines and decides them: while reading for a stream, otherwise after reading all.
 fn read(
@@ -56,7 +40,7 @@ fn read(
     let mappings = Mappings::new(&args.rules.descriptors);
     let parser = Parser { key: mappings.wanted(), time_field: args.time.clone() };
     if args.stream {
-        super::end_by_interrupt(sources);
+        end_by_interrupt(sources);
         return stream::read(args, mappings, &parser, sources, decide);
     }
     let (lines, tallies) = Lines::read(&args.files, &parser, sources)?;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use tollgate_rules::Descriptor;
 
 use super::descriptors::{Mappings, Row, entry};
-use super::mapping::name;
-use super::{Pair, Read};
+use super::read::Read;
 use crate::failure::Failure;
 use crate::replay::Args;
 use crate::replay::gather::{Keys, checked, number_all};
+use crate::replay::mapping::{Pair, name};
 use crate::replay::parse::{Parser, Tally};
 use crate::replay::reorder::Reorder;
 use crate::replay::source::Sources;

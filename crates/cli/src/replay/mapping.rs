@@ -7,8 +7,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Pair;
-use crate::replay::key::Key;
+use super::key::Key;
+
+/// A key and a value of a descriptor.
+pub(super) type Pair = (String, String);
 
 /// The maximum number of entries in a descriptor, as in the rules.
 const ENTRIES_MOST: usize = 32;

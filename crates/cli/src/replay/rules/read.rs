@@ -1,0 +1,14 @@
+//! [`Read`]: what is known once all lines are read and decided.
+
+use crate::replay::gather::Keys;
+use crate::replay::parse::Tally;
+
+/// The result of reading and deciding.
+pub(super) struct Read {
+    pub(super) tallies: Vec<Tally>,
+    /// The names of descriptors and requests, by number.
+    pub(super) names: Keys,
+    pub(super) span: (u64, u64),
+    /// For a stream: lines that came too late to be reordered.
+    pub(super) late_lines: Option<u64>,
+}

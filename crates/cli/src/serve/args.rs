@@ -1,0 +1,168 @@
+//! The arguments of `tollgate serve`. Their help texts are its manual.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tollgate_service::HostName;
+
+use super::log::{Format, Level};
+
+const AFTER_HELP: &str = "\
+Examples:
+  tollgate serve --rules examples/rules
+  curl localhost:8080/v1/check -d '{\"domain\": \"shop\", \"descriptors\": [{\"user\": \"alice\"}]}' \\
+    -H 'content-type: application/json'
+  curl 'localhost:8080/v1/peek?domain=shop&user=alice'
+  tollgate serve --rules 'redis://reader:secret@10.0.0.7/2#shop:rules'
+
+Rules and certificates are read again when their files change, on SIGHUP, and every 30 s and 10 s; rules
+in Redis every 5 s.
+SIGTERM and Ctrl-C let requests that have begun end. Check rules before they are served: tollgate check
+DIR. A rule that is gone and comes back, as while a file is written, finds what was spent under it; a
+domain whose rules are all gone keeps the last good ones. The environment variables of
+envoyproxy/ratelimit are honoured where they mean something here; flags beat them, and --print-config says which value comes from where.";
+
+/// Answer Envoy and HTTP clients by the rules of a directory
+///
+/// gRPC: Envoy's rate limit service v3, health, reflection. HTTP: /json, /v1/check, /v1/peek,
+/// /healthcheck, /metrics, a status page at /; on the admin address /v1/reset and /rlconfig.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A directory of .yaml files, one file, or redis://user:password@host:port/database#key
+    ///
+    /// The address names a hash in Redis: its fields are files, except for `version`, which must change whenever a
+    /// file does. `tollgate rules push` writes it. Without a key it is tollgate:rules.
+    #[arg(long, value_name = "DIR")]
+    pub(super) rules: Option<PathBuf>,
+
+    /// Seconds after which rules are read again whether or not files have changed [default: 30; from Redis 5]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) poll: Option<u16>,
+
+    /// Where to listen for HTTP [default: 0.0.0.0:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) http: Option<SocketAddr>,
+
+    /// A unix socket to listen on for HTTP as well
+    #[arg(long, value_name = "PATH")]
+    pub(super) http_socket: Option<PathBuf>,
+
+    /// The certificate (PEM) of the HTTP address; without it HTTP is unencrypted
+    #[arg(long, value_name = "FILE", requires = "http_tls_key")]
+    pub(super) http_tls_cert: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "http_tls_cert")]
+    pub(super) http_tls_key: Option<PathBuf>,
+
+    /// HTTP clients must have a certificate of one of these authorities
+    #[arg(long, value_name = "FILE", requires = "http_tls_cert")]
+    pub(super) http_tls_client_ca: Option<PathBuf>,
+
+    /// Where to listen for gRPC [default: 0.0.0.0:8081]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) grpc: Option<SocketAddr>,
+
+    /// A unix socket to listen on for gRPC as well
+    #[arg(long, value_name = "PATH")]
+    pub(super) grpc_socket: Option<PathBuf>,
+
+    /// The certificate (PEM) of the gRPC address; without it gRPC is unencrypted
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
+    pub(super) grpc_tls_cert: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    pub(super) grpc_tls_key: Option<PathBuf>,
+
+    /// gRPC clients must have a certificate of one of these authorities
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    pub(super) grpc_tls_client_ca: Option<PathBuf>,
+
+    /// The address of the admin's routes; keep it loopback [default: 127.0.0.1:6070]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) admin: Option<SocketAddr>,
+
+    /// A host name for the admin's routes, in addition to localhost and IP addresses; may be repeated
+    ///
+    /// A request there with another Host, or with an Origin that is not that Host, is refused with 403, because a
+    /// page of another site could have made a browser send it.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(super) admin_host: Vec<HostName>,
+
+    /// Decide each descriptor on its own, as envoyproxy/ratelimit does
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) compat: Option<bool>,
+
+    /// Deny nothing; statuses and metrics show what would be denied
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) shadow: Option<bool>,
+
+    /// Deny a request only if all its rules are over their limits
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) quota_mode: Option<bool>,
+
+    /// Allow several files to hold parts of one domain
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) merge_domains: Option<bool>,
+
+    /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) response_headers: Option<bool>,
+
+    /// Pass the metadata of rules to Envoy
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) metadata: Option<bool>,
+
+    /// Drop the limits of a domain whose rules are all gone, and start with an empty directory: nothing is limited then
+    ///
+    /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
+    /// refused at the start.
+    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) allow_empty: Option<bool>,
+
+    /// Seconds for which what was spent under a rule is kept after it is gone [default: 600, or its window if longer]
+    ///
+    /// If the rule comes back within that time, it continues with it. Counts towards --table-bytes; 0: not at all.
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) linger_rules: Option<u64>,
+
+    /// The capacity of rules whose file gives none, in clients: 14 to 16 bytes each [default: 65536]
+    #[arg(long, value_name = "CLIENTS")]
+    pub(super) capacity: Option<usize>,
+
+    /// The maximum number of bytes for all tables [default: 1073741824]
+    #[arg(long, value_name = "BYTES")]
+    pub(super) table_bytes: Option<u64>,
+
+    /// The minimum level of logged events [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) log_level: Option<Level>,
+
+    /// The format of the log [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) log_format: Option<Format>,
+
+    /// Print every setting, its value and its source, and exit
+    #[arg(long)]
+    pub(super) print_config: bool,
+
+    /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use [default: own]
+    #[arg(long, value_enum)]
+    pub(super) metrics_names: Option<Names>,
+
+    /// Seconds to go on answering, when told to stop, while health checks fail already [default: 0]
+    #[arg(long, alias = "linger", value_name = "SECONDS")]
+    pub(super) linger_stop: Option<u16>,
+
+    #[command(flatten)]
+    pub(super) redis: crate::serve_redis::RedisArgs,
+}
+
+/// Names of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Names {
+    Own,
+    Envoyproxy,
+}
