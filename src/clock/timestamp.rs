@@ -83,7 +83,7 @@ impl Sub for Timestamp {
     }
 }
 
-/// Unix time, as [`Clock::unix`] gives it; a time before 1970 is 1970.
+/// Unix time, as [`Clock::unix`](crate::Clock::unix) gives it; a time before 1970 is 1970.
 ///
 /// ```
 /// use std::time::{Duration, UNIX_EPOCH};

@@ -280,14 +280,14 @@ fn a_refund_gives_back_what_the_core_gives_back() {
         let view =
             View { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
         let stamp = view.stamp();
-        let permit = limiter.check_at(cost, at(sequence.now_us)).into_result().unwrap();
+        let permit = limiter.entry().at(at(sequence.now_us)).check(cost).into_result().unwrap();
         for _ in 0..2 {
             sequence.now_us += random.below(2_000_000);
             let units = random.below(cost + 1);
             let refund = Units { stamp, ..Units::exactly(units) };
             let refund = ask(Verb::Refund, &sequence.key, &sequence.plan, refund);
             let reply = told.call(sequence.now_us, refund);
-            let expected = limiter.refund_at(permit.portion(units), at(sequence.now_us));
+            let expected = limiter.entry().at(at(sequence.now_us)).refund(permit.portion(units));
             let given = reply.parts[0].units;
             let view =
                 View { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
@@ -301,7 +301,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
             // Under gcra the last fraction of a unit may count as drained in one of them and not in the other.
             let apart = u64::from(is_gcra);
             assert!(given.abs_diff(expected) <= apart, "{policy}: {given}, {expected}");
-            let left = limiter.peek_at(1, at(sequence.now_us)).remaining();
+            let left = limiter.entry().at(at(sequence.now_us)).peek(1).remaining();
             assert!(view.remaining().abs_diff(left) <= apart, "{policy}");
         }
     }
