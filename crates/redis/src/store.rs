@@ -9,7 +9,7 @@ use crate::outage::Outage;
 
 /// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
 ///
-/// It may also be the master that Sentinels name, or a cluster: see [`StoreOptions`].
+/// It may also be the master that Sentinels name, or a cluster: see [`StoreOptions`](crate::StoreOptions).
 ///
 /// It connects in the background, as often as it must, and never makes a caller wait for that.
 /// Clones are the same store. When the last clone and the last limiter are dropped, it disconnects.
