@@ -22,7 +22,8 @@ use crate::store::Store;
 /// this one holds in leases or counts the other takes over. See *When a limit changes* on the crate's page.
 ///
 /// A decision never fails and never takes longer than the store's deadline: if the store does not make it,
-/// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. What the store did not answer counts as charged.
+/// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. What the store did not answer counts as
+/// charged.
 ///
 /// The clock is the store's, so the verbs have no `_at` twin. Keys are bytes, and are sent as they are.
 ///
