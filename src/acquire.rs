@@ -191,7 +191,9 @@ impl Entry<'_> {
     /// at most `burst + rate * max_wait`, so also a cost above the burst may be. In any interval of
     /// length W units become usable at most `rate * W` times and once the burst, or once the first
     /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
-    /// denied. A keyed word remembers a debt of no more than twice the burst.
+    /// denied. A keyed word remembers a debt of no more than twice the burst, and a key without a cell gets a place only
+    /// if it can be used at once. A change of quota that cuts the debt lets places of before and after it overlap, by what
+    /// was cut.
     ///
     /// # Errors
     /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
@@ -236,7 +238,8 @@ impl Entry<'_> {
     ///
     /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
-    /// limiter's clock must be one that advances by itself, or with the timer.
+    /// limiter's clock must be one that advances by itself, or with the timer; a time given by [`at`](Entry::at) must be one
+    /// of that clock.
     ///
     /// # Errors
     /// The denial, at once, if its turn would come too late.
@@ -275,7 +278,9 @@ impl Entry<'_> {
     ) -> Result<Permit, Denial> {
         let place = self.queue(cost, wait)?;
         let pause = wait.pause(&place, self.limit.clock().now());
-        Ok(Waiting::new(place, |place| self.cancel(place)).until_its_turn(pause, timer).await)
+        // Given up it goes back at the clock's time: one that was given may lie before that of another charge.
+        let entry = Self { at: None, ..self };
+        Ok(Waiting::new(place, |place| entry.cancel(place)).until_its_turn(pause, timer).await)
     }
 
     /// [`acquire`](Entry::acquire) for threads: sleeps until its turn has come.

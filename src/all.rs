@@ -22,6 +22,9 @@
 //!   drains. For a word with the bits that the charge left the caller's time is taken, or its shard's floor:
 //!   see [`check_all_at`].
 //!
+//! Where quotas change (a `LiveLimiter`, tiers) nothing is put back bit for bit: an unchanged word is amended as by a
+//! cancellation, another as by a refund. Across a change of quota the charge stays.
+//!
 //! So no limit ever admits above its bound, and a request that is denied costs at most itself.
 //!
 //! # Denials that count
@@ -70,8 +73,10 @@ pub(crate) const SKEW_NS: u64 = 1 << 20;
 pub struct Toll<'a> {
     limit: Limit<'a>,
     cost: u64,
+    /// The time that its entry was given, if it was given one.
+    at: Option<Timestamp>,
+    /// When it was last asked, and whether its limit's own clock said so.
     now: Timestamp,
-    /// Whether its limit's own clock says when.
     own_clock: bool,
     /// The decision when it was last charged.
     decision: Option<Decision>,
@@ -101,14 +106,30 @@ impl Undo {
     pub(crate) fn fresh(&self, clock: &Clock) -> Option<Timestamp> {
         self.own_clock.then(|| clock.now())
     }
+
+    /// Undoes a charge whose word may be counted in another quota by now: whole, if no other request has built on it,
+    /// else as far as it has not drained by a clock that is read after the word.
+    pub(crate) fn amends(
+        &self,
+        clock: &Clock,
+        amend: impl Fn(&dyn Fn() -> Timestamp, Amendment<'_>) -> u64,
+    ) {
+        let Some(charge) = self.permit.charge() else { return };
+        let now = || self.fresh(clock).unwrap_or_else(|| self.permit.asked_at());
+        let undone = amend(&now, Amendment::Undo(charge));
+        // A window's count does not say whose units it holds.
+        if undone == 0 && self.own_clock && charge.kernel.is_gcra() {
+            let later = || Timestamp::from_nanos(clock.now().as_nanos().saturating_add(SKEW_NS));
+            amend(&later, Amendment::Refund(charge));
+        }
+    }
 }
 
 impl<'a> Toll<'a> {
     #[inline(always)]
     pub(crate) fn of(limit: Limit<'a>, at: Option<Timestamp>, cost: u64) -> Self {
-        let now = at.unwrap_or_default();
-        let own_clock = at.is_none();
-        Self { limit, cost, now, own_clock, decision: None, trace: None, plan: None }
+        let (now, own_clock) = (at.unwrap_or_default(), at.is_none());
+        Self { limit, cost, at, now, own_clock, decision: None, trace: None, plan: None }
     }
 }
 
@@ -203,11 +224,8 @@ impl Toll<'_> {
             (Limit::One(limiter), Some(Trace::One { found, left })) => {
                 undo_one(limiter, [found, left], undo);
             }
-            // If the word is still the one that the charge left: see `Amendment::Undo`.
             (Limit::Live(limiter), Some(Trace::Live)) => {
-                let Some(charge) = undo.permit.charge() else { return };
-                let now = || undo.fresh(limiter.clock()).unwrap_or(self.now);
-                limiter.amend(now, Amendment::Undo(charge));
+                undo.amends(limiter.clock(), |now, amendment| limiter.amend(now, amendment));
             }
             (Limit::Key(place), Some(Trace::Key(trace))) => place.undo(trace, undo),
             _ => {}
@@ -243,9 +261,9 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// Decides one request under several limits, now: all are charged, or none.
 ///
 /// For a request that spends from several quotas: of the service and of the client, of requests and of
-/// bytes. Whatever has a `toll` takes part: `Limiter`, `KeyedLimiter`, `Tier`, `TieredLimiter`.
+/// bytes. Whatever has an `entry` takes part: `Limiter`, `LiveLimiter`, `KeyedLimiter`, `Tier`, `TieredLimiter`.
 /// All limits but the first are asked before any is charged; if they would admit, all are charged in order. Each
-/// decides at the time of its own clock, which is read once. A cost of 0 only asks.
+/// decides at its own clock, which is read once, or at the time that its entry was given. A cost of 0 only asks.
 ///
 /// # What it guarantees
 /// * Every limit's own bound holds, whatever else happens. (Where a limit is given times of the callers'
@@ -299,11 +317,9 @@ pub fn check_all_at(tolls: &mut [Toll<'_>], now: Timestamp) -> JointDecision {
 fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     for toll in tolls.iter_mut() {
-        if let Some(now) = now {
-            (toll.now, toll.own_clock) = (now, false);
-        } else if toll.own_clock {
-            toll.now = toll.limit.clock().now();
-        }
+        let at = now.or(toll.at);
+        toll.own_clock = at.is_none();
+        toll.now = at.unwrap_or_else(|| toll.limit.clock().now());
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
     }
     // The first is not asked before it is charged: if it denies then, there is nothing to undo.

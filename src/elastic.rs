@@ -41,7 +41,7 @@ impl Entry<'_> {
     ///
     /// # What it guarantees
     /// * Whatever is borrowed, the own quota admits what it would without a pool. At headroom 0 the answers
-    ///   are exactly those of [`check`](Entry::check).
+    ///   are those of [`check`](Entry::check); the limiter and the pool each read their clock.
     /// * In any interval it admits at most what the own policy does and what the pool lends: see
     ///   [`SparePool`].
     ///

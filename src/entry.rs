@@ -58,7 +58,8 @@ impl<'a> Entry<'a> {
         Toll::of(self.limit, self.at, units)
     }
 
-    /// Decides at a time of the caller's, in place of the limiter's clock.
+    /// Decides at a time of the caller's, in place of the limiter's clock. All times given to one limiter, those of its
+    /// clock included, must count from one origin; a time far ahead is believed, and shuts others out until then.
     ///
     /// Stored time never falls: an earlier time than others have given admits no more, see
     /// [`Limiter::check`](crate::Limiter::check). What is given back at a time that lies before that of another charge is too much: what had
@@ -123,7 +124,8 @@ impl<'a> Entry<'a> {
     ///
     /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
     /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
-    /// policy with a penalty for less, since the word counts denials, too. A keyed word remembers a debt of up to twice
+    /// policy with a penalty for less, since the word counts denials, too; a `LiveLimiter`'s up to 2^59 ticks, or less if it
+    /// has room for more counts. A keyed word remembers a debt of up to twice
     /// the burst; what would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in
     /// is not charged. A new key for which the table has no cell is charged in the spill; where there is none
     /// ([`Full::Deny`](crate::Full::Deny)), not at all.
@@ -153,7 +155,8 @@ impl<'a> Entry<'a> {
     ///
     /// What has drained meanwhile cannot be given back: under GCRA that is `rate * (now - then)` units; a
     /// window gives back only while it is the one that was charged (the segment, if it has those). A
-    /// permit of a peek, or of a limit with another policy, gives back nothing; nor does a key that the table has
+    /// permit of a peek, or of a limit with another policy, gives back nothing; nor does one of before a change of the
+    /// quota, even if that has been changed back, or of what the spill was charged, or of a key that the table has
     /// forgotten, since it owes nothing.
     ///
     /// A permit stands for one charge of one key: to refund it twice, or to another key, is to forgive another one.
@@ -200,7 +203,8 @@ impl<'a> Entry<'a> {
     ///
     /// Of a key, what it was charged in its cell; what it was charged without one, in the spill, drains. Keys whose
     /// tags are equal and that share their units share one word (see
-    /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too.
+    /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too. Requests with an earlier
+    /// time still wait until then.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

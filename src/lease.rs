@@ -157,8 +157,7 @@ impl Lease<'_> {
         Ok(())
     }
 
-    /// Takes the next batch and spends `cost` of it, and says whether there was one. The permit is kept in each
-    /// branch: merging the branches first would send a plain one through memory twice.
+    /// Takes the next batch and spends `cost` of it, and says whether there was one.
     #[inline(always)]
     fn refill(&mut self, cost: u64, now: Timestamp) -> bool {
         let batch = self.units.max(cost);

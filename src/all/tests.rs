@@ -189,3 +189,42 @@ fn a_key_that_was_new_is_idle_again_and_its_cell_can_be_taken() {
     }
     assert!(keyed.stats_at(Timestamp::from_secs(1_000_100)).reclaimed > 0);
 }
+
+/// Between the charges time passes, so that the undo of the second leaves other bits than the first had left.
+#[test]
+fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
+    let clock = ManualClock::new();
+    start(&clock);
+    let quota = Quota::per_second(1).burst(10);
+    let live = crate::LiveLimiter::with_clock(quota, clock.clone()).expect("it fits");
+    let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
+    let entries = [live.entry(), tiers.tier(0).expect("the first").entry("key")];
+    for entry in entries {
+        let first = charged(entry.cost(4), clock.now());
+        clock.advance(Duration::from_secs(1));
+        let second = charged(entry.cost(4), clock.now());
+        clock.advance(Duration::from_secs(1));
+        second.undo();
+        // Of the first four two have drained, and of the second one: 4 + 4 - 2 - 3 are owed.
+        assert_eq!(entry.peek(1).remaining(), 7);
+        first.undo();
+        // Less what has not drained of the first, rounded by the skew of clocks.
+        assert_eq!(entry.peek(1).remaining(), 8);
+    }
+}
+
+#[test]
+fn a_toll_asked_at_a_time_of_the_callers_goes_by_its_clock_again() {
+    let clock = ManualClock::new();
+    let now = start(&clock);
+    let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), clock.clone());
+    let mut tolls = [limiter.entry().cost(1)];
+    assert!(check_all_at(&mut tolls, now).is_allowed());
+    assert!(!check_all(&mut tolls).is_allowed());
+    clock.advance(Duration::from_secs(1));
+    assert!(check_all(&mut tolls).is_allowed());
+    // And one that was given a time keeps it.
+    let mut at = [limiter.entry().at(now + Duration::from_secs(9)).cost(1)];
+    assert!(!check_all_at(&mut at, now).is_allowed());
+    assert!(check_all(&mut at).is_allowed());
+}

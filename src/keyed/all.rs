@@ -195,12 +195,9 @@ impl Place<'_> {
         let (table, tag) = (self.table, self.identity.tag);
         // In a table of several quotas the word may be counted in another one than the charge was.
         if table.book.is_some() {
-            // Whether or not the quota has changed: if no other request has built on the charge it is taken back,
-            // and else it stays until it has drained.
-            if let Some(charge) = undo.permit.charge() {
-                let now = || undo.fresh(self.clock).unwrap_or(Timestamp::from_nanos(charge.now_ns));
-                table.amend(self.identity, self.second(), &now, Amendment::Undo(charge));
-            }
+            undo.amends(self.clock, |now, amendment| {
+                table.amend(self.identity, self.second(), &|| now(), amendment)
+            });
             return;
         }
         // The permit charged nothing in this table.

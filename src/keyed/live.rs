@@ -285,7 +285,7 @@ impl LiveLimiter {
         }
     }
 
-    /// As [`Table::amend`](super::super::table::Table::amend).
+    /// As [`Table::amend`](super::table::Table::amend).
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         loop {
             let first = self.read(Timestamp::default());

@@ -13,9 +13,10 @@ use super::tiers::Tiers;
 
 /// A [`KeyedLimiter`] with [`Tiers`] and a function that says which tier a key is in.
 ///
-/// The function is asked at each request: it should be quick, allocate nothing, and give the same answer for the
-/// same key. A number beyond the last tier stands for the last one, so no key is without a limit. Where a key
-/// changes its tier ([`KeyedLimiter::move_key`] takes along what it has spent), that function must know.
+/// The function is asked once for each `check`, `peek` and `entry`: it should be quick, allocate nothing, and give the
+/// same answer for the same key. A number beyond the last tier stands for the last one, so no key is without a limit.
+/// Where a key changes its tier ([`KeyedLimiter::move_key`] takes along what it has spent), that function must know; an
+/// entry stays in the tier that it found, so make a new one.
 ///
 /// [`limiter`](TieredLimiter::limiter) is the limiter itself, for what is not asked for a key: statistics, changes
 /// of a quota, snapshots; or for a tier that the caller chooses.
@@ -116,7 +117,7 @@ impl<K: Hash + ?Sized, F: Fn(&K) -> usize> TieredLimiter<K, F> {
         &self.limiter
     }
 
-    /// The tier that a key is in, with every verb.
+    /// The tier that a key is in.
     ///
     /// ```
     /// # use tollgate::{Quota, Tiers};

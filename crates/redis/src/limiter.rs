@@ -25,7 +25,7 @@ use crate::store::Store;
 /// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. What the store did not answer counts as
 /// charged.
 ///
-/// The clock is the store's, so the verbs have no `_at` twin. Keys are bytes, and are sent as they are.
+/// The clock is the store's, so no verb takes a time. Keys are bytes, and are sent as they are.
 ///
 /// Clones are the same limiter, and share its leases.
 ///
