@@ -191,9 +191,9 @@ impl Entry<'_> {
     /// at most `burst + rate * max_wait`, so also a cost above the burst may be. In any interval of
     /// length W units become usable at most `rate * W` times and once the burst, or once the first
     /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
-    /// denied. A keyed word remembers a debt of no more than twice the burst, and a key without a cell gets a place only
-    /// if it can be used at once. A change of quota that cuts the debt lets places of before and after it overlap, by what
-    /// was cut.
+    /// denied. A keyed word remembers a debt of no more than twice the burst, and a key without a cell gets a place
+    /// only if it can be used at once. A change of quota that cuts the debt lets places of before and after it
+    /// overlap, by what was cut.
     ///
     /// # Errors
     /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
@@ -238,8 +238,8 @@ impl Entry<'_> {
     ///
     /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
-    /// limiter's clock must be one that advances by itself, or with the timer; a time given by [`at`](Entry::at) must be one
-    /// of that clock.
+    /// limiter's clock must be one that advances by itself, or with the timer; a time given by [`at`](Entry::at) must
+    /// be one of that clock.
     ///
     /// # Errors
     /// The denial, at once, if its turn would come too late.

@@ -76,8 +76,8 @@ impl Cell {
         (step.decision(meter.kernel, meter.rules.soft_bp), [found, step.word])
     }
 
-    /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and the
-    /// compare-and-swap there is only what that needs.
+    /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and
+    /// the compare-and-swap there is only what that needs.
     #[inline(always)]
     fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> (Step, Word) {
         let now_ns = if now.as_nanos() > LATEST_NS { latest_ns() } else { now.as_nanos() };

@@ -61,9 +61,9 @@ impl<'a> Entry<'a> {
     /// Decides at a time of the caller's, in place of the limiter's clock. All times given to one limiter, those of its
     /// clock included, must count from one origin; a time far ahead is believed, and shuts others out until then.
     ///
-    /// Stored time never falls: an earlier time than others have given admits no more, see
-    /// [`Limiter::check`](crate::Limiter::check). What is given back at a time that lies before that of another charge is too much: what had
-    /// drained before that one comes back, too.
+    /// Stored time never falls. At a time before the window in force a request counts in that window; under GCRA what
+    /// was charged at later times has not drained yet. A refund or a cancellation at a time before that of another
+    /// charge gives back too much: what had drained before that one, too.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -124,11 +124,11 @@ impl<'a> Entry<'a> {
     ///
     /// Under GCRA the limit goes into debt: it admits nothing until the debt has drained below the burst.
     /// A debt is remembered up to 2^63 ticks, that is for more than 200 years if a tick is a nanosecond; under a
-    /// policy with a penalty for less, since the word counts denials, too; a `LiveLimiter`'s up to 2^59 ticks, or less if it
-    /// has room for more counts. A keyed word remembers a debt of up to twice
-    /// the burst; what would go beyond is not charged. A window's count cannot exceed its limit: what does not fit in
-    /// is not charged. A new key for which the table has no cell is charged in the spill; where there is none
-    /// ([`Full::Deny`](crate::Full::Deny)), not at all.
+    /// policy with a penalty for less, since the word counts denials, too; a `LiveLimiter`'s up to 2^59 ticks, or less
+    /// if it has room for more counts. A keyed word remembers a debt of up to twice the burst; what would go beyond is
+    /// not charged. A window's count cannot exceed its limit: what does not fit in is not charged. A new key for which
+    /// the table has no cell is charged in the spill; where there is none ([`Full::Deny`](crate::Full::Deny)), not at
+    /// all.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};

@@ -7,9 +7,9 @@ use crate::clock::Timestamp;
 /// How late a request may be decided and still count at the time at which it *arrived*: latency
 /// compensation, for what waits in a queue, a proxy or a batch before it comes to the limiter.
 ///
-/// Requests that came evenly and were held up together are otherwise taken for a burst, and denied. [`Entry::at`](crate::Entry::at)
-/// decides at a time of the caller's; [`arrival`](Lateness::arrival) gives
-/// that time. It believes the stated arrival only so far: not before `most` ago, and never in the future.
+/// Requests that came evenly and were held up together are otherwise taken for a burst, and denied.
+/// [`Entry::at`](crate::Entry::at) decides at a time of the caller's; [`arrival`](Lateness::arrival) gives that time.
+/// It believes the stated arrival only so far: not before `most` ago, and never in the future.
 ///
 /// # What it guarantees
 /// * **Nothing is minted.** A late request is decided as any `now` that runs backward: stored time never

@@ -137,8 +137,8 @@ impl Denial {
         self.view.limit()
     }
 
-    /// As [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. 0 if the table was full, and under a
-    /// penalty.
+    /// As [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. 0 if the table was full,
+    /// and under a penalty.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -47,8 +47,8 @@ pub(crate) struct Place<'a> {
     tier: u8,
 }
 
-/// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is what
-/// the permit remembers.
+/// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
+/// what the permit remembers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyTrace {
     before: Held,

@@ -1,7 +1,7 @@
 //! From a key to where it may live and how it is recognised.
 //!
-//! One pass over the key: its hash's topmost bits place it, its lowest make its tag, and no bit does both unless a tag is
-//! so wide, or a table so large, that 64 do not suffice. A second hash for the tag, with seeds of its own, costs a
+//! One pass over the key: its hash's topmost bits place it, its lowest make its tag, and no bit does both unless a tag
+//! is so wide, or a table so large, that 64 do not suffice. A second hash for the tag, with seeds of its own, costs a
 //! quarter of a decision, and what it saves from is rare: keys that an attacker finds for one aHash without its seeds
 //! (aHash#163 and aHash#292 had such) collide whatever the seeds are, so in both.
 

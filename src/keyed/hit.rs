@@ -1,11 +1,11 @@
 //! The path of nearly every decision: in a cell of the shard at hand, at a time that its floor is near to.
 //!
 //! One line is read: header, cells, header. The two readings of the header are equal, install counter and all, so no
-//! floor was published and no install begun in between, and the word that was found is dated by this floor. Everything else goes the slow way: keys
-//! that are not here, times that are not near, quotas that have just been replaced.
+//! floor was published and no install begun in between, and the word that was found is dated by this floor. Everything
+//! else goes the slow way: keys that are not here, times that are not near, quotas that have just been replaced.
 //!
-//! For plain GCRA it is in line and laid out for what its word is, a time. For every other policy it is out of line: once
-//! for each algorithm, without rules and with them; and by the quota of the word, in a table of several.
+//! For plain GCRA it is in line and laid out for what its word is, a time. For every other policy it is out of line:
+//! once for each algorithm, without rules and with them; and by the quota of the word, in a table of several.
 
 use std::hint::select_unpredictable;
 
@@ -121,8 +121,8 @@ impl Table {
         }
     }
 
-    /// The live word of `tag` in a shard and its cell, by a hint where it stands, if `now` is near. Lock-free: each turn
-    /// means that another thread has installed or advanced something.
+    /// The live word of `tag` in a shard and its cell, by a hint where it stands, if `now` is near. Lock-free: each
+    /// turn means that another thread has installed or advanced something.
     #[inline(always)]
     fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
         loop {

@@ -8,13 +8,13 @@
 //! before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the
 //! same two cases apply with the roles exchanged. What makes "saw" true on weak memory is the fence
 //! that each thread puts between its own claim and its scan. A thread may scan twice, both times behind its fence: the
-//! first time it only counts, and one word of the tag is its own claim, if that still stands; else the second scan judges
-//! each word. Its scan is the one by which it opens. Both threads scan the same cells and order them
-//! alike, because keys with equal tags share both units or none (see `unit`).
+//! first time it only counts, and one word of the tag is its own claim, if that still stands; else the second scan
+//! judges each word. Its scan is the one by which it opens. Both threads scan the same cells and order them alike,
+//! because keys with equal tags share both units or none (see `unit`).
 //!
-//! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is when there is
-//! no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it gets
-//! a cell: see [`super::spill`].
+//! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
+//! when there is no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it
+//! gets a cell: see [`super::spill`].
 
 use crossbeam_utils::Backoff;
 
@@ -40,8 +40,8 @@ const ROUNDS: usize = 8;
 /// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
 const EAGER_ROUNDS: usize = 3;
 
-/// How often an install advances a floor before it gives up: that of its cell's shard for now to be near, or for a cell;
-/// that of another shard, should the cell be lost; and as often again if others disturb it.
+/// How often an install advances a floor before it gives up: that of its cell's shard for now to be near, or for a
+/// cell; that of another shard, should the cell be lost; and as often again if others disturb it.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
 
 /// The headers of a key's shards.
@@ -272,8 +272,8 @@ impl Table {
         Round::Verified(mine)
     }
 
-    /// Decides, from the later of now and the highest floor of the key's shards on, and turns the claim into a live word. The
-    /// header of its own shard comes first.
+    /// Decides, from the later of now and the highest floor of the key's shards on, and turns the claim into a live
+    /// word. The header of its own shard comes first.
     fn open(
         &self,
         identity: Identity,

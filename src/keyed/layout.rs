@@ -19,7 +19,8 @@
 //!   line above holds for it too.
 //!
 //! That is at most 5E + before + ahead wide, which fits in the field; so the low bits name one instant. A request that
-//! is late by less than an epoch, as those of threads that read the clock in another order are, is decided like any other.
+//! is late by less than an epoch, as those of threads that read the clock in another order are, is decided like any
+//! other.
 
 mod demand;
 mod idleness;

@@ -1,7 +1,8 @@
 //! Where a new key could go: what its shards offer, and which is chosen.
 //!
-//! A vacant cell, as near to home as there is one; and only if none of the key's shards has one, the cell of a key that is
-//! idle. So keys that are idle now and then keep their cells while there is room, and are found when they come back.
+//! A vacant cell, as near to home as there is one; and only if none of the key's shards has one, the cell of a key
+//! that is idle. So keys that are idle now and then keep their cells while there is room, and are found when they come
+//! back.
 
 use crate::algorithm::Decides;
 use crate::sync::{Fault, planted, scale};
@@ -16,9 +17,9 @@ use super::shard::{CELLS, Header, cells};
 use super::table::Table;
 use super::unit::{UNIT, shards_of, unit};
 
-/// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated with
-/// 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling, one
-/// homeless; with one cell more 2.8 % in the second unit, but 202 homeless.
+/// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated
+/// with 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling,
+/// one homeless; with one cell more 2.8 % in the second unit, but 202 homeless.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };
 
 /// A new key takes a cell that seems vacant while its shards have so many of them. Threads that bring one new key at
@@ -146,8 +147,8 @@ impl Table {
         !stale || planted(Fault::SurveyWithStaleHeader)
     }
 
-    /// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is there
-    /// is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
+    /// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is
+    /// there is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
     pub(super) fn vacancy(&self, identity: Identity, second: usize, ask: &Ask) -> Option<Choice> {
         let enough = scale::vacancies(ENOUGH_VACANT);
         // A model that does without this explores no loads for it.
@@ -292,8 +293,8 @@ impl Table {
     }
 }
 
-/// Where a new key should go, by the offers of its shards in their order: to an unfinished install of the same tag; else
-/// to a vacant cell; else to the cell of a key that is idle.
+/// Where a new key should go, by the offers of its shards in their order: to an unfinished install of the same tag;
+/// else to a vacant cell; else to the cell of a key that is idle.
 ///
 /// It goes to its home unit, unless that is nearly full and the other is emptier: at home to its own shard
 /// first, in the second unit to the emptier.

@@ -1,5 +1,5 @@
 //! Which version of the format is written and read.
 
-/// The version of the format. A version reads itself and no other: in version 1 keys lived in other shards, which a file
-/// does not tell apart from these, and its words cannot be moved without their keys.
+/// The version of the format. A version reads itself and no other: in version 1 keys lived in other shards, which a
+/// file does not tell apart from these, and its words cannot be moved without their keys.
 pub(super) const VERSION: u32 = 2;
