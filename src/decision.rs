@@ -57,6 +57,39 @@ impl Decision {
         matches!(self, Self::Allowed(_))
     }
 
+    /// Whether the request must not go.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(1));
+    /// assert!(!limiter.check(1).is_denied());
+    /// assert!(limiter.check(1).is_denied());
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        !self.is_allowed()
+    }
+
+    /// How long a denied request has to wait: [`Denial::retry_after`]. `None` if it was allowed, or if its cost never
+    /// fits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
+    /// assert_eq!(limiter.check(1).retry_after(), None);
+    /// assert_eq!(limiter.check(1).retry_after(), Some(Duration::from_secs(10)));
+    /// assert_eq!(limiter.check(2).retry_after(), None);
+    /// ```
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Allowed(_) => None,
+            Self::Denied(denial) => denial.retry_after(),
+        }
+    }
+
     /// Whether it was made in the spill, because the key was new and a keyed table had no cell for it: see
     /// [`Full::Spill`](crate::Full::Spill). The figures may then show others' traffic.
     ///
