@@ -223,6 +223,8 @@ fn a_toll_asked_at_a_time_of_the_callers_goes_by_its_clock_again() {
     assert!(!check_all(&mut tolls).is_allowed());
     clock.advance(Duration::from_secs(1));
     assert!(check_all(&mut tolls).is_allowed());
+    // So may what it was charged be given back by that clock.
+    assert!(tolls[0].own_clock);
     // And one that was given a time keeps it.
     let mut at = [limiter.entry().at(now + Duration::from_secs(9)).cost(1)];
     assert!(!check_all_at(&mut at, now).is_allowed());
