@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{BuildError, PolicyError};
-use crate::policy::read_quota;
+use crate::policy::{as_text, read_quota};
 use crate::quota::Quota;
 
 use super::rule::Rule;
@@ -126,25 +126,4 @@ impl FromStr for LogPolicy {
     }
 }
 
-/// As text in both directions.
-#[cfg(feature = "serde")]
-mod as_text {
-    use std::borrow::Cow;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    use super::LogPolicy;
-
-    impl Serialize for LogPolicy {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for LogPolicy {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = Cow::<'de, str>::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
-        }
-    }
-}
+as_text!(LogPolicy);

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
-use crate::algorithm::{Penalty as Enforced, Rules, bits_for, softened};
-use crate::clock::LATEST_NS;
+use super::{Algorithm, Policy};
+use crate::algorithm::{bits_for, softened};
 use crate::error::PolicyError;
 
 /// What a policy does when its limit is reached. Without any of it, it denies, and that is all.
@@ -70,6 +69,19 @@ pub struct AtLimit {
     pub count_denied: CountDenied,
     /// What follows on denials in a row.
     pub penalty: Option<Penalty>,
+}
+
+impl AtLimit {
+    /// Bits of the field that counts denials in a row: none without a penalty.
+    pub(crate) fn denial_bits(&self) -> u32 {
+        self.penalty.map_or(0, |penalty| u32::from(bits_for(penalty.after.into())))
+    }
+
+    /// The length of the penalty; 0 without one, and cut at the longest time.
+    pub(crate) fn penalty_ns(&self) -> u64 {
+        let length_ns = self.penalty.map_or(0, |penalty| penalty.length.as_nanos());
+        u64::try_from(length_ns).unwrap_or(u64::MAX)
+    }
 }
 
 /// Whether denied requests are charged, and how far.
@@ -234,16 +246,6 @@ impl Policy {
         Ok(())
     }
 
-    /// L: the burst, or the window's limit.
-    pub(crate) const fn named_limit(&self) -> u64 {
-        self.quota.max_burst() // a window's burst is its count
-    }
-
-    /// S: the limit that the algorithm works with.
-    pub(crate) fn ceiling(&self) -> u64 {
-        softened(self.named_limit(), self.at_limit.soft_bp).unwrap_or(u64::MAX)
-    }
-
     /// The horizon, and how much further the charge of denied requests may reach.
     fn least_penalty_ns(&self) -> u128 {
         let period_ns = u128::from(self.quota.period_ns());
@@ -261,136 +263,6 @@ impl Policy {
             | Algorithm::SlidingWindowRoundDown
             | Algorithm::SlidingWindowStrict => 2 * period_ns,
             _ => period_ns,
-        }
-    }
-
-    /// The largest count of one window: where the charge of denied requests stops.
-    pub(crate) fn largest_count(&self) -> u64 {
-        let doubles =
-            matches!(self.algorithm, Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown);
-        let ceiling = self.ceiling();
-        if doubles && self.at_limit.count_denied != CountDenied::No {
-            ceiling.saturating_mul(2)
-        } else {
-            ceiling
-        }
-    }
-
-    /// Bits of the field that counts denials in a row: none without a penalty.
-    pub(crate) fn denial_bits(&self) -> u32 {
-        self.at_limit.penalty.map_or(0, |penalty| u32::from(bits_for(penalty.after.into())))
-    }
-
-    /// The length of the penalty; 0 without one, and cut at the longest time.
-    pub(crate) fn penalty_ns(&self) -> u64 {
-        let length_ns = self.at_limit.penalty.map_or(0, |penalty| penalty.length.as_nanos());
-        u64::try_from(length_ns).unwrap_or(u64::MAX)
-    }
-
-    /// Ticks that come in so many nanoseconds, rounded down; cut far above what any word holds.
-    fn ticks_in(&self, ns: u128, unit_bits: u8) -> u128 {
-        ns.saturating_mul(u128::from(self.quota.count()) << unit_bits)
-            / u128::from(self.quota.period_ns())
-    }
-
-    /// GCRA: how far ahead of now a denied request is charged at most, in ticks: to L - 1 unit + C.
-    fn denied_ticks(&self, unit_bits: u8) -> Option<u128> {
-        let burst = u128::from(self.ceiling()) << unit_bits;
-        let wait = match self.at_limit.count_denied {
-            CountDenied::No => return None,
-            CountDenied::Yes => burst,
-            // Down: the wait for one unit is at most C.
-            CountDenied::UpTo(wait) => self.ticks_in(wait.as_nanos(), unit_bits),
-        };
-        Some((burst - (1 << unit_bits)).saturating_add(wait))
-    }
-
-    /// GCRA: how far ahead of now a word's time may ever lie, in ticks.
-    pub(crate) fn ticks_ahead(&self, unit_bits: u8) -> u128 {
-        let burst = u128::from(self.ceiling()) << unit_bits;
-        let end = match self.at_limit.penalty {
-            // Up, and the two readings that it lies between are rounded.
-            Some(penalty) => self.ticks_in(penalty.length.as_nanos(), unit_bits).saturating_add(2),
-            None => 0,
-        };
-        burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end)
-    }
-
-    /// GCRA: the finest ticks of an un-keyed word, as [`Quota::unit_bits`](crate::Quota), but with room
-    /// for the denials in a row and for how far ahead this policy may charge. `None` if nothing fits.
-    pub(crate) fn unit_bits(&self) -> Option<u8> {
-        if self.at_limit == AtLimit::default() {
-            return self.quota.unit_bits();
-        }
-        (0..=62).rev().find(|&unit_bits| self.tick_bits(unit_bits) + self.denial_bits() <= 64)
-    }
-
-    /// Bits for ticks of a fineness: those passed until the latest time, or those ahead of it, and one
-    /// more for their sum.
-    pub(crate) fn tick_bits(&self, unit_bits: u8) -> u32 {
-        let passed = self.ticks_in(LATEST_NS.into(), unit_bits);
-        let most = passed.max(self.ticks_ahead(unit_bits));
-        1 + u128::BITS - most.leading_zeros()
-    }
-
-    /// The length of a window's unit of time: what its ends of penalties are counted in and within.
-    pub(crate) fn unit_ns(&self, quantum_ns: u64) -> u64 {
-        let window_ns = self.quota.period_ns();
-        match self.algorithm {
-            Algorithm::Gcra => 1,
-            Algorithm::FixedWindowFromFirst => quantum_ns,
-            Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
-            _ => window_ns,
-        }
-    }
-
-    /// Bits of a window's counts, given those of its own: at least as wide as the place of an end within
-    /// a unit, and the denials beside them.
-    pub(crate) fn bits_beside_end(&self, own_bits: u32, unit_ns: u64, end_quantum_ns: u64) -> u32 {
-        if self.at_limit.penalty.is_none() {
-            return own_bits;
-        }
-        own_bits.max(bits_for((unit_ns - 1) / end_quantum_ns).into()) + self.denial_bits()
-    }
-
-    /// What the end of a penalty is rounded up to in an un-keyed word: the least power of ten nanoseconds
-    /// that leaves room for everything else, and no more than a thousandth of the window.
-    pub(crate) fn end_quantum_ns(&self, own_bits: u32, time_bits: u32, unit_ns: u64) -> u64 {
-        let coarsest_ns = (self.quota.period_ns() / 1_000).clamp(1, unit_ns);
-        let fits = |&quantum_ns: &u64| {
-            let bits = self.bits_beside_end(own_bits, unit_ns, quantum_ns);
-            bits < u64::BITS && bits + time_bits <= u64::BITS
-        };
-        let tolerable = POWERS_OF_TEN.into_iter().take_while(|&quantum| quantum <= coarsest_ns);
-        tolerable.clone().find(fits).or(tolerable.last()).unwrap_or(1)
-    }
-
-    /// What happens at the limit, for a word of a chosen fineness.
-    pub(crate) fn rules(&self, fineness: Fineness) -> Rules {
-        let stop = match self.algorithm {
-            Algorithm::Gcra => self.denied_ticks(fineness.unit_bits),
-            _ => Some(self.largest_count().into()),
-        };
-        let counts = self.at_limit.count_denied != CountDenied::No;
-        Rules {
-            any: self.at_limit != AtLimit::default(),
-            soft_bp: self.at_limit.soft_bp,
-            beyond: self.ceiling() - self.named_limit(),
-            // It fits, or there is no policy.
-            denied_most: stop
-                .filter(|_| counts)
-                .map(|most| u64::try_from(most).unwrap_or(u64::MAX)),
-            penalty: self.at_limit.penalty.map(|penalty| Enforced {
-                length_ns: self.penalty_ns(),
-                after: penalty.after.into(),
-                extended: penalty.extended,
-                denial_bits: bits_for(penalty.after.into()),
-                unit_ns: self.unit_ns(fineness.quantum_ns),
-                quantum_ns: match self.algorithm {
-                    Algorithm::FixedWindowFromFirst => fineness.quantum_ns,
-                    _ => fineness.end_quantum_ns,
-                },
-            }),
         }
     }
 }

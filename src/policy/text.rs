@@ -205,40 +205,28 @@ pub(crate) fn read_quota(
     Ok(Quota::try_per(count, read_period("period", period, wrong)?)?)
 }
 
-/// As text in both directions.
-#[cfg(feature = "serde")]
-mod as_text {
-    use super::{Policy, Quota};
-    use std::borrow::Cow;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    impl Serialize for Policy {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
+/// `serde` for types that are read from text and printed as it.
+macro_rules! as_text {
+    ($($type:ty),+) => {$(
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
         }
-    }
 
-    impl<'de> Deserialize<'de> for Policy {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = Cow::<'de, str>::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
         }
-    }
-
-    impl Serialize for Quota {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for Quota {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = Cow::<'de, str>::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
-        }
-    }
+    )+};
 }
+pub(crate) use as_text;
+
+as_text!(Policy, Quota);
 
 /// Reads `<count>/<period> [burst <n>]`.
 ///
