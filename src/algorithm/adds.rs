@@ -58,11 +58,11 @@ impl Adds for Kernel {
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.add(held, moment, cost),
-            Self::FixedWindow(window) => window.add(held, cost),
-            Self::FromFirst(window) => window.add(held, moment, cost),
-            Self::SlidingWindow(window) => window.add(held, moment, cost),
+            // By its oldest, so that the newest is not missed when the oldest has fallen off.
             Self::SegmentedWindow(window) => window.add(held, cost),
-            Self::Log(_) => held, // has slots in place of a word
+            // The current count stops at the limit: nothing is admitted there, and no key's own share of it is
+            // larger, now or when it has become the previous count. So what is left out cannot be missed.
+            other => other.charge_up_to(held, moment, cost, other.limit()),
         }
     }
 }

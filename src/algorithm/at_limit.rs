@@ -5,7 +5,7 @@
 //!
 //! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. What is asked for
 //!   below or above L is only told apart when it is told.
-//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_denied` says.
+//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_up_to` says.
 //! * *Penalty*: a denial also counts; the N-th in a row turns the word into "refused until an instant".
 //!
 //! # The word of a policy with a penalty
@@ -90,34 +90,21 @@ pub(crate) struct Ruled<'a, A = Kernel> {
     pub(crate) rules: &'a Rules,
 }
 
-/// How a word stands at a moment.
-enum Standing {
-    /// Every request is refused.
-    Penalised,
-    /// What the algorithm's own part of the word is, and how many denials there were in a row.
-    Free(Held, u64),
-}
-
 impl<A: Algorithm> Ruled<'_, A> {
+    /// The algorithm's part of a word and its denials in a row; `None` while it is penalised, when every request is
+    /// refused.
     #[inline(always)]
-    fn standing(&self, held: Held, moment: Moment) -> Standing {
-        let Some(penalty) = &self.rules.penalty else { return Standing::Free(held, 0) };
+    pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
+        // Without a penalty the whole word is the algorithm's.
+        let Some(penalty) = &self.rules.penalty else { return Some((held, 0)) };
         let denials = held.counts & ((1 << penalty.denial_bits) - 1);
         let own = Held { counts: held.counts >> penalty.denial_bits, ..held };
         if denials < penalty.after {
-            return Standing::Free(own, denials);
+            return Some((own, denials));
         }
         let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
         let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
-        if is_over { Standing::Free(Held::IDLE, 0) } else { Standing::Penalised }
-    }
-
-    /// The algorithm's part of a word and its denials in a row; `None` while it is penalised.
-    pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
-        match self.standing(held, moment) {
-            Standing::Penalised => None,
-            Standing::Free(own, denials) => Some((own, denials)),
-        }
+        is_over.then_some((Held::IDLE, 0))
     }
 
     /// What the word holds after an admission: it ends the denials in a row.
@@ -176,17 +163,14 @@ impl<A: Algorithm> Ruled<'_, A> {
 
     /// Whether the word equals one never used, at this moment and later.
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
-        match self.standing(held, moment) {
-            Standing::Penalised => false,
-            Standing::Free(own, _) => self.kernel.kernel().is_idle(own, moment),
-        }
+        self.free(held, moment).is_some_and(|(own, _)| self.kernel.kernel().is_idle(own, moment))
     }
 
     /// The first instant, not before `at`, at which the word equals one never used.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        match self.standing(held, self.moment(at_ns)) {
-            Standing::Penalised => self.end_ns(held, at_ns),
-            Standing::Free(own, _) => self.kernel.kernel().idle_ns(own, at_ns),
+        match self.free(held, self.moment(at_ns)) {
+            Some((own, _)) => self.kernel.kernel().idle_ns(own, at_ns),
+            None => self.end_ns(held, at_ns),
         }
     }
 
@@ -194,7 +178,7 @@ impl<A: Algorithm> Ruled<'_, A> {
     fn denied(&self, own: Held, denials: u64, at_ns: u64, cost: u64) -> Held {
         let moment = self.moment(at_ns);
         let charged = match self.rules.denied_most {
-            Some(most) => self.kernel.kernel().charge_denied(own, moment, cost, most),
+            Some(most) => self.kernel.kernel().charge_up_to(own, moment, cost, most),
             None => own,
         };
         let one = if planted(Fault::DenialNotCounted) {
@@ -228,7 +212,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
 
     #[inline(always)]
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
-        let Standing::Free(own, denials) = self.standing(held, moment) else { return None };
+        let (own, denials) = self.free(held, moment)?;
         let next = self.kernel.step(own, moment, late, cost)?;
         Some(self.admitted(next, denials))
     }
@@ -245,14 +229,15 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         if planted(Fault::DenialNotWritten) {
             return None;
         }
-        match (self.standing(held, self.moment(at_ns)), &self.rules.penalty) {
-            (Standing::Free(own, denials), _) => Some(self.denied(own, denials, at_ns, cost)),
-            (Standing::Penalised, Some(penalty)) if penalty.extended => {
+        match (self.free(held, self.moment(at_ns)), &self.rules.penalty) {
+            (Some((own, denials)), _) => Some(self.denied(own, denials, at_ns, cost)),
+            // A late denial leaves the end where it is: stored time never falls.
+            (None, Some(penalty)) if penalty.extended => {
                 let extended = self.penalised(penalty, Held::IDLE, at_ns);
                 let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
                 is_later.then_some(extended)
             }
-            (Standing::Penalised, _) => None,
+            (None, _) => None,
         }
     }
 
@@ -265,7 +250,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         (late, unpaid): (u64, u64),
     ) -> (Mark, Held, u64) {
         let moment = self.moment(at_ns);
-        let Standing::Free(own, _) = self.standing(held, moment) else {
+        let Some((own, _)) = self.free(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
         // At most L are used iff S less what is used is at least S - L.
@@ -340,10 +325,7 @@ mod tests {
             assert_eq!(ruled.end_ns(held, at_ns), end_ns);
             let refused_at = |now_ns: u64| {
                 let passed = now_ns / 7 - at_ns / 7;
-                matches!(
-                    ruled.standing(held.seen_later(passed), ruled.moment(now_ns)),
-                    Standing::Penalised
-                )
+                ruled.free(held.seen_later(passed), ruled.moment(now_ns)).is_none()
             };
             assert!((at_ns..end_ns).all(refused_at), "from {at_ns}");
             assert!(!(end_ns..end_ns + 20).any(refused_at), "from {at_ns}");

@@ -22,10 +22,10 @@ use crate::ticks::TickScale;
 /// GCRA at one quota and one tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
-    scale: TickScale,
-    burst_ticks: u64,
+    pub(super) scale: TickScale,
+    pub(super) burst_ticks: u64,
     /// A power of two.
-    unit_ticks: u64,
+    pub(super) unit_ticks: u64,
 }
 
 impl Gcra {
@@ -36,16 +36,6 @@ impl Gcra {
             burst_ticks: burst << unit_bits,
             unit_ticks: 1 << unit_bits,
         }
-    }
-
-    /// What it is made of, as [`Self::of_parts`] takes it.
-    pub(super) const fn parts(&self) -> (TickScale, u64, u64) {
-        (self.scale, self.burst_ticks, self.unit_ticks)
-    }
-
-    /// From numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again.
-    pub(super) const fn of_parts((scale, burst_ticks, unit_ticks): (TickScale, u64, u64)) -> Self {
-        Self { scale, burst_ticks, unit_ticks }
     }
 
     /// The same with ticks twice as long, if a unit has more than one.
@@ -72,7 +62,8 @@ impl Gcra {
 
     /// TAT = max(TAT, min(max(TAT, now) + cost, now + most)): in full, cut so that it is no further
     /// ahead than `most`, never back. `held.ahead` is max(TAT, now) - now.
-    pub(super) fn charge_denied(&self, held: Held, cost: u64, most: u64) -> Held {
+    #[inline(always)]
+    pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let charged = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks));
         Held { ahead: held.ahead.max(charged.min(most)), ..Held::IDLE }
     }
@@ -163,8 +154,7 @@ impl Gcra {
     pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         let bursts = if planted(Fault::AddStopsAtBurst) { 1 } else { 2 };
         let most = (bursts * self.burst_ticks).min(u64::MAX - moment.unit);
-        let added = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks)).min(most);
-        Held { ahead: held.ahead.max(added), ..Held::IDLE }
+        self.charge_up_to(held, moment, cost, most)
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {

@@ -109,23 +109,10 @@ pub(crate) enum Kernel {
     Log(Answers),
 }
 
-/// Calls one method of whichever algorithm this is.
-macro_rules! each {
-    ($kernel:expr, $algorithm:ident => $call:expr) => {
-        match $kernel {
-            Kernel::Gcra($algorithm) | Kernel::RuledGcra($algorithm) => $call,
-            Kernel::FixedWindow($algorithm) => $call,
-            Kernel::FromFirst($algorithm) => $call,
-            Kernel::SlidingWindow($algorithm) => $call,
-            Kernel::SegmentedWindow($algorithm) => $call,
-            Kernel::Log($algorithm) => $call,
-        }
-    };
-}
-
-/// Runs code for an algorithm that keeps its state in a word, laid out for that algorithm alone; else what `_` says.
+/// Runs code for an algorithm that keeps its state in a word, laid out for that algorithm alone; or what is said of
+/// one that keeps none.
 macro_rules! laid_out {
-    ($kernel:expr, $algorithm:ident => $code:expr, _ => $other:expr) => {
+    ($kernel:expr, $algorithm:ident => $code:expr, $answers:pat => $other:expr) => {
         match $kernel {
             $crate::algorithm::Kernel::Gcra($algorithm)
             | $crate::algorithm::Kernel::RuledGcra($algorithm) => $code,
@@ -133,8 +120,15 @@ macro_rules! laid_out {
             $crate::algorithm::Kernel::FromFirst($algorithm) => $code,
             $crate::algorithm::Kernel::SlidingWindow($algorithm) => $code,
             $crate::algorithm::Kernel::SegmentedWindow($algorithm) => $code,
-            $crate::algorithm::Kernel::Log(_) => $other,
+            $crate::algorithm::Kernel::Log($answers) => $other,
         }
+    };
+}
+
+/// Calls one method of whichever algorithm this is.
+macro_rules! each {
+    ($kernel:expr, $algorithm:ident => $call:expr) => {
+        laid_out!($kernel, $algorithm => $call, $algorithm => $call)
     };
 }
 pub(crate) use laid_out;
@@ -297,19 +291,12 @@ impl Kernel {
         }
     }
 
-    /// What a word holds after a denied cost, at most the limit, was charged all the same: as far as
-    /// `most`, and no less than before. GCRA stops so many ticks ahead of now, the current count of a
-    /// window at so many units.
+    /// What a word holds after a cost was charged whether it fits or not: as far as `most`, and no less than
+    /// before. GCRA stops so many ticks ahead of now, the current count of a window at so many units.
     #[inline]
-    pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
-        match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.charge_denied(held, cost, most),
-            Self::FixedWindow(window) => window.charge_denied(held, cost, most),
-            Self::FromFirst(window) => window.charge_denied(held, moment, cost, most),
-            Self::SlidingWindow(window) => window.charge_denied(held, moment, cost, most),
-            Self::SegmentedWindow(window) => window.charge_denied(held, cost, most),
-            Self::Log(_) => held, // has slots in place of a word
-        }
+    pub(crate) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+        // A log has slots in place of a word.
+        laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most), _ => held)
     }
 
     /// Whether the word equals one never used: the whole limit is there, now and later.
@@ -322,7 +309,7 @@ impl Kernel {
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.unit_ticks(),
-            Self::FromFirst(window) => window.quantum_ns(),
+            Self::FromFirst(window) => window.quantum.get(),
             Self::SegmentedWindow(window) => match window.packing() {
                 Packing::SIDE_BY_SIDE => 0,
                 Packing::RANKED => 1,
@@ -344,7 +331,16 @@ impl Kernel {
 
     /// The first instant, not before `at`, at which the word equals one never used: it is *idle* then.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        each!(self, algorithm => algorithm.idle_ns(held, at_ns)).max(at_ns)
+        let idle_ns = match self {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.idle_ns(held, at_ns),
+            Self::Log(answers) => answers.idle_ns(),
+            Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
+            // One whose whole limit would be admitted now admits it later too: its counts only fall off.
+            Self::FixedWindow(_) | Self::FromFirst(_) | Self::SegmentedWindow(_) => {
+                self.ready_ns(held, at_ns, self.limit())
+            }
+        };
+        idle_ns.max(at_ns)
     }
 }
 

@@ -93,15 +93,13 @@ impl Change<'_> {
     /// Whether the windows of both quotas are the same ones, so that counts are kept as they are.
     fn keeps_windows(&self) -> bool {
         match (self.old, self.new) {
-            (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => old.window() == new.window(),
+            (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => old.window == new.window,
             (Kernel::FromFirst(old), Kernel::FromFirst(new)) => {
-                (old.window_ns(), old.quantum_ns()) == (new.window_ns(), new.quantum_ns())
+                (old.window_ns, old.quantum) == (new.window_ns, new.quantum)
             }
-            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
-                old.parts().0 == new.parts().0
-            }
+            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => old.window == new.window,
             (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new)) => {
-                (old.parts().0, old.parts().1) == (new.parts().0, new.parts().1)
+                (old.segment, old.segments) == (new.segment, new.segments)
             }
             _ => false,
         }
@@ -111,10 +109,8 @@ impl Change<'_> {
     fn turned(&self, held: Held) -> Held {
         match (self.old, self.new) {
             (Kernel::Gcra(old), Kernel::Gcra(new)) => {
-                // Exact or one tick up: both are powers of two.
-                let debt = u128::from(held.ahead) * u128::from(new.unit_ticks());
-                let debt = debt.div_ceil(u128::from(old.unit_ticks()));
-                let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks());
+                let debt = new.ticks_of(old, held.ahead.into());
+                let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks);
                 Held { ahead, ..Held::IDLE }
             }
             _ if !self.keeps_windows() => self.counted_anew(held),

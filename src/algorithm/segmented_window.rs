@@ -19,11 +19,11 @@ use crate::divisor::Divisor;
 /// A ring of segments on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentedWindow {
-    segment: Divisor,
-    limit: u64,
-    segments: u8,
-    count_bits: u8,
-    packing: Packing,
+    pub(super) segment: Divisor,
+    pub(super) limit: u64,
+    pub(super) segments: u8,
+    pub(super) count_bits: u8,
+    pub(super) packing: Packing,
 }
 
 /// The counts side by side, the current one lowest.
@@ -38,20 +38,7 @@ impl SegmentedWindow {
         count_bits: u8,
         packing: Packing,
     ) -> Self {
-        Self::of_parts(limit, (Divisor::new(segment_ns), segments, count_bits, packing))
-    }
-
-    /// What [`Self::of_parts`] takes beside the limit.
-    pub(super) const fn parts(&self) -> (Divisor, u8, u8, Packing) {
-        (self.segment, self.segments, self.count_bits, self.packing)
-    }
-
-    /// With a divisor of the segment that has been computed already.
-    pub(super) const fn of_parts(
-        limit: u64,
-        (segment, segments, count_bits, packing): (Divisor, u8, u8, Packing),
-    ) -> Self {
-        Self { segment, limit, segments, count_bits, packing }
+        Self { segment: Divisor::new(segment_ns), limit, segments, count_bits, packing }
     }
 
     /// What a word of another limit or packing on the same segments holds, as this one packs it: each sum of the
@@ -199,9 +186,9 @@ impl SegmentedWindow {
         Held { ahead: held.ahead, behind: 0, counts: self.counts(ring) }
     }
 
-    /// The current count grows by a denied cost, up to `most`. Not for ranked rings: their sum may not
-    /// exceed the limit.
-    pub(super) fn charge_denied(&self, held: Held, cost: u64, most: u64) -> Held {
+    /// The current count grows by a cost, whether it fits or not, up to `most`. Not for ranked rings: their sum may
+    /// not exceed the limit.
+    pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let ring = self.turn(held);
         let current = self.count(ring, 0);
         let grown = most.min(current.saturating_add(cost));
@@ -241,11 +228,6 @@ impl SegmentedWindow {
             used -= self.count(ring, self.segments - 1 - passed);
         }
         start_ns(self.segments) // nothing is used any more, and cost <= limit
-    }
-
-    /// Idle is: the whole limit would be admitted.
-    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        self.ready_ns(held, at_ns, self.limit)
     }
 }
 
@@ -319,8 +301,8 @@ mod tests {
     #[test]
     fn a_denied_cost_is_counted_in_the_current_segment_up_to_what_is_most() {
         let ring = ring(9, 0);
-        assert_eq!(ring.charge_denied(held(0), 5, 9), Held { counts: 0x437, ..held(0) });
-        assert_eq!(ring.charge_denied(held(0), 9, 9), Held { counts: 0x439, ..held(0) });
-        assert_eq!(ring.charge_denied(held(1), 5, 9), Held { counts: 0x325, ..held(0) });
+        assert_eq!(ring.charge_up_to(held(0), AT, 5, 9), Held { counts: 0x437, ..held(0) });
+        assert_eq!(ring.charge_up_to(held(0), AT, 9, 9), Held { counts: 0x439, ..held(0) });
+        assert_eq!(ring.charge_up_to(held(1), AT, 5, 9), Held { counts: 0x325, ..held(0) });
     }
 }
