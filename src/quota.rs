@@ -138,54 +138,6 @@ impl Quota {
         Self::per(count, Duration::from_secs(86_400))
     }
 
-    /// `count` units per second, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_second(0).is_err());
-    /// ```
-    pub const fn try_per_second(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(1))
-    }
-
-    /// `count` units per minute, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_minute(10).is_ok());
-    /// ```
-    pub const fn try_per_minute(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(60))
-    }
-
-    /// `count` units per hour, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_hour(u64::MAX).is_err());
-    /// ```
-    pub const fn try_per_hour(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(3_600))
-    }
-
-    /// `count` units per day of 24 hours, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_day(5).is_ok());
-    /// ```
-    pub const fn try_per_day(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(86_400))
-    }
-
     /// The same rate with another burst: the most units admitted at one instant from rest.
     ///
     /// # Panics

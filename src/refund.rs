@@ -139,19 +139,21 @@ impl Kernel {
 
 /// A penalised word gives nothing back; the denials in a row stay what they were.
 impl Ruled<'_> {
+    /// As [`Kernel::given_back`].
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
-        let Some((own, denials)) = self.free(found.held, self.moment(found.at_ns)) else {
-            return (found.held, 0);
-        };
-        let (next, units) = self.kernel.given_back(Found { held: own, ..found }, charge);
-        if units == 0 && next == own { (found.held, 0) } else { (self.join(next, denials), units) }
+        self.amended(found, |found| self.kernel.given_back(found, charge))
     }
 
     /// As [`Kernel::undone`].
     pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
+        self.amended(found, |found| self.kernel.undone(found, charge))
+    }
+
+    fn amended(&self, found: Found, amend: impl FnOnce(Found) -> (Held, u64)) -> (Held, u64) {
         let Found { held, at_ns, .. } = found;
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
-        let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
+        let (next, units) = amend(Found { held: own, ..found });
+        // Nothing given back is nothing changed. A word whose penalty is over stays as it was found, too.
         if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
     }
 
@@ -180,9 +182,7 @@ impl Meter {
     /// The word after as much of a charge is given back as has not drained by `now`, and how many units
     /// that is, rounded up.
     pub(crate) fn given_back(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
-        let (found, moment) = self.found(word, now);
-        let (held, units) = self.ruled().given_back(found, charge);
-        if held == found.held { (word, 0) } else { (self.fields.pack(held, moment), units) }
+        self.amended(word, now, |ruled, found| ruled.given_back(found, charge))
     }
 
     /// The same for a cancellation: nothing, if the word is not the one that the charge left.
@@ -192,8 +192,18 @@ impl Meter {
         if word != left && !planted(Fault::UndoWhatChanged) {
             return (word, 0);
         }
+        self.amended(word, now, |ruled, found| ruled.undone(found, charge))
+    }
+
+    fn amended(
+        &self,
+        word: Word,
+        now: Timestamp,
+        amend: impl FnOnce(Ruled<'_>, Found) -> (Held, u64),
+    ) -> (Word, u64) {
         let (found, moment) = self.found(word, now);
-        let (held, units) = ruled.undone(found, charge);
+        let (held, units) = amend(self.ruled(), found);
+        // The very bits, where nothing is given back: packed again, a word of the past would differ.
         if units == 0 { (word, 0) } else { (self.fields.pack(held, moment), units) }
     }
 

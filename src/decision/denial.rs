@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Permit, View};
+use crate::clock::Timestamp;
 use crate::verdict::Mark;
 
 /// A denied request. As an error it says when to return.
@@ -71,6 +72,31 @@ impl Denial {
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
     }
 
+    /// [`retry_after`](Denial::retry_after) from another time on than that of the decision: the wait that
+    /// is left at `now`; zero if it is over. `None` if the cost never fits.
+    ///
+    /// For a request that was decided at the time of its arrival ([`Lateness`](crate::Lateness)), and is
+    /// answered later. Add a round trip that you have measured, and the client is back no later than need
+    /// be: it waits from when it has the answer, and its request takes its time, too.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_second(1));
+    /// let arrived = Timestamp::from_secs(60);
+    /// assert!(limiter.entry().at(arrived).check(1).is_allowed());
+    /// let denial = limiter.entry().at(arrived).check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after(), Some(Duration::from_millis(1_000)));
+    /// let answered = arrived + Duration::from_millis(300);
+    /// let round_trip = Duration::from_millis(80);
+    /// assert_eq!(denial.retry_after_at(answered + round_trip), Some(Duration::from_millis(620)));
+    /// ```
+    #[must_use]
+    pub fn retry_after_at(&self, now: Timestamp) -> Option<Duration> {
+        let ready = Timestamp::from_nanos(self.view.now_ns) + self.retry_after()?;
+        Some(ready - now)
+    }
+
     /// Whether this cost is above the limit (under a soft policy, above what it is softened to), so that
     /// it never fits. Nothing was charged.
     ///
@@ -98,6 +124,25 @@ impl Denial {
     #[must_use]
     pub fn is_table_full(&self) -> bool {
         self.view.mark == Mark::TableFull
+    }
+
+    /// Whether a penalty is in force, and every request denied until it ends: the denial that brought
+    /// it about says so too.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Policy};
+    /// let policy: Policy = "2/m penalty 10m after 1".parse()?;
+    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
+    /// assert!(limiter.check(2).is_allowed());
+    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert!(denial.is_penalty());
+    /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(600)));
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn is_penalty(&self) -> bool {
+        self.view.mark == Mark::Penalty
     }
 
     /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for

@@ -47,6 +47,22 @@ impl Permit {
         self.view.cost
     }
 
+    /// Whether the request was admitted only because the policy is soft: the limit that it names would
+    /// have denied it. For a warning in a header, a lower priority, a line in a log.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Policy};
+    /// let policy = Policy::from(tollgate::Quota::per_minute(20)).soft(500)?;
+    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
+    /// let is_over = |cost| limiter.check(cost).into_result().ok().map(|permit| permit.is_over());
+    /// assert_eq!([20, 1, 1].map(is_over), [Some(false), Some(true), None]);
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.view.mark == Mark::Over
+    }
+
     /// This permit for at most so many of its units: to refund what was charged and not used.
     ///
     /// ```

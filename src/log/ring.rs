@@ -147,16 +147,4 @@ impl Slots for Ring {
         let nth = oldest.wrapping_add(units.saturating_sub(1));
         Some(time(load(&self.slots[self.slot_at(nth)])))
     }
-
-    fn base_ns(&self) -> u64 {
-        0
-    }
-
-    fn confirm(&self) -> bool {
-        true
-    }
-
-    fn is_same(&self) -> bool {
-        true
-    }
 }

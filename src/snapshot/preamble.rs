@@ -29,49 +29,47 @@ pub(crate) enum Kind {
     Tiers,
 }
 
-impl Kind {
-    const ALL: [(u8, Self, &'static str); 3] = [
-        (1, Self::Keyed, "KeyedLimiter"),
-        (2, Self::Limiter, "Limiter"),
-        (3, Self::Tiers, "KeyedLimiter with Tiers"),
-    ];
+/// What a byte of a file stands for: one of a few, whose codes count from 1.
+trait ByteCode: Copy + PartialEq + 'static {
+    /// What the byte is called, in an error.
+    const FIELD: &'static str;
+
+    /// All of them in the order of their codes, and what each is called.
+    const ALL: &'static [(Self, &'static str)];
 
     fn of(code: u8) -> Result<Self, RestoreError> {
-        let known = Self::ALL.into_iter().find(|(known, ..)| *known == code);
-        let refused = RestoreError::Field { name: "kind", found: code.into(), expected: 1 };
-        known.map(|(_, kind, _)| kind).ok_or(refused)
+        let known = usize::from(code).checked_sub(1).and_then(|index| Self::ALL.get(index));
+        let refused = RestoreError::Field { name: Self::FIELD, found: code.into(), expected: 1 };
+        known.map(|(known, _)| *known).ok_or(refused)
     }
 
+    /// With 0 for none, which does not come about: all are there.
     fn code(self) -> u8 {
-        Self::ALL.into_iter().find(|(_, kind, _)| *kind == self).map_or(0, |(code, ..)| code)
+        let codes = 1..;
+        Self::ALL.iter().zip(codes).find(|((known, _), _)| *known == self).map_or(0, |(_, code)| code)
     }
 
     fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, kind, _)| *kind == self).map_or("", |(.., name)| name)
+        Self::ALL.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
     }
 }
 
-impl Origin {
-    const ALL: [(u8, Self, &'static str); 3] = [
-        (1, Self::Own, "the start of a clock"),
-        (2, Self::Unix, "the Unix epoch"),
-        (3, Self::Told, "wherever its owner does (a ManualClock or CoarseClock)"),
+impl ByteCode for Kind {
+    const FIELD: &'static str = "kind";
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Keyed, "KeyedLimiter"),
+        (Self::Limiter, "Limiter"),
+        (Self::Tiers, "KeyedLimiter with Tiers"),
     ];
+}
 
-    fn of(code: u8) -> Result<Self, RestoreError> {
-        let known = Self::ALL.into_iter().find(|(known, ..)| *known == code);
-        let refused =
-            RestoreError::Field { name: "kind of clock", found: code.into(), expected: 1 };
-        known.map(|(_, origin, _)| origin).ok_or(refused)
-    }
-
-    fn code(self) -> u8 {
-        Self::ALL.into_iter().find(|(_, origin, _)| *origin == self).map_or(0, |(code, ..)| code)
-    }
-
-    fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, origin, _)| *origin == self).map_or("", |(.., name)| name)
-    }
+impl ByteCode for Origin {
+    const FIELD: &'static str = "kind of clock";
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Own, "the start of a clock"),
+        (Self::Unix, "the Unix epoch"),
+        (Self::Told, "wherever its owner does (a ManualClock or CoarseClock)"),
+    ];
 }
 
 /// How words are divided, and what their parts count.
@@ -231,7 +229,7 @@ impl Preamble {
     /// Refuses times that count from elsewhere than the clock's.
     pub(crate) fn has_origin(&self, origin: Origin) -> Result<(), RestoreError> {
         if self.origin != origin {
-            let [found, given] = [self.origin, origin].map(Origin::name);
+            let [found, given] = [self.origin, origin].map(ByteCode::name);
             return Err(RestoreError::ClockOrigin { found, given });
         }
         Ok(())
