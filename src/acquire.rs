@@ -64,25 +64,12 @@ impl Wait {
 
     /// Goes up to so much later than its turn, evenly spread, never earlier: so that callers that were told
     /// the same instant do not all come at it.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Wait;
-    /// let wait = Wait::at_most(Duration::from_secs(1)).jitter(Duration::from_millis(20));
-    /// assert_ne!(wait, Wait::at_most(Duration::from_secs(1)));
-    /// ```
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
         Self { jitter, ..self }
     }
 
     /// The longest wait for a turn, without the jitter.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Wait;
-    /// assert_eq!(Wait::at_most(Duration::from_secs(3)).max_wait().as_secs(), 3);
-    /// ```
     #[must_use]
     pub const fn max_wait(&self) -> Duration {
         self.max

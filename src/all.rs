@@ -135,11 +135,6 @@ impl<'a> Toll<'a> {
 
 impl Toll<'_> {
     /// The units that are asked for.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// assert_eq!(Limiter::new(Quota::per_second(5)).entry().cost(3).cost(), 3);
-    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost

@@ -58,14 +58,6 @@ impl Limiter {
     ///
     /// # Errors
     /// The denial, as [`check`](Limiter::check) would give it for so many units.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(1_000_000));
-    /// let mut lease = limiter.lease(32)?;
-    /// assert!(lease.spend(1));
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     pub fn lease(&self, units: u64) -> Result<Lease<'_>, Denial> {
         self.take(units, self.now(), true)
     }
@@ -174,13 +166,6 @@ impl Lease<'_> {
     }
 
     /// Units that are left to spend.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(100));
-    /// assert_eq!(limiter.lease(32)?.left(), 32);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left

@@ -40,12 +40,6 @@ pub struct Meter {
 
 impl Meter {
     /// Compiles a policy. Every policy that exists fits.
-    ///
-    /// ```
-    /// use tollgate::{Meter, Quota};
-    /// let meter = Meter::new(Quota::per_second(100).burst(20));
-    /// assert_eq!(meter.limit(), 20);
-    /// ```
     #[must_use]
     pub fn new(policy: impl Into<Policy>) -> Self {
         let (kernel, fields, rules) = policy.into().compile();
@@ -54,11 +48,6 @@ impl Meter {
 
     /// The most units that can be admitted at one instant: the burst, or the window's limit. Of a soft
     /// policy the limit that it names.
-    ///
-    /// ```
-    /// use tollgate::{Meter, Quota};
-    /// assert_eq!(Meter::new(Quota::per_second(7)).limit(), 7);
-    /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
         unsoftened(self.kernel.limit(), self.rules.soft_bp)

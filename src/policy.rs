@@ -108,22 +108,12 @@ impl Policy {
     }
 
     /// The quota.
-    ///
-    /// ```
-    /// use tollgate::{Policy, Quota};
-    /// assert_eq!(Policy::from(Quota::per_second(5)).quota(), Quota::per_second(5));
-    /// ```
     #[must_use]
     pub const fn quota(&self) -> Quota {
         self.quota
     }
 
     /// The algorithm.
-    ///
-    /// ```
-    /// use tollgate::{Algorithm, Policy, Quota};
-    /// assert_eq!(Policy::from(Quota::per_second(5)).algorithm(), Algorithm::Gcra);
-    /// ```
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm

@@ -89,11 +89,7 @@ impl Quota {
     /// `count` units per second.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_second(100).to_string(), "100/s");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_second(count: u64) -> Self {
         Self::per(count, Duration::from_secs(1))
@@ -102,11 +98,7 @@ impl Quota {
     /// `count` units per minute.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).burst(5).to_string(), "10/m burst 5");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_minute(count: u64) -> Self {
         Self::per(count, Duration::from_secs(60))
@@ -115,11 +107,7 @@ impl Quota {
     /// `count` units per hour.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_hour(1).to_string(), "1/h");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_hour(count: u64) -> Self {
         Self::per(count, Duration::from_secs(3_600))
@@ -128,11 +116,7 @@ impl Quota {
     /// `count` units per day of 24 hours.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_day(150).to_string(), "150/d");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_day(count: u64) -> Self {
         Self::per(count, Duration::from_secs(86_400))
@@ -142,10 +126,6 @@ impl Quota {
     ///
     /// # Panics
     /// If [`try_burst`](Quota::try_burst) would refuse the number.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_second(100).burst(20).max_burst(), 20);
-    /// ```
     #[must_use]
     pub const fn burst(self, burst: u64) -> Self {
         match self.try_burst(burst) {
@@ -175,30 +155,18 @@ impl Quota {
     }
 
     /// Units that come back in each period.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).count(), 10);
-    /// ```
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
     /// The time in which [`count`](Quota::count) units come back.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).period().as_secs(), 60);
-    /// ```
     #[must_use]
     pub const fn period(&self) -> Duration {
         Duration::from_nanos(self.period_ns)
     }
 
     /// The most units admitted at one instant from rest, the first one included.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).max_burst(), 10);
-    /// ```
     #[must_use]
     pub const fn max_burst(&self) -> u64 {
         self.burst

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use tollgate::{
     Algorithm, BuildError, Clock, ClockError, CoarseClock, Decision, Denial, KeyedLimiter, Lease,

@@ -16,6 +16,9 @@ use crate::verdict::Mark;
 /// assert!(limiter.check(1).is_allowed());
 /// let denial = limiter.check(1).into_result().unwrap_err();
 /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
+/// assert_eq!(denial.reset_after(), Duration::from_secs(10));
+/// assert_eq!((denial.cost(), denial.limit(), denial.remaining()), (1, 1, 0));
+/// assert!(!denial.is_table_full() && !denial.is_spilled());
 /// assert_eq!(denial.to_string(), "rate limited: retry after 10s");
 /// ```
 #[derive(Clone, Copy)]
@@ -36,15 +39,6 @@ impl Denial {
     /// If the table was full ([`is_table_full`](Denial::is_table_full)), the time until the first cell
     /// that the key could take becomes free. Under a penalty ([`is_penalty`](Denial::is_penalty)), the
     /// time until its end.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
-    /// assert!(limiter.check(1).is_allowed());
-    /// let denial = limiter.check(1).into_result().unwrap_err();
-    /// assert_eq!(denial.retry_after(), Some(Duration::from_millis(250)));
-    /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.is_never() {
@@ -115,12 +109,6 @@ impl Denial {
     /// for it, or other installs of the same key got in its way 8 times. Where the table has a spill
     /// ([`Full::Spill`](crate::Full::Spill)) that decides instead, unless the request's time is far from what
     /// others have told the table.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert!(!denial.is_table_full());
-    /// ```
     #[must_use]
     pub fn is_table_full(&self) -> bool {
         self.view.mark == Mark::TableFull
@@ -147,36 +135,18 @@ impl Denial {
 
     /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for
     /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert!(!denial.is_spilled());
-    /// ```
     #[must_use]
     pub fn is_spilled(&self) -> bool {
         self.view.is_spilled()
     }
 
     /// The units that were asked for.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert_eq!(denial.cost(), 11);
-    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.view.cost
     }
 
     /// As [`Decision::limit`](crate::Decision::limit).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert_eq!(denial.limit(), 10);
-    /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.view.limit()
@@ -184,24 +154,12 @@ impl Denial {
 
     /// As [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. 0 if the table was full,
     /// and under a penalty.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert_eq!(denial.remaining(), 10);
-    /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {
         if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
     }
 
     /// As [`Decision::reset_after`](crate::Decision::reset_after).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert!(denial.reset_after().is_zero());
-    /// ```
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.view.reset_after()

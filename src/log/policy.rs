@@ -50,12 +50,6 @@ impl LogPolicy {
     }
 
     /// Its quota.
-    ///
-    /// ```
-    /// use tollgate::{LogPolicy, Quota};
-    /// assert_eq!(LogPolicy::new(Quota::per_hour(5))?.quota(), Quota::per_hour(5));
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     #[must_use]
     pub fn quota(self) -> Quota {
         self.quota

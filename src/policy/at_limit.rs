@@ -127,11 +127,6 @@ const SOFT_BP_MAX: u32 = 10_000;
 
 impl Policy {
     /// What happens at the limit.
-    ///
-    /// ```
-    /// use tollgate::{AtLimit, Policy, Quota};
-    /// assert_eq!(Policy::from(Quota::per_second(5)).at_limit(), AtLimit::default());
-    /// ```
     #[must_use]
     pub const fn at_limit(&self) -> AtLimit {
         self.at_limit

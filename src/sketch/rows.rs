@@ -284,8 +284,4 @@ impl Rows {
             .iter()
             .all(|&place| self.meter.peek(self.cells.word(place), now, 0).remaining() < whole)
     }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.cells.bytes()
-    }
 }

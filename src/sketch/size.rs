@@ -116,33 +116,18 @@ impl SketchSize {
     }
 
     /// The rows.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::SketchSize::new(4, 1_000)?.rows(), 4);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[must_use]
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
     /// The cells of each row.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::SketchSize::new(4, 1_000)?.cells_per_row(), 1_000);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[must_use]
     pub const fn cells_per_row(&self) -> usize {
         self.cells_per_row
     }
 
     /// The memory of all cells: 8 bytes each.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::SketchSize::new(4, 1_000)?.bytes(), 32_000);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.rows * self.cells_per_row * CELL_BYTES
