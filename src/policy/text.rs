@@ -9,22 +9,26 @@ use super::{Algorithm, AtLimit, Policy};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
+/// How an algorithm is called: its name, and the option behind the quota. But for segmented windows, whose option is a
+/// number. Their order is part of snapshots.
+pub(super) const NAMES: [(Algorithm, &str, &str); 6] = [
+    (Algorithm::Gcra, "gcra", ""),
+    (Algorithm::FixedWindow, "fixed-window", ""),
+    (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
+    (Algorithm::SlidingWindow, "sliding-window", ""),
+    (Algorithm::SlidingWindowRoundDown, "sliding-window", " round-down"),
+    (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
+];
+
 /// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, option) = match self.algorithm {
-            Algorithm::Gcra => ("gcra", ""),
-            Algorithm::FixedWindow => ("fixed-window", ""),
-            Algorithm::FixedWindowFromFirst => ("fixed-window", " from-first"),
-            Algorithm::SlidingWindow => ("sliding-window", ""),
-            Algorithm::SlidingWindowRoundDown => ("sliding-window", " round-down"),
-            Algorithm::SlidingWindowStrict => ("sliding-window", " strict"),
-            Algorithm::SegmentedWindow { segments } => {
-                write!(f, "segmented-window {} x{segments}", self.quota)?;
-                return write_words(f, self.at_limit);
-            }
-        };
-        write!(f, "{name} {}{option}", self.quota)?;
+        if let Algorithm::SegmentedWindow { segments } = self.algorithm {
+            write!(f, "segmented-window {} x{segments}", self.quota)?;
+        }
+        if let Some((_, name, option)) = NAMES.iter().find(|(named, ..)| *named == self.algorithm) {
+            write!(f, "{name} {}{option}", self.quota)?;
+        }
         write_words(f, self.at_limit)
     }
 }
