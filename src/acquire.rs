@@ -83,6 +83,7 @@ impl Wait {
     /// From now until a place's turn, and what the jitter adds.
     fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
         let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
+        // Its turn has come: nothing to draw.
         if until == 0 && self.jitter.is_zero() {
             return Duration::ZERO;
         }
@@ -158,6 +159,7 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
         if !pause.is_zero() {
             timer.sleep(pause).await;
         }
+        // Its turn has come: from here on a drop gives nothing back.
         self.place = None;
         self.permit
     }

@@ -30,6 +30,7 @@ const SCALE_BITS: u32 = 48;
 /// step of less than a nanosecond as the high half of one product.
 #[inline(always)]
 fn scaled(steps: u64, scale: u64) -> u64 {
+    // A step of a nanosecond or more: the scale would not fit in the high half.
     if scale >= 1 << SCALE_BITS {
         return scaled_up(steps, scale);
     }
@@ -110,6 +111,7 @@ impl Clock {
     fn counter(offset_ns: u64, is_unix: bool) -> Self {
         let counter = quanta::Clock::new();
         let origin_raw = counter.raw();
+        // Asked for once: from then on a reading is one product.
         let scale = counter.delta_as_nanos(0, 1 << SCALE_BITS);
         Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix })
     }
@@ -139,15 +141,18 @@ impl Clock {
         let offset_ns = reading.0.min(1 << 63);
         let is_behind = self.now().0 < offset_ns;
         match self.0 {
+            // Its readings count from a call of this process: they may begin anew at any number.
             Source::Counter { counter, scale, is_unix: false, .. } => {
                 let origin_raw = counter.raw();
                 Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: false })
             }
+            // It reads less than before the restart: it is put forward, and never set back.
             Source::Counter { counter, scale, is_unix: true, .. } if is_behind => {
                 let origin_raw = counter.raw();
                 Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: true })
             }
             Source::System { .. } => Self(Source::System { origin: Instant::now(), offset_ns }),
+            // One that reads more already, or that others hold.
             other => Self(other),
         }
     }

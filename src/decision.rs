@@ -202,8 +202,10 @@ impl View {
 
     #[inline(never)]
     fn remaining_of_any(&self) -> u64 {
+        // Seen from a floor above now: GCRA tests against now itself.
         let late = self.kernel.lateness(self.now_ns, self.at_ns);
         let left = self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late);
+        // The kernel counts up to S, an answer up to L: S - L less, and nothing beyond.
         left.saturating_sub(self.kernel.limit() - self.limit())
     }
 

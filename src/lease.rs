@@ -83,6 +83,7 @@ impl Limiter {
 
     fn take(&self, units: u64, now: Timestamp, own_clock: bool) -> Result<Lease<'_>, Denial> {
         let permit = self.ask(Verb::Check, units, now, units > 0).into_result()?;
+        // One answer for the whole batch: which of its units went beyond is not told apart.
         let over = permit.is_over();
         Ok(Lease { limiter: self, units, left: units, permit, over, own_clock })
     }
@@ -152,6 +153,7 @@ impl Lease<'_> {
     /// Takes the next batch and spends `cost` of it, and says whether there was one.
     #[inline(always)]
     fn refill(&mut self, cost: u64, now: Timestamp) -> bool {
+        // A cost above the batch is a batch of its own.
         let batch = self.units.max(cost);
         // A batch that does not fit was not asked for: it is no denial.
         let taken = Limit::One(self.limiter).try_check(batch, Some(now));

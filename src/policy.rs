@@ -97,6 +97,7 @@ impl Policy {
     /// ```
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, PolicyError> {
         let policy = Self { algorithm, quota, at_limit: AtLimit::default() };
+        // A window admits its whole count at once.
         if algorithm != Algorithm::Gcra && quota.max_burst() != quota.count() {
             return Err(PolicyError::BurstOnWindow);
         }

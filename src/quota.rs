@@ -79,6 +79,7 @@ impl Quota {
             return Err(QuotaError::PeriodTooLong);
         }
         #[expect(clippy::cast_possible_truncation, reason = "compared with u64::MAX just above")]
+        // With the least burst: so what does not fit is the rate.
         let quota = Self { count, period_ns: period_ns as u64, burst: 1 };
         if quota.unit_bits().is_none() {
             return Err(QuotaError::RateTooHigh);
@@ -182,12 +183,15 @@ impl Quota {
     /// Two things must fit in 64 bits: the ticks passed until [`LATEST_NS`] stay below 2^63, and so
     /// does the burst, so that their sum, the latest time a word can hold, does not wrap.
     pub(crate) const fn unit_bits(&self) -> Option<u8> {
+        // The ticks until the latest time, if one unit is one tick.
         if self.count as u128 * LATEST_NS as u128 / self.period_ns as u128 >= 1 << 63 {
             return None;
         }
+        // Their sum with the burst must not wrap.
         if self.burst >= 1 << 63 {
             return None;
         }
+        // Twice as many ticks of a unit, as long as both stay below 2^63: at most 2^62, for a burst of 1.
         let mut bits = 0;
         while bits < 62
             && ((self.count as u128) << (bits + 1)).saturating_mul(LATEST_NS as u128)

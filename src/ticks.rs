@@ -56,9 +56,11 @@ impl TickScale {
             }
             shift += 1;
         }
+        // Up, so that whole ticks are told at the instant at which they have passed.
         if remainder != 0 {
             quotient += 1;
         }
+        // Rounded up to 65 digits, all but the first 0: one less says the same.
         if quotient == 1 << 64 {
             quotient >>= 1;
             shift -= 1;
@@ -89,9 +91,11 @@ impl TickScale {
 
     /// The first nanosecond at which `ticks` have passed, or `u64::MAX` if that lies beyond the clock.
     pub(crate) fn first_ns(&self, ticks: u128) -> u64 {
+        // Later than any clock tells.
         if ticks.leading_zeros() < u32::from(self.shift) {
             return u64::MAX;
         }
+        // The least ns of which floor(ns * factor / 2^shift) >= ticks.
         let ns = (ticks << self.shift).div_ceil(u128::from(self.factor));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }

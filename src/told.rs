@@ -55,6 +55,7 @@ impl From<Told> for Decision {
             spilled: false,
         };
         let kernel = Kernel::Log(answers);
+        // Decided at 0, so that its waits are its instants.
         let view = View::plain(kernel, Held::IDLE, 0, 0, told.cost);
         let verdict = if told.allowed { Verdict::Allowed } else { Verdict::Denied };
         Self::new(verdict, view)

@@ -126,6 +126,7 @@ pub(crate) struct Marked {
 impl Marked {
     /// With so many bits for the index, which is below 2 to that power. None is needed if there is one quota.
     pub(crate) fn new(fields: Fields, index: u64, index_bits: u32) -> Self {
+        // The topmost bits. Without any, the mark would be shifted by the whole word: there is none.
         let mask = !u64::MAX.checked_shr(index_bits).unwrap_or(0);
         let mark = index.checked_shl(u64::BITS - index_bits).unwrap_or(0);
         Self { fields, mark, mask }

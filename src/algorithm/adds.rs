@@ -46,6 +46,7 @@ impl Adds for Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => Adds::load(gcra, held, moment),
             window => {
+                // What is used up is told by what remains: each algorithm knows that of its own counts.
                 let remaining = window.remaining(held, moment, 0);
                 // Two counts may hold more than the limit, and then not even a cost of 0 fits.
                 let is_over = remaining == 0 && window.step(held, moment, 0, 0).is_none();

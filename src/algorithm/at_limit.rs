@@ -99,9 +99,11 @@ impl<A: Algorithm> Ruled<'_, A> {
         let Some(penalty) = &self.rules.penalty else { return Some((held, 0)) };
         let denials = held.counts & ((1 << penalty.denial_bits) - 1);
         let own = Held { counts: held.counts >> penalty.denial_bits, ..held };
+        // Fewer than N: the rest is the algorithm's, as the table of the header has it.
         if denials < penalty.after {
             return Some((own, denials));
         }
+        // N: the rest tells the end, which has come once its unit is over, or its quantum in that unit.
         let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
         let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
         is_over.then_some((Held::IDLE, 0))
@@ -129,15 +131,18 @@ impl<A: Algorithm> Ruled<'_, A> {
         // Told by its last nanosecond, so that one that would end after the clock does has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
         if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = self.kernel.kernel() {
+            // GCRA's word is a time, so it is the end itself: the tick after the last nanosecond.
             let ticks = (gcra.ticks(last_ns) + 1).saturating_sub(gcra.ticks(at_ns));
             // The layout has room for it.
             let ahead = u64::try_from(ticks).unwrap_or(u64::MAX).max(drained.ahead);
             return Held { ahead, behind: 0, counts: penalty.after };
         }
+        // A window's penalty ends no earlier than what the word held has drained.
         let last_ns = match self.kernel.kernel().idle_ns(drained, at_ns) {
             u64::MAX => u64::MAX, // or later
             idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
         };
+        // The end is the nanosecond after the last: its unit, and the quanta into it, rounded up.
         let quanta = (last_ns % penalty.unit_ns + 1).div_ceil(penalty.quantum_ns);
         let units = last_ns / penalty.unit_ns - at_ns / penalty.unit_ns;
         // A unit need not be a whole number of quanta; its end is one.
@@ -153,8 +158,10 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// When the penalty of a penalised word is over.
     #[cold]
     fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
+        // Only a word with a penalty is asked.
         let Some(penalty) = &self.rules.penalty else { return at_ns };
         if let Kernel::Gcra(_) | Kernel::RuledGcra(_) = self.kernel.kernel() {
+            // The word's time is the end.
             return self.kernel.kernel().idle_ns(held, at_ns);
         }
         let into_ns = (held.counts >> penalty.denial_bits).saturating_mul(penalty.quantum_ns);
@@ -177,6 +184,7 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// What a word holds after a denial in a row of `denials`.
     fn denied(&self, own: Held, denials: u64, at_ns: u64, cost: u64) -> Held {
         let moment = self.moment(at_ns);
+        // The charge comes first: the penalty ends no earlier than what is charged here has drained.
         let charged = match self.rules.denied_most {
             Some(most) => self.kernel.kernel().charge_up_to(own, moment, cost, most),
             None => own,
@@ -189,9 +197,11 @@ impl<A: Algorithm> Ruled<'_, A> {
             1
         };
         match &self.rules.penalty {
+            // The N-th in a row.
             Some(penalty) if denials + one >= penalty.after => {
                 self.penalised(penalty, charged, at_ns)
             }
+            // One more; without a penalty there is no field for it.
             _ => self.join(charged, denials + one),
         }
     }
@@ -250,12 +260,14 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         (late, unpaid): (u64, u64),
     ) -> (Mark, Held, u64) {
         let moment = self.moment(at_ns);
+        // Penalised: told from the end, where the word is as never used.
         let Some((own, _)) = self.free(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
         // At most L are used iff S less what is used is at least S - L.
         let beyond = self.rules.beyond.saturating_add(unpaid);
         let is_over = || self.kernel.kernel().remaining(own, moment, late) < beyond;
+        // A denial says by itself that the limit is reached.
         let soft = self.rules.soft_bp > 0 && verdict == Verdict::Allowed;
         (if soft && is_over() { Mark::Over } else { Mark::None }, own, at_ns)
     }
@@ -269,6 +281,7 @@ pub(crate) fn unsoftened(softened: u64, soft_bp: u16) -> u64 {
     if soft_bp == 0 {
         return softened;
     }
+    // floor(L * (10000 + x) / 10000) = s means L >= s * 10000 / (10000 + x): the least whole number of these.
     let limit = (u128::from(softened) * 10_000).div_ceil(10_000 + u128::from(soft_bp));
     u64::try_from(limit).unwrap_or(softened)
 }

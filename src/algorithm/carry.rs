@@ -27,6 +27,7 @@ impl Gcra {
     /// The debt in ticks of this scale, rounded up. It is measured from `at`, and it ends no earlier than the
     /// other word says: each scale rounds `at` by a part of its own tick, so the two need not agree.
     fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
+        // Nothing is owed, whatever the ticks.
         if held.ahead == 0 {
             return Held::IDLE;
         }

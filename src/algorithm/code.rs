@@ -46,6 +46,7 @@ pub(crate) use by_code;
 impl Kernel {
     /// The numbers of an algorithm that keeps its state in a word, else `None`.
     pub(crate) fn code(&self) -> Option<[u64; CODE_WORDS]> {
+        // Lowest byte first: which algorithm it is.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         Some(match self {
             Self::Gcra(gcra) => {
@@ -75,6 +76,7 @@ impl Kernel {
                 let small = small([4, window.segments, window.count_bits, window.packing.0]);
                 [small, segment_ns, window.limit, 0, multiplier]
             }
+            // A policy that says what happens at its limit has more than these numbers.
             _ => return None, // has slots in place of a word
         })
     }
@@ -122,6 +124,7 @@ impl FromCode for SlidingWindow {
         let rounding = match rounding {
             0 => Rounding::Exact,
             1 => Rounding::Down,
+            // Or some other number, read while it was written: whatever comes of it is not used.
             _ => Rounding::Strict,
         };
         Self { window: Divisor::of_parts([window_ns, multiplier]), limit, rounding, count_bits }

@@ -61,6 +61,7 @@ impl FixedWindow {
         if window.counts <= self.limit - cost {
             return at_ns;
         }
+        // When the window after the one in force begins.
         window_start_ns(at_ns, self.window.get(), window.ahead.saturating_add(1))
     }
 }

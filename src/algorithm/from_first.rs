@@ -45,9 +45,11 @@ impl FromFirst {
     /// quantum that is not before now, nor before the time of the word: a word whose units were given back
     /// still knows how far time has come, and a keyed one may not lie below its shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
+        // Whole quanta since the start, and the part of one that has passed.
         let age_ns =
             u128::from(held.behind) * u128::from(self.quantum.get()) + u128::from(moment.into_ns);
         let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);
+        // None is open, or its time is over: the next opens at the quantum that is not before now.
         if held.counts == 0 || over {
             return Held { ahead: held.ahead.max(u64::from(moment.into_ns > 0)), ..Held::IDLE };
         }

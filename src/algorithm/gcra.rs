@@ -64,6 +64,7 @@ impl Gcra {
     /// ahead than `most`, never back. `held.ahead` is max(TAT, now) - now.
     #[inline(always)]
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
+        // Also where the word is above `most` already: what was admitted before is not forgiven.
         let charged = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks));
         Held { ahead: held.ahead.max(charged.min(most)), ..Held::IDLE }
     }
@@ -108,6 +109,8 @@ impl Gcra {
         units: u64,
         passed: u64,
     ) -> (Held, u64) {
+        // max(now, TAT - burst) less the time of the charge: what has passed by now, and how far TAT - burst lies
+        // beyond.
         let drained = passed.saturating_add(owed.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
         self.less_owed((held, owed), units, drained)
@@ -121,6 +124,7 @@ impl Gcra {
 
     fn less_owed(&self, (held, owed): (Held, u64), units: u64, drained: u64) -> (Held, u64) {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
+        // No more than is owed by now, nor than the word holds where it is read.
         let back = back.min(owed).min(held.ahead);
         (Held { ahead: held.ahead - back, ..held }, back.div_ceil(self.unit_ticks))
     }
@@ -128,6 +132,7 @@ impl Gcra {
     /// From when on `units` may be used, in ticks: from when they were charged, but not before what they
     /// left, `held` seen from `at`, is no more than the burst. More than a burst drain from their place on.
     pub(crate) fn turn(&self, (held, at_ns): (Held, u64), charged_ns: u64, units: u64) -> u128 {
+        // A place is as long as its units; of more than a burst they drain one by one from its beginning.
         let size = u128::from(units) * u128::from(self.unit_ticks);
         let place = self.tat(held, at_ns).saturating_sub(size.max(u128::from(self.burst_ticks)));
         place.max(self.scale.ticks(charged_ns))
@@ -158,6 +163,7 @@ impl Gcra {
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
+        // When the debt has come down to what leaves room for the cost.
         let room = self.burst_ticks - cost * self.unit_ticks;
         self.scale.first_ns(self.tat(held, at_ns).saturating_sub(u128::from(room)))
     }
@@ -169,6 +175,7 @@ impl Gcra {
     /// A word whose TAT lies behind the instant that it is seen from, seen from just before it.
     pub(super) fn seen_before(&self, held: Held, at_ns: u64) -> (Held, u64) {
         let tat = self.scale.ticks(at_ns).saturating_sub(held.behind.into());
+        // The last nanosecond before the TAT: from there it lies ahead.
         let before_ns = self.scale.first_ns(tat).saturating_sub(1);
         // The ticks of one nanosecond at most: fewer than 2^63.
         let ahead = u64::try_from(tat.saturating_sub(self.scale.ticks(before_ns)));

@@ -64,6 +64,7 @@ impl Held {
     /// [`Kernel::passed`] gives for more: however far it lies behind then, nothing is owed any more.
     pub(crate) fn seen_later(self, passed: u64) -> Self {
         Self {
+            // Now comes nearer to the word's time; what passes beyond that lies behind.
             ahead: self.ahead.saturating_sub(passed),
             behind: self.behind.saturating_add(passed.saturating_sub(self.ahead)),
             ..self
@@ -73,6 +74,7 @@ impl Held {
     /// The same word seen from an earlier moment, `passed` units back: [cut](Self::is_cut) if that is
     /// `u64::MAX`, which [`Kernel::passed`] gives for more.
     pub(crate) fn seen_earlier(self, passed: u64) -> Self {
+        // Further back than 64 bits tell: so is the word's time from there.
         if passed == u64::MAX {
             return Self { ahead: u64::MAX, behind: 0, ..self };
         }
@@ -242,7 +244,9 @@ impl Kernel {
     /// Whole units from one instant to a later one; cut at `u64::MAX`. None to an earlier one.
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
+            // In full width: the low 64 bits of ticks may wrap in between.
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.passed(from_ns, to_ns),
+            // A window's numbers are no larger than the nanoseconds: they never wrap.
             _ => self.moment(to_ns).unit.saturating_sub(self.moment(from_ns).unit),
         }
     }
@@ -256,6 +260,7 @@ impl Kernel {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) if at_ns > now_ns => {
                 gcra.passed(now_ns, at_ns)
             }
+            // On time, or a window, which decides where its word stands.
             _ => 0,
         }
     }
@@ -265,9 +270,11 @@ impl Kernel {
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
+            // From the TAT on nothing is owed: only just before it there is something to tell.
             Self::Gcra(gcra) | Self::RuledGcra(gcra) if held.behind > 0 => {
                 gcra.seen_before(held, at_ns)
             }
+            // The word's time is at hand, or it is a window, whose answers are of its own time.
             _ => (held, at_ns),
         }
     }
@@ -324,6 +331,7 @@ impl Kernel {
     /// Windows place what comes before `at` at `at`; GCRA does not, so the instant may lie before it.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
+            // May lie before `at`: nothing was charged in between.
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.ready_ns(held, at_ns, cost),
             other => each!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }

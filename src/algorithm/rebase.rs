@@ -66,12 +66,15 @@ impl Change<'_> {
         if planted(Fault::RebaseReadsOldTicks) {
             return held;
         }
+        // To the change, which lies before or after: one of the two distances is 0.
         let then =
             held.seen_earlier(old.passed(at_ns, seen_ns)).seen_later(old.passed(seen_ns, at_ns));
+        // And back, by the time that passes for the new quota.
         let now = self
             .turned(then)
             .seen_later(new.passed(at_ns, seen_ns))
             .seen_earlier(new.passed(seen_ns, at_ns));
+        // Drained since: as a word that was never used.
         if new.is_idle(now, new.moment(seen_ns)) { Held::IDLE } else { now }
     }
 
@@ -113,8 +116,10 @@ impl Change<'_> {
                 let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks);
                 Held { ahead, ..Held::IDLE }
             }
+            // Other windows, or a window for a bucket: only how much is used means the same in both.
             _ if !self.keeps_windows() => self.counted_anew(held),
             (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
+                // Each count by itself: the two are never more than a limit each.
                 let (previous, current) = old.split(held.counts);
                 let [previous, current] = [previous, current].map(|n| n.min(new.limit()));
                 Held { counts: new.joined(previous, current), ..held }
@@ -133,6 +138,7 @@ impl Change<'_> {
 
     fn charged_anew(&self, units: u64) -> Held {
         let Self { new, at_ns, .. } = *self;
+        // No more than the limit, which fits in a word that holds nothing.
         new.step(Held::IDLE, new.moment(at_ns), 0, units).unwrap_or(Held::IDLE)
     }
 }

@@ -45,6 +45,7 @@ impl SegmentedWindow {
     /// newest few segments is as it was, or the limit if that is less.
     pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
         let ring = other.turn(Held { behind: 0, ..held });
+        // Newest first, so that what a smaller limit cuts off is of the oldest.
         let (mut own, mut left) = (0, self.limit);
         for age in 0..self.segments {
             let count = other.count(ring, age).min(left);
@@ -75,12 +76,14 @@ impl SegmentedWindow {
 
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
     fn turn(&self, held: Held) -> Ring {
+        // Every segment has fallen off.
         if held.behind >= u64::from(self.segments) {
             return 0;
         }
         let ring =
             if self.is_ranked() { self.unrank(held.counts) } else { Ring::from(held.counts) };
         let ring_bits = u32::from(self.segments) * u32::from(self.count_bits);
+        // A place further back for each segment that has passed; what leaves the ring has fallen off.
         (ring << (held.behind * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
     }
 
@@ -92,6 +95,7 @@ impl SegmentedWindow {
             let (sum, last) = greatest(counts, self.limit, self.segments);
             return (sum, counts - last);
         };
+        // The sum stands above the number of the older counts.
         (counts >> rank_bits, counts & ((1 << rank_bits) - 1))
     }
 
@@ -153,10 +157,12 @@ impl SegmentedWindow {
     #[inline(never)]
     fn step_by_ring(&self, held: Held, cost: u64) -> Option<Held> {
         if self.packing == Packing::RANKED && held.behind == 0 {
+            // In the same segment the older counts keep their number: only the term of the sum changes.
             let (sum, older) = self.parted(held.counts);
             let fits = sum <= self.limit - cost;
             return fits.then(|| Held { counts: self.joined(sum + cost, older), ..held });
         }
+        // Time has moved on, or the counts stand side by side.
         let ring = self.turn(held);
         if self.sum(ring) > self.limit - cost {
             return None;
@@ -175,6 +181,7 @@ impl SegmentedWindow {
         let mut ring = self.turn(held);
         let cost = cost.min(self.limit);
         let mut above = (self.sum(ring) + cost).saturating_sub(self.limit);
+        // From the oldest on, as far as the newest needs room.
         for age in (1..self.segments).rev() {
             let cut = above.min(self.count(ring, age));
             ring -= Ring::from(cut) << (u32::from(age) * u32::from(self.count_bits));
@@ -197,6 +204,7 @@ impl SegmentedWindow {
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
+        // In the same segment the sum is read without the counts.
         let sum = if self.is_ranked() && held.behind == 0 {
             self.parted(held.counts).0
         } else {
@@ -221,6 +229,7 @@ impl SegmentedWindow {
             let ahead = held.ahead.saturating_add(u64::from(passed));
             window_start_ns(at_ns, self.segment.get(), ahead)
         };
+        // Now, or at the start of a segment, when the oldest that is left falls off.
         for passed in 0..self.segments {
             if used <= self.limit - cost {
                 return if passed == 0 { at_ns } else { start_ns(passed) };

@@ -82,6 +82,7 @@ impl SlidingWindow {
             // A whole window later nothing of either is covered.
             _ => (0, 0),
         };
+        // A request before the word's window counts as at its start.
         let elapsed_ns = if held.ahead > 0 { 0 } else { moment.into_ns };
         Turned { ahead: held.ahead, previous, current, elapsed_ns }
     }
@@ -91,7 +92,9 @@ impl SlidingWindow {
     fn allowance(&self, spare: u64) -> u128 {
         let window = u128::from(self.window.get());
         match self.rounding {
+            // previous * (W - e) + (current + cost) * W <= limit * W, less the second term on both sides.
             Rounding::Exact | Rounding::Strict => u128::from(spare) * window,
+            // floor(x / W) <= spare means x < (spare + 1) * W.
             Rounding::Down => (u128::from(spare) + 1) * window - 1,
         }
     }
@@ -105,6 +108,7 @@ impl SlidingWindow {
     }
 
     fn admits(&self, turned: &Turned, cost: u64) -> bool {
+        // The current count alone leaves no room.
         let Some(spare) = (self.limit - cost).checked_sub(turned.current) else { return false };
         let covered = u128::from(self.covered_ns(turned.elapsed_ns));
         u128::from(turned.previous) * covered <= self.allowance(spare)
@@ -131,6 +135,7 @@ impl SlidingWindow {
         let turned = self.turn(held, moment);
         let window = u128::from(self.window.get());
         let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
+        // The largest cost that is admitted: a part of a unit takes one whole of it, unless shares are rounded down.
         let weighed = match self.rounding {
             Rounding::Exact | Rounding::Strict => share.div_ceil(window),
             Rounding::Down => share / window,
@@ -149,9 +154,11 @@ impl SlidingWindow {
     /// When a previous count is low enough to leave room for `spare` further units: nanoseconds into
     /// its successor, at most all of it; or `None` if it counts in full until that ends.
     fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {
+        // It fits in full.
         if previous == 0 || previous <= spare {
             return Some(0);
         }
+        // It counts in full to the end.
         if self.rounding == Rounding::Strict {
             return None;
         }
@@ -184,6 +191,7 @@ impl SlidingWindow {
     /// Idle is: nothing weighs any more, so that the whole limit would be admitted.
     pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         let turned = self.turn(held, self.moment(at_ns));
+        // Also if the word's window lies ahead: with nothing in it, it holds no request back.
         if turned.current == 0 && turned.previous == 0 {
             return at_ns;
         }

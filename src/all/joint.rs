@@ -76,6 +76,7 @@ impl JointDecision {
 
     /// The later of two denials.
     pub(super) fn or(self, index: usize, decision: Decision) -> Self {
+        // Of equal waits the first; a denial always before an admission.
         let weightier = match (self.answer, decision) {
             (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
                 wait(&denial) > wait(&longest)

@@ -45,6 +45,7 @@ impl Denial {
             return None;
         }
         let View { kernel, held, at_ns, cost, .. } = self.view;
+        // With a mark, the view is of an idle word at the very instant that is waited for.
         let by_limit = self.view.mark == Mark::None;
         let ready_ns = if by_limit { kernel.ready_ns(held, at_ns, cost) } else { at_ns };
         Some(self.view.until(ready_ns))
@@ -63,6 +64,7 @@ impl Denial {
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         let wait = self.retry_after()?;
+        // 0 would tell a client to return at once.
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
     }
 
@@ -156,6 +158,7 @@ impl Denial {
     /// and under a penalty.
     #[must_use]
     pub fn remaining(&self) -> u64 {
+        // The view of a full table or a penalty is of an idle word that is still to come.
         if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
     }
 

@@ -86,6 +86,7 @@ impl Permit {
     /// it admits at once, also when it has begun later than the request's time.
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { kernel, held, at_ns, now_ns, .. } = self.view;
+        // When a cost of 0 would be admitted: the debt is then no more than the burst.
         Timestamp::from_nanos(if kernel.is_gcra() {
             kernel.ready_ns(held, at_ns, 0)
         } else {

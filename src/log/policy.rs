@@ -92,6 +92,7 @@ impl FromStr for LogPolicy {
         let lower = text.to_lowercase().replace('_', "-");
         let mut words = lower.split_whitespace();
         match words.next() {
+            // The name is there in full, since a policy without one is GCRA.
             Some("sliding-log" | "log") => {}
             None => {
                 return Err(wrong(
@@ -107,6 +108,7 @@ impl FromStr for LogPolicy {
         let Some(rate) = words.next() else {
             return Err(wrong("after sliding-log a quota such as 100/m is missing".to_string()));
         };
+        // Errors of the quota itself are told with the text, too.
         let quota = read_quota(rate, &wrong).map_err(|error| match error {
             PolicyError::Text { .. } => error,
             other => wrong(other.to_string()),

@@ -47,6 +47,7 @@ pub(crate) fn free_at(now_ns: u64, window_ns: u64) -> u64 {
 #[inline]
 pub(crate) fn is_free(word: u64, at_ns: u64) -> bool {
     let word = if planted(Fault::MarkedSlotTaken) { time(word) } else { word };
+    // Equal is free: an age of a whole window is outside.
     word <= at_ns
 }
 

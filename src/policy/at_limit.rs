@@ -211,6 +211,7 @@ impl Policy {
 
     fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
         let policy = Self { at_limit, ..self };
+        // Also what was said before: a softer limit asks for a longer penalty.
         policy.check_at_limit()?;
         policy.check_fits()?;
         Ok(policy)
@@ -221,11 +222,13 @@ impl Policy {
         let limit = self.named_limit();
         match softened(limit, soft_bp) {
             None => return Err(PolicyError::SoftTooLarge { limit, share_bp: soft_bp.into() }),
+            // Less than a unit is added, and no request would ever be over.
             Some(soft) if soft_bp > 0 && soft == limit => {
                 return Err(PolicyError::SoftAddsNothing { limit, share_bp: soft_bp.into() });
             }
             Some(_) => {}
         }
+        // A count knows no waits.
         if matches!(count_denied, CountDenied::UpTo(_)) && self.algorithm != Algorithm::Gcra {
             return Err(PolicyError::DeniedWaitOnWindow);
         }
@@ -233,6 +236,7 @@ impl Policy {
             if after == 0 {
                 return Err(PolicyError::PenaltyAfterNone);
             }
+            // A shorter one would admit what the limit alone denies.
             let least = self.least_penalty_ns();
             if length.as_nanos() < least {
                 return Err(PolicyError::PenaltyTooShort { length, least: duration(least) });
@@ -246,10 +250,12 @@ impl Policy {
         let period_ns = u128::from(self.quota.period_ns());
         match self.algorithm {
             Algorithm::Gcra => {
+                // A whole burst drains at the rate, rounded up.
                 let horizon = (u128::from(self.ceiling()) * period_ns)
                     .div_ceil(u128::from(self.quota.count()));
                 match self.at_limit.count_denied {
                     CountDenied::No => horizon,
+                    // A unit may wait for a horizon behind a full burst.
                     CountDenied::Yes => horizon.saturating_mul(2),
                     CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
                 }

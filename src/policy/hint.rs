@@ -18,6 +18,7 @@ impl Policy {
 /// Fewer segments, a smaller limit, or less that happens at the limit.
 fn fitting(policy: &Policy) -> String {
     let plain = Policy { at_limit: AtLimit::default(), ..*policy };
+    // It is what happens at the limit that has no room.
     if policy.at_limit != plain.at_limit && plain.needs().fits() {
         return "64 are there; without what happens at the limit it fits: use a shorter penalty \
                 after fewer denials, a smaller share, or a smaller limit"
@@ -29,6 +30,7 @@ fn fitting(policy: &Policy) -> String {
         other.is_ok_and(|other| other.needs().bits() <= u64::BITS)
     };
     let even = |&n: &u8| policy.quota.period_ns().is_multiple_of(u64::from(n));
+    // The most segments that divide the window and fit.
     let fewer = (2..=64_u8).rev().filter(even).find(|&segments| {
         fits(Algorithm::SegmentedWindow { segments }, policy.quota.count())
     });

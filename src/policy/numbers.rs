@@ -34,6 +34,7 @@ impl Policy {
             return Some(quota.try_burst(burst).ok()?.into());
         }
         let policy = Self::new(algorithm, quota).ok()?;
+        // A window's burst is its count: another number was never written.
         (policy.quota.max_burst() == burst).then_some(policy)
     }
 }

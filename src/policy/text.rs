@@ -95,6 +95,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             let reason = "it is empty; write a quota such as 100/s, or gcra 100/s burst 20";
             return Err(wrong(reason.to_string()));
         }
+        // A quota alone.
         Some(word) if word.starts_with(|first: char| first.is_ascii_digit() || first == '/') => {
             "gcra"
         }
@@ -107,6 +108,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     let mut options = Options::default();
     let mut at_limit = Words::default();
     while let Some(word) = words.next() {
+        // What happens at the limit may stand anywhere behind the quota.
         if at_limit.read(word, &mut words, &wrong)? {
             continue;
         }
@@ -157,11 +159,13 @@ fn build(
             return Err(wrong(format!("{name} fixes its burst; leave it out, or use gcra")));
         }
         ("leaky-bucket", Some("soft")) => return Ok(quota.into()),
+        // Drains one unit in a period, whatever its size.
         ("leaky-bucket", Some("hard")) => {
             return Ok(Quota::try_per(1, quota.period())?.try_burst(quota.count())?.into());
         }
         ("leaky-bucket", _) => return Err(unknown("use soft, hard, or none")),
         ("gcra" | "token-bucket", _) => return Err(unknown("it takes only burst <n>")),
+        // Never two at once.
         ("spaced", None) => return Ok(quota.try_burst(1)?.into()),
         ("spaced", _) => return Err(unknown("it takes none")),
         ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
@@ -174,6 +178,7 @@ fn build(
         ("segmented-window", mode) => {
             let accepted = "write the number of segments as x2 to x64, as in x6";
             let number = mode.and_then(|word| word.strip_prefix('x'));
+            // `x+6` would be read as a number, too.
             let segments = number.filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
             match segments.and_then(|n| n.parse().ok()) {
                 Some(segments) => Algorithm::SegmentedWindow { segments },

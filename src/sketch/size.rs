@@ -68,6 +68,7 @@ impl SketchSize {
         if cells_per_row == 0 {
             return Err(SketchError::ZeroCells);
         }
+        // No allocation is larger than an isize.
         let bytes = rows.checked_mul(cells_per_row).and_then(|cells| cells.checked_mul(CELL_BYTES));
         match bytes.map(isize::try_from) {
             Some(Ok(_)) => Ok(Self { rows, cells_per_row }),
@@ -102,6 +103,7 @@ impl SketchSize {
         if refused_one_in < 2 {
             return Err(SketchError::Target { refused_one_in });
         }
+        // The least d for which 4^d >= m, and w = n * m^(1/d): see the header.
         let lets_through = |rows: &u32| 4_u64.pow(*rows) >= refused_one_in;
         let rows = (1..8).find(lets_through).unwrap_or(8);
         let root = (refused_one_in as f64).powf(1.0 / f64::from(rows));

@@ -147,6 +147,7 @@ impl Limiter {
         let (mut reader, preamble) = Reader::open(reader)?;
         let form = form(&Meter::new(policy));
         preamble.is_of(Kind::Limiter, policy, form, clock.origin())?;
+        // What a limit of one word has no use for must be empty: such a file was never written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
         for (name, found, expected) in [
             ("capacity", preamble.capacity, 1),

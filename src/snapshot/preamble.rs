@@ -136,6 +136,7 @@ impl Preamble {
             put(&number.to_le_bytes());
         }
         let form = &self.form;
+        // Every text fits, which a test holds; a longer one would be cut, and refused when it is read.
         let text = &self.policy.as_bytes()[..self.policy.len().min(POLICY_BYTES)];
         let text_length = u8::try_from(text.len()).unwrap_or(0);
         put(&[form.cells, form.granule_bits, form.count_bits, form.time_bits, form.tag_bits]);
@@ -161,12 +162,14 @@ impl Preamble {
         let fingerprints = numbers(&mut rest);
         let seeds: [u64; 8] = numbers(&mut rest);
         let text: [u8; POLICY_BYTES] = take(&mut rest);
+        // First of all: everything else may be right, and keys still hash otherwise.
         if pointer_bits != POINTER_BITS {
             let (found, expected) = (pointer_bits, POINTER_BITS);
             return Err(RestoreError::PointerWidth { found, expected });
         }
         field("reserved bytes", u64::from(u16::from_le_bytes(zeros)), 0)?;
         field("mark of seeds", u64::from(has_seeds), u64::from(has_seeds.min(1)))?;
+        // Where nothing is told there are zeros, so that two files of one table differ in nothing else.
         if has_seeds == 0 {
             seeds.into_iter().try_for_each(|seed| field("place of seeds", seed, 0))?;
         }
@@ -207,6 +210,7 @@ impl Preamble {
         origin: Origin,
     ) -> Result<(), RestoreError> {
         self.is_of_kind(kind)?;
+        // Before the layout: it follows from the policy, and tells less.
         let expected = policy.to_string();
         if self.policy != expected {
             return Err(RestoreError::Policy { found: self.policy.clone(), expected });
