@@ -278,8 +278,7 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 ///   nothing else happens. (In the exceptional case, of the one that denied.)
 /// * No lock, no allocation, and no thread waits for another.
 ///
-/// Under a policy that counts denials ([`AtLimit`](crate::AtLimit)) each limit counts its own, and none of
-/// another's; a denial by another limit does not end a row of them. One that asks for nothing counts nowhere.
+/// Each limit counts its own denials, if its policy counts any: see [`AtLimit`](crate::AtLimit).
 ///
 /// A limit that is named twice is charged twice, or not at all.
 ///

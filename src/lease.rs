@@ -19,11 +19,8 @@ use crate::verb::Verb;
 ///
 /// Unspent units are given back when the lease is dropped, less what has drained meanwhile: a lease of
 /// n units expires n emission intervals after it was taken, in the sense that nothing comes back then.
-/// Under a window policy they come back while the window is the one that was charged, else not at all.
-///
-/// Under a policy that counts denials ([`AtLimit`](crate::AtLimit)) a lease counts as one request when it is
-/// taken, and each request that it passes on to the limiter as one more. A penalty does not reach units
-/// that were taken before it; they do not come back during it.
+/// Under a window policy they come back while the window is the one that was charged, else not at all. What counts as a
+/// denial, where a policy counts them, is said at [`AtLimit`](crate::AtLimit).
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -191,14 +188,6 @@ impl Lease<'_> {
     }
 
     /// Ends the lease at a time of the caller's, and gives back what is left, less what has drained.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, Timestamp};
-    /// let limiter = Limiter::new(Quota::per_hour(5));
-    /// limiter.lease_at(5, Timestamp::from_secs(7))?.return_at(Timestamp::from_secs(7));
-    /// assert_eq!(limiter.entry().at(Timestamp::from_secs(7)).peek(1).remaining(), 5);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     pub fn return_at(mut self, now: Timestamp) {
         let unspent = self.unspent();
         self.limiter.entry().at(now).refund(unspent);

@@ -130,15 +130,6 @@ impl LogLimiter {
 
     /// [`check`](LogLimiter::check) at a time of the caller's: the arrival of the request, or a replay's. All
     /// times given to one limiter must have one origin.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = LogLimiter::with_clock(Quota::per_minute(1), ManualClock::new())?;
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at(1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         self.decide(Ask::new(now.as_nanos(), cost, true))
     }

@@ -38,10 +38,12 @@ use crate::error::PolicyError;
 ///   `take_up_to` or `reserve` that is denied is a denial like a check's, unless a check of that cost could
 ///   never fit. A `charge` charges nothing during a penalty, and says so. An admission ends the row of
 ///   denials also if it is cancelled later; a refund leaves the row as it is.
-/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's.
+/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's, which ends no row of
+///   them. A toll that asks for nothing counts nowhere.
 /// * [`check_or_borrow`](crate::Entry::check_or_borrow): what the pool lends was not denied, is not over, and
 ///   ends no row. During a penalty nothing is lent.
-/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
+/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter. A penalty does
+///   not reach units that were taken before it; they do not come back during it.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
 /// * Stripes, sliding logs and spare pools take a [`Quota`](crate::Quota), which says nothing of its limit;
 ///   a sketch refuses such policies ([`SketchError::AtLimit`](crate::SketchError)), since others share its
@@ -85,11 +87,6 @@ impl AtLimit {
 }
 
 /// Whether denied requests are charged, and how far.
-///
-/// ```
-/// use tollgate::{CountDenied, Policy, Quota};
-/// assert_eq!(Policy::from(Quota::per_second(5)).at_limit().count_denied, CountDenied::No);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CountDenied {
     /// They are not: a denial writes nothing.
@@ -183,6 +180,8 @@ impl Policy {
     /// use tollgate::{Policy, Quota};
     /// let policy = Policy::from(Quota::per_minute(10)).penalty(Duration::from_secs(600), 3)?;
     /// assert_eq!(policy.to_string(), "gcra 10/m penalty 10m after 3");
+    /// let policy = Policy::from(Quota::per_minute(10)).extended_penalty(Duration::from_secs(60), 1)?;
+    /// assert_eq!(policy.to_string(), "gcra 10/m penalty 1m after 1 extended");
     /// assert!(Policy::from(Quota::per_minute(10)).penalty(Duration::from_secs(59), 3).is_err());
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
@@ -196,14 +195,6 @@ impl Policy {
     ///
     /// # Errors
     /// As [`penalty`](Policy::penalty).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Policy, Quota};
-    /// let policy = Policy::from(Quota::per_minute(10)).extended_penalty(Duration::from_secs(60), 1)?;
-    /// assert_eq!(policy.to_string(), "gcra 10/m penalty 1m after 1 extended");
-    /// # Ok::<(), tollgate::PolicyError>(())
-    /// ```
     pub fn extended_penalty(self, length: Duration, after: u32) -> Result<Self, PolicyError> {
         let penalty = Some(Penalty { length, after, extended: true });
         self.with(AtLimit { penalty, ..self.at_limit })

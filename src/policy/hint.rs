@@ -31,17 +31,16 @@ fn fitting(policy: &Policy) -> String {
     };
     let even = |&n: &u8| policy.quota.period_ns().is_multiple_of(u64::from(n));
     // The most segments that divide the window and fit.
-    let fewer = (2..=64_u8).rev().filter(even).find(|&segments| {
-        fits(Algorithm::SegmentedWindow { segments }, policy.quota.count())
-    });
+    let fewer = (2..=64_u8)
+        .rev()
+        .filter(even)
+        .find(|&segments| fits(Algorithm::SegmentedWindow { segments }, policy.quota.count()));
     if let (Algorithm::SegmentedWindow { .. }, Some(most)) = (policy.algorithm, fewer) {
         return format!("64 are there; at most x{most} fits");
     }
     // Limits that fill their bits: the next larger one would need a bit more.
-    let largest = (1..63)
-        .rev()
-        .map(|bits| (1_u64 << bits) - 1)
-        .find(|&count| fits(policy.algorithm, count));
+    let largest =
+        (1..63).rev().map(|bits| (1_u64 << bits) - 1).find(|&count| fits(policy.algorithm, count));
     match largest {
         Some(count) => {
             format!("64 are there; in this window a limit up to {count} fits, or use gcra")

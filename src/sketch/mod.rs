@@ -108,18 +108,6 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     ///
     /// # Errors
     /// As [`new`](SketchLimiter::new).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize};
-    /// let (clock, size) = (ManualClock::new(), SketchSize::new(4, 1_000)?);
-    /// let limiter = SketchLimiter::with_clock(Quota::per_minute(1), size, clock.clone())?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// clock.advance(Duration::from_secs(60));
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     pub fn with_clock(
         policy: impl Into<Policy>,
         size: SketchSize,
@@ -203,14 +191,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 
     /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
-    /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.peek("alice", 2).is_allowed());
-    /// assert_eq!(limiter.peek("alice", 1).remaining(), 2);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[inline]
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
         let (places, now) = self.find_and_fetch(key, None);

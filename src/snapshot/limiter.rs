@@ -43,15 +43,6 @@ impl Limiter {
     ///
     /// # Errors
     /// As [`snapshot`](Limiter::snapshot).
-    ///
-    /// ```
-    /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_hour(2));
-    /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
-    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.bytes, 392);
-    /// # Ok::<(), tollgate::SnapshotError>(())
-    /// ```
     pub fn snapshot_at(
         &self,
         writer: impl Write,

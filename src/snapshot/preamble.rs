@@ -46,7 +46,11 @@ trait ByteCode: Copy + PartialEq + 'static {
     /// With 0 for none, which does not come about: all are there.
     fn code(self) -> u8 {
         let codes = 1..;
-        Self::ALL.iter().zip(codes).find(|((known, _), _)| *known == self).map_or(0, |(_, code)| code)
+        Self::ALL
+            .iter()
+            .zip(codes)
+            .find(|((known, _), _)| *known == self)
+            .map_or(0, |(_, code)| code)
     }
 
     fn name(self) -> &'static str {

@@ -14,7 +14,9 @@ mod word;
 use std::time::Duration;
 
 use common::policy;
-use tollgate::{Decision, Denial, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Timestamp, Word};
+use tollgate::{
+    Decision, Denial, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Timestamp, Word,
+};
 
 /// Every algorithm at 4 units per 2 s.
 const ALGORITHMS: [&str; 7] = [

@@ -100,7 +100,11 @@ fn agree(subject: &Subject, clock: &ManualClock, mut model: Model, ops: &[Op]) {
             }
             Op::Charge(cost) => {
                 let charged = i128::from(cost).min(model.most - model.debt(now));
-                assert_eq!(i128::from(cost) - charged, subject.entry().charge(cost).into(), "{op:?}");
+                assert_eq!(
+                    i128::from(cost) - charged,
+                    subject.entry().charge(cost).into(),
+                    "{op:?}"
+                );
                 assert!(model.take(now, charged, model.most));
             }
             Op::Reserve(cost, wait) => {
