@@ -33,14 +33,6 @@ pub struct Wait {
 
 impl Wait {
     /// Waits up to so long; a request whose turn comes later is denied at once.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(1), ManualClock::new());
-    /// assert!(limiter.entry().acquire_blocking(1, Wait::at_most(Duration::ZERO)).is_ok());
-    /// assert!(limiter.entry().acquire_blocking(1, Wait::at_most(Duration::from_millis(999))).is_err());
-    /// ```
     #[must_use]
     pub const fn at_most(max: Duration) -> Self {
         Self { max, units: None, jitter: Duration::ZERO }
@@ -64,25 +56,12 @@ impl Wait {
 
     /// Goes up to so much later than its turn, evenly spread, never earlier: so that callers that were told
     /// the same instant do not all come at it.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Wait;
-    /// let wait = Wait::at_most(Duration::from_secs(1)).jitter(Duration::from_millis(20));
-    /// assert_ne!(wait, Wait::at_most(Duration::from_secs(1)));
-    /// ```
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
         Self { jitter, ..self }
     }
 
     /// The longest wait for a turn, without the jitter.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Wait;
-    /// assert_eq!(Wait::at_most(Duration::from_secs(3)).max_wait().as_secs(), 3);
-    /// ```
     #[must_use]
     pub const fn max_wait(&self) -> Duration {
         self.max
@@ -96,6 +75,7 @@ impl Wait {
     /// From now until a place's turn, and what the jitter adds.
     fn pause(&self, place: &Reservation, now: Timestamp) -> Duration {
         let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
+        // Its turn has come: nothing to draw.
         if until == 0 && self.jitter.is_zero() {
             return Duration::ZERO;
         }
@@ -171,6 +151,7 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
         if !pause.is_zero() {
             timer.sleep(pause).await;
         }
+        // Its turn has come: from here on a drop gives nothing back.
         self.place = None;
         self.permit
     }
@@ -217,17 +198,6 @@ impl Entry<'_> {
     ///
     /// # Errors
     /// The denial, as [`reserve`](Entry::reserve)'s.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(2).burst(1), ManualClock::new());
-    /// let wait = Wait::at_most(Duration::from_secs(9)).behind(1);
-    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::ZERO);
-    /// assert_eq!(limiter.entry().queue(1, wait)?.wait(), Duration::from_millis(500));
-    /// assert!(limiter.entry().queue(1, wait).is_err());
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
         let decision = self.limit.ask(wait.verb(), cost, self.at, cost > 0);
         decision.into_result().map(Reservation::new)
@@ -245,30 +215,13 @@ impl Entry<'_> {
     /// The denial, at once, if its turn would come too late.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Poll, Waker};
-    /// # use tollgate::{Limiter, ManualClock, Quota, Timer, Wait};
-    /// # struct Advance(ManualClock);
-    /// # impl Timer for Advance {
-    /// #     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-    /// #         self.0.advance(wait);
-    /// #         std::future::ready(())
-    /// #     }
-    /// # }
-    /// # let clock = ManualClock::new();
-    /// # let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
-    /// # let timer = Advance(clock.clone());
-    /// # let start = clock.now();
-    /// # let task = async {
-    /// for _ in 0..5 {
-    ///     limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), &timer).await?;
+    /// use std::time::Duration;
+    /// use tollgate::{Denial, Limiter, Timer, Wait};
+    /// async fn paced(limiter: &Limiter, timer: &impl Timer) -> Result<(), Denial> {
+    ///     limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), timer).await?;
+    ///     // Its turn has come.
+    ///     Ok(())
     /// }
-    /// # Ok::<(), tollgate::Denial>(())
-    /// # };
-    /// # assert!(matches!(pin!(task).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
-    /// // Four intervals of a quarter of a second have passed.
-    /// assert_eq!(clock.now(), start + Duration::from_secs(1));
     /// ```
     pub async fn acquire(
         self,

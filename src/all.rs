@@ -116,6 +116,7 @@ impl Undo {
     ) {
         let Some(charge) = self.permit.charge() else { return };
         let now = || self.fresh(clock).unwrap_or_else(|| self.permit.asked_at());
+        // First as if no request had built on it: then all that has not drained comes back.
         let undone = amend(&now, Amendment::Undo(charge));
         // A window's count does not say whose units it holds.
         if undone == 0 && self.own_clock && charge.kernel.is_gcra() {
@@ -135,11 +136,6 @@ impl<'a> Toll<'a> {
 
 impl Toll<'_> {
     /// The units that are asked for.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// assert_eq!(Limiter::new(Quota::per_second(5)).entry().cost(3).cost(), 3);
-    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
@@ -201,6 +197,7 @@ impl Toll<'_> {
             }
             Limit::Live(limiter) => {
                 let decision = limiter.ask(Verb::Check, self.cost, self.now, self.cost > 0);
+                // Such a word is never put back bit for bit: its quota may have changed.
                 self.trace = (decision.is_allowed() && self.cost > 0).then_some(Trace::Live);
                 decision
             }
@@ -218,6 +215,7 @@ impl Toll<'_> {
         if planted(Fault::UndoLeftOut) {
             return;
         }
+        // Not charged, or only asked: nothing to undo.
         let Some(Decision::Allowed(permit)) = self.decision else { return };
         let undo = Undo { permit, own_clock: self.own_clock };
         match (self.limit, self.trace) {
@@ -243,15 +241,19 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
         let next = if planted(Fault::UndoOverAnother) {
             found
         } else if word == left {
+            // No request has built on the charge, or one has restored its bits: `rolled_back` is right for both.
             meter.rolled_back([left, found], charge, now.unwrap_or_else(|| undo.permit.asked_at()))
         } else {
+            // A time of the callers' own does not say what has drained.
             let Some(now) = now else { return };
+            // A count does not say whose units it holds.
             if !charge.kernel.is_gcra() {
                 return;
             }
             let now = Timestamp::from_nanos(now.as_nanos().saturating_add(SKEW_NS));
             meter.given_back(word, charge, now).0
         };
+        // Lock-free: it fails if another thread has changed the word, or for no reason.
         if next == word || limiter.cell.replace(word, next) {
             return;
         }
@@ -276,8 +278,7 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 ///   nothing else happens. (In the exceptional case, of the one that denied.)
 /// * No lock, no allocation, and no thread waits for another.
 ///
-/// Under a policy that counts denials ([`AtLimit`](crate::AtLimit)) each limit counts its own, and none of
-/// another's; a denial by another limit does not end a row of them. One that asks for nothing counts nowhere.
+/// Each limit counts its own denials, if its policy counts any: see [`AtLimit`](crate::AtLimit).
 ///
 /// A limit that is named twice is charged twice, or not at all.
 ///
@@ -318,6 +319,7 @@ fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     for toll in tolls.iter_mut() {
         let at = now.or(toll.at);
+        // The callers' one time goes before that of an entry.
         toll.own_clock = at.is_none();
         toll.now = at.unwrap_or_else(|| toll.limit.clock().now());
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
@@ -345,6 +347,7 @@ fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
             return NONE.or(index, decision);
         }
         let left = decision.remaining();
+        // The limit with the fewest units left answers for all.
         if scarcest.is_none_or(|(_, fewest)| left < fewest) {
             scarcest = Some((index, left));
         }

@@ -69,6 +69,7 @@ impl Cell {
         now: Timestamp,
         cost: u64,
     ) -> (Decision, [Word; 2]) {
+        // The same two ways as in `check`; a policy's rules are told in the slow one.
         let (step, found) = match &meter.kernel {
             Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost),
             _ => self.charge_slowly(meter, now, cost),
@@ -187,6 +188,7 @@ impl Cell {
             }
             // If the word is still the one that the charge left.
             Amendment::Undo(charge) => meter.undone(word, charge, now()),
+            // As never used from now on: an earlier time still waits until then.
             Amendment::Reset => (meter.idle(now()), 0),
         })
     }

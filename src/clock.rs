@@ -30,6 +30,7 @@ const SCALE_BITS: u32 = 48;
 /// step of less than a nanosecond as the high half of one product.
 #[inline(always)]
 fn scaled(steps: u64, scale: u64) -> u64 {
+    // A step of a nanosecond or more: the scale would not fit in the high half.
     if scale >= 1 << SCALE_BITS {
         return scaled_up(steps, scale);
     }
@@ -88,11 +89,6 @@ impl Clock {
     /// it steady across cores, else the system's clock). Its origin is this call. The default.
     ///
     /// The first such clock of a process takes up to 200 ms to calibrate.
-    ///
-    /// ```
-    /// let clock = tollgate::Clock::monotonic();
-    /// assert!(clock.now() <= clock.now());
-    /// ```
     #[must_use]
     pub fn monotonic() -> Self {
         Self::counter(0, false)
@@ -101,11 +97,6 @@ impl Clock {
     /// [`Clock::monotonic`] with its origin at the Unix epoch, as the system's wall clock tells it at
     /// this call. Aligned windows then turn on the wall clock (UTC): minutes at :00, days at midnight.
     /// Later corrections of the wall clock are not followed, so time never jumps.
-    ///
-    /// ```
-    /// use tollgate::{Clock, Timestamp};
-    /// assert!(Clock::unix().now() > Timestamp::from_secs(1_700_000_000));
-    /// ```
     #[must_use]
     pub fn unix() -> Self {
         // A wall clock set before 1970 starts at the origin instead: no panic, and windows still turn.
@@ -115,17 +106,13 @@ impl Clock {
     fn counter(offset_ns: u64, is_unix: bool) -> Self {
         let counter = quanta::Clock::new();
         let origin_raw = counter.raw();
+        // Asked for once: from then on a reading is one product.
         let scale = counter.delta_as_nanos(0, 1 << SCALE_BITS);
         Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix })
     }
 
     /// The operating system's monotonic clock, for machines whose time stamp counter is not to be
     /// trusted. Costs about twice as much to read. Its origin is this call.
-    ///
-    /// ```
-    /// let clock = tollgate::Clock::system();
-    /// assert!(clock.now() <= clock.now());
-    /// ```
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System { origin: Instant::now(), offset_ns: 0 })
@@ -149,15 +136,18 @@ impl Clock {
         let offset_ns = reading.0.min(1 << 63);
         let is_behind = self.now().0 < offset_ns;
         match self.0 {
+            // Its readings count from a call of this process: they may begin anew at any number.
             Source::Counter { counter, scale, is_unix: false, .. } => {
                 let origin_raw = counter.raw();
                 Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: false })
             }
+            // It reads less than before the restart: it is put forward, and never set back.
             Source::Counter { counter, scale, is_unix: true, .. } if is_behind => {
                 let origin_raw = counter.raw();
                 Self(Source::Counter { counter, origin_raw, scale, offset_ns, is_unix: true })
             }
             Source::System { .. } => Self(Source::System { origin: Instant::now(), offset_ns }),
+            // One that reads more already, or that others hold.
             other => Self(other),
         }
     }
@@ -172,12 +162,6 @@ impl Clock {
     }
 
     /// Reads the clock.
-    ///
-    /// ```
-    /// use tollgate::{Clock, ManualClock, Timestamp};
-    /// let clock = Clock::from(ManualClock::new());
-    /// assert_eq!(clock.now(), Timestamp::default());
-    /// ```
     #[inline]
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -232,36 +216,7 @@ impl fmt::Debug for Clock {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    #[test]
-    fn a_resumed_clock_goes_on_from_the_reading_that_it_is_told() {
-        let hour = Timestamp::from_secs(3_600);
-        for clock in [Clock::monotonic(), Clock::system()] {
-            let resumed = clock.resumed_at(hour);
-            let read = resumed.now();
-            assert!(read >= hour && read < hour + Duration::from_secs(60));
-            // Also back: a clock of many hours has nothing to do with the times of another process.
-            let back = resumed.resumed_at(Timestamp::from_secs(1)).now();
-            assert!(back >= Timestamp::from_secs(1) && back < hour);
-        }
-        let unix = Clock::unix();
-        let ahead = unix.now() + Duration::from_secs(86_400);
-        assert!(unix.clone().resumed_at(ahead).now() >= ahead);
-        let before = unix.now();
-        assert!(unix.resumed_at(hour).now() >= before, "never set back");
-        let far = Clock::monotonic().resumed_at(Timestamp::from_nanos(u64::MAX));
-        assert!(far.now() >= Timestamp::from_nanos(1 << 63));
-    }
-
-    #[test]
-    fn a_clock_that_others_hold_is_not_resumed() {
-        let manual = ManualClock::new();
-        let clock = Clock::from(manual.clone()).resumed_at(Timestamp::from_secs(5));
-        assert_eq!((clock.now(), manual.now()), (Timestamp::default(), Timestamp::default()));
-    }
 
     #[test]
     fn the_counter_is_scaled_as_quanta_scales_it() {

@@ -46,12 +46,6 @@ impl Ticker {
 
 impl CoarseClock {
     /// A clock that stands until [`tick`](CoarseClock::tick) is called. Its origin is this call.
-    ///
-    /// ```
-    /// let coarse = tollgate::CoarseClock::new();
-    /// let clock = coarse.clock();
-    /// assert_eq!(clock.now(), clock.now());
-    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::of(Clock::monotonic())
@@ -85,6 +79,7 @@ impl CoarseClock {
     /// # Ok::<(), tollgate::ClockError>(())
     /// ```
     pub fn start(mut self, interval: Duration) -> Result<Self, ClockError> {
+        // At zero the thread would spin; above a second bounds would hold for no useful interval.
         if interval.is_zero() || interval > Duration::from_secs(1) {
             return Err(ClockError::Interval { interval });
         }
@@ -101,13 +96,6 @@ impl CoarseClock {
     }
 
     /// Advances the clock to now.
-    ///
-    /// ```
-    /// let coarse = tollgate::CoarseClock::new();
-    /// let before = coarse.clock().now();
-    /// coarse.tick();
-    /// assert!(coarse.clock().now() >= before);
-    /// ```
     pub fn tick(&self) {
         self.ticker.tick();
     }
@@ -138,6 +126,7 @@ impl Drop for CoarseClock {
         // Relaxed: the flag publishes nothing but itself.
         self.ticker.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            // Asleep it would look at the flag only at the next tick.
             thread.thread().unpark();
             // It cannot panic; were it to, there is nothing to do about it here.
             let _ = thread.join();

@@ -22,6 +22,7 @@ impl Divisor {
     #[expect(clippy::cast_possible_truncation, reason = "the product is below 2^64")]
     pub(crate) const fn new(divisor: u64) -> Self {
         let divisor = if divisor == 0 { 1 } else { divisor };
+        // 2^l - d, which is less than d: so the quotient is below 2^64.
         let beyond = (1_u128 << Self::log(divisor)) - divisor as u128;
         let multiplier = ((beyond << u64::BITS) / divisor as u128) as u64 + 1;
         Self { divisor, multiplier }
@@ -54,6 +55,7 @@ impl Divisor {
         // A divisor of 1 shifts by nothing; every other by 1 and then by the rest.
         let log = Self::log(self.divisor);
         let (first, rest) = if log == 0 { (0, 0) } else { (1, log - 1) };
+        // t, and half of what t leaves, as in the header. It never wraps for a divisor that was made here.
         let quotient = taken.wrapping_add(number.wrapping_sub(taken) >> first) >> rest;
         (quotient, number.wrapping_sub(quotient.wrapping_mul(self.divisor)))
     }

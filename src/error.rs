@@ -12,7 +12,7 @@ pub use build::BuildError;
 /// Why a [`Quota`](crate::Quota) was refused.
 ///
 /// ```
-/// let error = tollgate::Quota::try_per_second(0).unwrap_err();
+/// let error = tollgate::Quota::try_per(0, std::time::Duration::from_secs(1)).unwrap_err();
 /// assert_eq!(error.to_string(), "count 0 would admit nothing; it must be at least 1");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -48,24 +48,12 @@ pub struct Lateness {
 
 impl Lateness {
     /// Believes arrivals up to so long ago. An earlier one counts as so long ago.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Lateness;
-    /// assert_eq!(Lateness::at_most(Duration::from_millis(250)).most().as_millis(), 250);
-    /// ```
     #[must_use]
     pub const fn at_most(most: Duration) -> Self {
         Self { most }
     }
 
     /// The longest lateness that is believed.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Lateness;
-    /// assert!(Lateness::at_most(Duration::ZERO).most().is_zero());
-    /// ```
     #[must_use]
     pub const fn most(&self) -> Duration {
         self.most

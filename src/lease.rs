@@ -19,11 +19,8 @@ use crate::verb::Verb;
 ///
 /// Unspent units are given back when the lease is dropped, less what has drained meanwhile: a lease of
 /// n units expires n emission intervals after it was taken, in the sense that nothing comes back then.
-/// Under a window policy they come back while the window is the one that was charged, else not at all.
-///
-/// Under a policy that counts denials ([`AtLimit`](crate::AtLimit)) a lease counts as one request when it is
-/// taken, and each request that it passes on to the limiter as one more. A penalty does not reach units
-/// that were taken before it; they do not come back during it.
+/// Under a window policy they come back while the window is the one that was charged, else not at all. What counts as a
+/// denial, where a policy counts them, is said at [`AtLimit`](crate::AtLimit).
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -58,14 +55,6 @@ impl Limiter {
     ///
     /// # Errors
     /// The denial, as [`check`](Limiter::check) would give it for so many units.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(1_000_000));
-    /// let mut lease = limiter.lease(32)?;
-    /// assert!(lease.spend(1));
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     pub fn lease(&self, units: u64) -> Result<Lease<'_>, Denial> {
         self.take(units, self.now(), true)
     }
@@ -91,6 +80,7 @@ impl Limiter {
 
     fn take(&self, units: u64, now: Timestamp, own_clock: bool) -> Result<Lease<'_>, Denial> {
         let permit = self.ask(Verb::Check, units, now, units > 0).into_result()?;
+        // One answer for the whole batch: which of its units went beyond is not told apart.
         let over = permit.is_over();
         Ok(Lease { limiter: self, units, left: units, permit, over, own_clock })
     }
@@ -160,6 +150,7 @@ impl Lease<'_> {
     /// Takes the next batch and spends `cost` of it, and says whether there was one.
     #[inline(always)]
     fn refill(&mut self, cost: u64, now: Timestamp) -> bool {
+        // A cost above the batch is a batch of its own.
         let batch = self.units.max(cost);
         // A batch that does not fit was not asked for: it is no denial.
         let taken = Limit::One(self.limiter).try_check(batch, Some(now));
@@ -174,13 +165,6 @@ impl Lease<'_> {
     }
 
     /// Units that are left to spend.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(100));
-    /// assert_eq!(limiter.lease(32)?.left(), 32);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
@@ -204,14 +188,6 @@ impl Lease<'_> {
     }
 
     /// Ends the lease at a time of the caller's, and gives back what is left, less what has drained.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, Timestamp};
-    /// let limiter = Limiter::new(Quota::per_hour(5));
-    /// limiter.lease_at(5, Timestamp::from_secs(7))?.return_at(Timestamp::from_secs(7));
-    /// assert_eq!(limiter.entry().at(Timestamp::from_secs(7)).peek(1).remaining(), 5);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     pub fn return_at(mut self, now: Timestamp) {
         let unspent = self.unspent();
         self.limiter.entry().at(now).refund(unspent);

@@ -68,25 +68,12 @@ impl Limiter {
     }
 
     /// What it enforces.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Policy, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(5));
-    /// assert_eq!(limiter.policy(), Policy::from(Quota::per_second(5)));
-    /// ```
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
     /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(5));
-    /// let arrival = limiter.now();
-    /// assert!(limiter.entry().at(arrival).check(1).is_allowed());
-    /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -106,13 +93,6 @@ impl Limiter {
     }
 
     /// Would a request of `cost` units be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_hour(2));
-    /// assert!(limiter.peek(2).is_allowed());
-    /// assert_eq!(limiter.peek(1).remaining(), 2);
-    /// ```
     #[inline]
     pub fn peek(&self, cost: u64) -> Decision {
         self.cell.peek(&self.meter, self.clock.now(), cost)

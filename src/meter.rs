@@ -40,12 +40,6 @@ pub struct Meter {
 
 impl Meter {
     /// Compiles a policy. Every policy that exists fits.
-    ///
-    /// ```
-    /// use tollgate::{Meter, Quota};
-    /// let meter = Meter::new(Quota::per_second(100).burst(20));
-    /// assert_eq!(meter.limit(), 20);
-    /// ```
     #[must_use]
     pub fn new(policy: impl Into<Policy>) -> Self {
         let (kernel, fields, rules) = policy.into().compile();
@@ -54,11 +48,6 @@ impl Meter {
 
     /// The most units that can be admitted at one instant: the burst, or the window's limit. Of a soft
     /// policy the limit that it names.
-    ///
-    /// ```
-    /// use tollgate::{Meter, Quota};
-    /// assert_eq!(Meter::new(Quota::per_second(7)).limit(), 7);
-    /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
         unsoftened(self.kernel.limit(), self.rules.soft_bp)
@@ -78,6 +67,7 @@ impl Meter {
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
+        // A policy without words for its limit: nothing of them is on its way.
         if self.rules.are_none() {
             let step = Step::of(&self.kernel, self.fields, word, now, cost);
             return (step.decision(self.kernel, 0), step.word);
@@ -154,8 +144,10 @@ impl Step {
         let moment = algorithm.moment(now_ns);
         let held = fields.unpack(word, moment);
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
+        // What the word holds, and its bits, unless the request changes them.
         let denied = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };
         match algorithm.step(held, moment, 0, cost) {
+            // A question: it would fit.
             Some(_) if cost == 0 => Self { verdict: Verdict::Allowed, ..denied },
             Some(next) => Self {
                 verdict: Verdict::Allowed,
@@ -163,6 +155,7 @@ impl Step {
                 word: fields.pack(next, moment),
                 ..denied
             },
+            // Denied; where denials count, that is a charge, too.
             None => match algorithm.refuse(held, now_ns, cost) {
                 Some(next) => Self { held: next, word: fields.pack(next, moment), ..denied },
                 None => denied,
@@ -176,10 +169,12 @@ impl Step {
         let now_ns = now.as_nanos().min(LATEST_NS);
         let moment = ruled.moment(now_ns);
         let held = fields.unpack(word, moment);
+        // Counts beside the time take their bits from both: from the time, and from how far ahead it may lie.
         let wish = Wish { verb, cost, most: MOST >> fields.count_bits };
         let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
         let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };
         let step = match ruled.apply(wish, held, moment, 0) {
+            // Admitted, and nothing charged: not a bit of the word changes.
             Some(Charged { cost: 0, .. }) => Self { verdict: Verdict::Allowed, cost: 0, ..same },
             Some(Charged { held, cost }) => Self {
                 verdict: Verdict::Allowed,
@@ -191,6 +186,7 @@ impl Step {
             None => {
                 let same = Self { cost: wish.denied_cost(), ..same };
                 match ruled.refuse(held, now_ns, same.cost) {
+                    // A try leaves the counting to the refusal that follows it.
                     Some(next) if wish.counts_its_denial() => {
                         Self { held: next, word: fields.pack(next, moment), ..same }
                     }
@@ -204,6 +200,7 @@ impl Step {
     /// The same request, only asked for: nothing is charged.
     #[inline(always)]
     pub(crate) fn asked(self) -> Self {
+        // What was allowed has cost nothing; a denial still tells of the cost that it was asked for.
         let cost = if self.verdict == Verdict::Allowed { 0 } else { self.cost };
         Self { held: self.before, cost, ..self }
     }

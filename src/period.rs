@@ -20,6 +20,7 @@ pub(crate) fn write_period(f: &mut fmt::Formatter<'_>, period_ns: u64, one: &str
     for (name, unit_ns) in PERIOD_UNITS {
         if period_ns.is_multiple_of(unit_ns) {
             return match period_ns / unit_ns {
+                // `100/s`, but `100/1ms`: a bare `ms` is refused when it is read.
                 1 if unit_ns >= SECOND_NS => write!(f, "{one}{name}"),
                 count => write!(f, "{count}{name}"),
             };

@@ -79,6 +79,7 @@ impl Quota {
             return Err(QuotaError::PeriodTooLong);
         }
         #[expect(clippy::cast_possible_truncation, reason = "compared with u64::MAX just above")]
+        // With the least burst: so what does not fit is the rate.
         let quota = Self { count, period_ns: period_ns as u64, burst: 1 };
         if quota.unit_bits().is_none() {
             return Err(QuotaError::RateTooHigh);
@@ -89,11 +90,7 @@ impl Quota {
     /// `count` units per second.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_second(100).to_string(), "100/s");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_second(count: u64) -> Self {
         Self::per(count, Duration::from_secs(1))
@@ -102,11 +99,7 @@ impl Quota {
     /// `count` units per minute.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).burst(5).to_string(), "10/m burst 5");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_minute(count: u64) -> Self {
         Self::per(count, Duration::from_secs(60))
@@ -115,11 +108,7 @@ impl Quota {
     /// `count` units per hour.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_hour(1).to_string(), "1/h");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_hour(count: u64) -> Self {
         Self::per(count, Duration::from_secs(3_600))
@@ -128,72 +117,16 @@ impl Quota {
     /// `count` units per day of 24 hours.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_day(150).to_string(), "150/d");
-    /// ```
+    /// As [`per`](Quota::per).
     #[must_use]
     pub const fn per_day(count: u64) -> Self {
         Self::per(count, Duration::from_secs(86_400))
-    }
-
-    /// `count` units per second, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_second(0).is_err());
-    /// ```
-    pub const fn try_per_second(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(1))
-    }
-
-    /// `count` units per minute, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_minute(10).is_ok());
-    /// ```
-    pub const fn try_per_minute(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(60))
-    }
-
-    /// `count` units per hour, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_hour(u64::MAX).is_err());
-    /// ```
-    pub const fn try_per_hour(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(3_600))
-    }
-
-    /// `count` units per day of 24 hours, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_day(5).is_ok());
-    /// ```
-    pub const fn try_per_day(count: u64) -> Result<Self, QuotaError> {
-        Self::try_per(count, Duration::from_secs(86_400))
     }
 
     /// The same rate with another burst: the most units admitted at one instant from rest.
     ///
     /// # Panics
     /// If [`try_burst`](Quota::try_burst) would refuse the number.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_second(100).burst(20).max_burst(), 20);
-    /// ```
     #[must_use]
     pub const fn burst(self, burst: u64) -> Self {
         match self.try_burst(burst) {
@@ -223,30 +156,18 @@ impl Quota {
     }
 
     /// Units that come back in each period.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).count(), 10);
-    /// ```
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
     /// The time in which [`count`](Quota::count) units come back.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).period().as_secs(), 60);
-    /// ```
     #[must_use]
     pub const fn period(&self) -> Duration {
         Duration::from_nanos(self.period_ns)
     }
 
     /// The most units admitted at one instant from rest, the first one included.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Quota::per_minute(10).max_burst(), 10);
-    /// ```
     #[must_use]
     pub const fn max_burst(&self) -> u64 {
         self.burst
@@ -262,12 +183,15 @@ impl Quota {
     /// Two things must fit in 64 bits: the ticks passed until [`LATEST_NS`] stay below 2^63, and so
     /// does the burst, so that their sum, the latest time a word can hold, does not wrap.
     pub(crate) const fn unit_bits(&self) -> Option<u8> {
+        // The ticks until the latest time, if one unit is one tick.
         if self.count as u128 * LATEST_NS as u128 / self.period_ns as u128 >= 1 << 63 {
             return None;
         }
+        // Their sum with the burst must not wrap.
         if self.burst >= 1 << 63 {
             return None;
         }
+        // Twice as many ticks of a unit, as long as both stay below 2^63: at most 2^62, for a burst of 1.
         let mut bits = 0;
         while bits < 62
             && ((self.count as u128) << (bits + 1)).saturating_mul(LATEST_NS as u128)

@@ -79,14 +79,18 @@ impl Kernel {
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
         match self {
+            // Another policy's units: they say nothing of this word.
             _ if *self != charge.kernel => (held, 0),
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+                // The word may be read at an earlier instant than has come.
                 let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
                 gcra.given_back((held, owed), charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
+            // The window, or the segment, is still the one that was charged.
             _ if self.time(held, at_ns) == self.time(charge.held, charge.at_ns) => {
                 self.uncounted(held, charge.cost)
             }
+            // It is over, and what was charged with it.
             _ => (held, 0),
         }
     }
@@ -95,11 +99,13 @@ impl Kernel {
     pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) if *self == charge.kernel => {
+                // Nothing of a reservation drains before its turn.
                 let turn = gcra.turn((charge.held, charge.at_ns), charge.now_ns, charge.cost);
                 let owed = found.held.ahead.saturating_sub(gcra.passed(found.at_ns, found.now_ns));
                 let passed = gcra.passed_since(turn, found.now_ns);
                 gcra.undone((found.held, owed), charge.cost, passed)
             }
+            // A window knows no turns: what it admits may be used at once.
             _ => self.given_back(found, charge),
         }
     }
@@ -108,6 +114,7 @@ impl Kernel {
     fn is_whole(&self, held: Held, (next, units): (Held, u64), charge: &View) -> bool {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+                // In ticks: of a unit that is given back a part may have drained.
                 gcra.cost_ticks(charge.cost) == held.ahead.checked_sub(next.ahead)
             }
             _ => units == charge.cost,
@@ -128,6 +135,7 @@ impl Kernel {
         match self {
             Self::SlidingWindow(window) => window.given_back(held, units),
             Self::SegmentedWindow(window) => window.given_back(held, units),
+            // One count. GCRA, which has none, does not come here.
             Self::FixedWindow(_) | Self::FromFirst(_) | Self::Gcra(_) | Self::RuledGcra(_) => {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)
@@ -139,19 +147,21 @@ impl Kernel {
 
 /// A penalised word gives nothing back; the denials in a row stay what they were.
 impl Ruled<'_> {
+    /// As [`Kernel::given_back`].
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
-        let Some((own, denials)) = self.free(found.held, self.moment(found.at_ns)) else {
-            return (found.held, 0);
-        };
-        let (next, units) = self.kernel.given_back(Found { held: own, ..found }, charge);
-        if units == 0 && next == own { (found.held, 0) } else { (self.join(next, denials), units) }
+        self.amended(found, |found| self.kernel.given_back(found, charge))
     }
 
     /// As [`Kernel::undone`].
     pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
+        self.amended(found, |found| self.kernel.undone(found, charge))
+    }
+
+    fn amended(&self, found: Found, amend: impl FnOnce(Found) -> (Held, u64)) -> (Held, u64) {
         let Found { held, at_ns, .. } = found;
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
-        let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
+        let (next, units) = amend(Found { held: own, ..found });
+        // Nothing given back is nothing changed. A word whose penalty is over stays as it was found, too.
         if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
     }
 
@@ -164,8 +174,10 @@ impl Ruled<'_> {
         let Some((own, _)) = self.free(held, moment) else { return held };
         let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
         if self.kernel.is_whole(own, (next, units), charge) {
+            // All of it is still owed: as if it had never been, denials in a row included.
             return before;
         }
+        // The admission has ended a row of denials: it goes on.
         let denials = self.free(before, moment).map_or(0, |(_, denials)| denials);
         self.join(next, denials)
     }
@@ -180,20 +192,29 @@ impl Meter {
     /// The word after as much of a charge is given back as has not drained by `now`, and how many units
     /// that is, rounded up.
     pub(crate) fn given_back(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
-        let (found, moment) = self.found(word, now);
-        let (held, units) = self.ruled().given_back(found, charge);
-        if held == found.held { (word, 0) } else { (self.fields.pack(held, moment), units) }
+        self.amended(word, now, |ruled, found| ruled.given_back(found, charge))
     }
 
     /// The same for a cancellation: nothing, if the word is not the one that the charge left.
     pub(crate) fn undone(&self, word: Word, charge: &View, now: Timestamp) -> (Word, u64) {
         let ruled = self.ruled();
         let left = self.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
+        // Others have charged on top: their places are promised behind this one.
         if word != left && !planted(Fault::UndoWhatChanged) {
             return (word, 0);
         }
+        self.amended(word, now, |ruled, found| ruled.undone(found, charge))
+    }
+
+    fn amended(
+        &self,
+        word: Word,
+        now: Timestamp,
+        amend: impl FnOnce(Ruled<'_>, Found) -> (Held, u64),
+    ) -> (Word, u64) {
         let (found, moment) = self.found(word, now);
-        let (held, units) = ruled.undone(found, charge);
+        let (held, units) = amend(self.ruled(), found);
+        // The very bits, where nothing is given back: packed again, a word of the past would differ.
         if units == 0 { (word, 0) } else { (self.fields.pack(held, moment), units) }
     }
 
@@ -207,6 +228,7 @@ impl Meter {
         let (found, moment) = self.found(left, now);
         let held_before = self.fields.unpack(before, moment);
         let held = self.ruled().rolled_back(found, held_before, charge);
+        // The very word that was found, whatever its bits.
         if held == held_before { before } else { self.fields.pack(held, moment) }
     }
 

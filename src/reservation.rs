@@ -54,28 +54,12 @@ impl Reservation {
     }
 
     /// How long to wait from when the reservation was made; at most what was allowed.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(1));
-    /// assert_eq!(limiter.entry().reserve(1, Duration::from_secs(5))?.wait(), Duration::ZERO);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn wait(&self) -> Duration {
         Duration::from_nanos(self.ready.as_nanos() - self.made.as_nanos())
     }
 
     /// What the reservation has charged.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_second(8));
-    /// assert_eq!(limiter.entry().reserve(3, Duration::ZERO)?.permit().cost(), 3);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn permit(&self) -> &Permit {
         &self.permit

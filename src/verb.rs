@@ -92,9 +92,11 @@ impl Verbs for Gcra {
             Verb::Check | Verb::Try => {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
+            // What fits by now is no denial; nothing is charged for it either way.
             Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             Verb::UpTo => {
                 let free = self.remaining(held, late);
+                // Not even one unit; a cost of 0 is a question, and is answered by the step.
                 if free == 0 && cost > 0 {
                     return None;
                 }
@@ -105,6 +107,7 @@ impl Verbs for Gcra {
                 // So late that nothing tells how late: no wait that can be asked for is long enough.
                 let late = Some(late).filter(|&late| late < u64::MAX)?;
                 let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;
+                // As far ahead as drains in the wait, and behind no more than so many units.
                 let behind = behind.saturating_mul(self.unit_ticks());
                 let room = self.burst_ticks().saturating_add(self.passed(0, wait_ns).min(behind));
                 // What cannot be remembered cannot be promised either.
@@ -112,6 +115,7 @@ impl Verbs for Gcra {
                 fits.then_some(Charged { held: Held { ahead: debt, ..Held::IDLE }, cost })
             }
             Verb::Charge => {
+                // Whole units, as far as the word can remember them.
                 let room = most.saturating_sub(held.ahead) / self.unit_ticks();
                 let cost = cost.min(room);
                 let forgotten = planted(Fault::ChargeForgotten);
@@ -126,9 +130,11 @@ impl Verbs for Gcra {
 impl Verbs for Ruled<'_> {
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
         let Some((own, denials)) = self.free(held, moment) else {
+            // A penalty denies all; only a charge cannot be denied, and is told that nothing of it was charged.
             return matches!(wish.verb, Verb::Charge).then_some(Charged { held, cost: 0 });
         };
         let Charged { held: next, cost } = self.kernel.apply(wish, own, moment, late)?;
+        // What charges nothing is no admission, and ends no row of denials.
         let held = if cost == 0 { self.join(next, denials) } else { self.admitted(next, denials) };
         Some(Charged { held, cost })
     }
@@ -141,10 +147,13 @@ impl Verbs for Kernel {
         }
         let cost = match wish.verb {
             Verb::Check | Verb::Try | Verb::Refuse | Verb::Reserve { .. } => wish.cost,
+            // A count stops at its limit, so a charge is as much as fits.
             Verb::UpTo | Verb::Charge => wish.cost.min(self.remaining(held, moment, late)),
         };
         match wish.verb {
+            // Not one unit fits.
             Verb::UpTo if cost == 0 && wish.cost > 0 => None,
+            // Nor is there anything to charge, which is no denial.
             Verb::Charge if cost == 0 => Some(Charged { held, cost }),
             Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             _ => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),

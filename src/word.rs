@@ -21,17 +21,9 @@ pub struct Word(u64);
 
 impl Word {
     /// The word of a limit that was never used.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Word::UNUSED, tollgate::Word::default());
-    /// ```
     pub const UNUSED: Self = Self(0);
 
     /// The bits, to be stored elsewhere.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Word::UNUSED.to_bits(), 0);
-    /// ```
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
@@ -134,6 +126,7 @@ pub(crate) struct Marked {
 impl Marked {
     /// With so many bits for the index, which is below 2 to that power. None is needed if there is one quota.
     pub(crate) fn new(fields: Fields, index: u64, index_bits: u32) -> Self {
+        // The topmost bits. Without any, the mark would be shifted by the whole word: there is none.
         let mask = !u64::MAX.checked_shr(index_bits).unwrap_or(0);
         let mark = index.checked_shl(u64::BITS - index_bits).unwrap_or(0);
         Self { fields, mark, mask }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use tollgate::{
     Algorithm, BuildError, Clock, ClockError, CoarseClock, Decision, Denial, KeyedLimiter, Lease,
@@ -61,7 +62,7 @@ fn values_are_small_and_copy() {
 #[test]
 fn quotas_are_constants() {
     const QUOTA: Quota = Quota::per_second(100).burst(20);
-    const REFUSED: Result<Quota, QuotaError> = Quota::try_per_second(0);
+    const REFUSED: Result<Quota, QuotaError> = Quota::try_per(0, Duration::from_secs(1));
     assert_eq!(QUOTA.to_string(), "100/s burst 20");
     assert_eq!(REFUSED, Err(QuotaError::ZeroCount));
 }
@@ -98,7 +99,7 @@ fn a_coarse_clock_stands_between_ticks_and_goes_on_with_a_thread() {
         assert_eq!(clock.now(), stands);
         coarse.tick();
     }
-    let coarse = coarse.start(std::time::Duration::from_millis(1)).unwrap();
+    let coarse = coarse.start(Duration::from_millis(1)).unwrap();
     let before = clock.now();
     while clock.now() == before {
         std::thread::yield_now();

@@ -2,7 +2,7 @@
 //! on purpose, the test states ours, and says what theirs is.
 //!
 //! V13 to V15 and V41 to V43 are in `worked_examples.rs`, V9 to V11 in `sliding_log/main.rs`, V36 and the
-//! borrowing of V40 in `verbs.rs`, V55 to V60 in `crates/controllers/tests/controllers.rs`.
+//! borrowing of V40 in `verbs/main.rs`, V55 to V60 in `crates/controllers/tests/controllers.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -187,10 +187,24 @@ fn example_17_a_bucket_of_three_passes_all_seven() {
 
 #[test]
 fn example_18_v41_gcra_without_tolerance() {
-    // Interval 10 in nanoseconds. 19 and 20 have a tolerance that no policy names; they run on the
-    // step function itself, in src/algorithm/gcra.rs.
+    // Interval 10 in nanoseconds.
     let times = [0, 9, 10, 20, 29, 30, 35, 40].map(|now_ns| (now_ns, 1));
     assert_eq!(decisions("gcra 1/10ns", &times), "ADAADADA");
+}
+
+// A tolerance is the burst beyond the first request: with intervals of 10, which cost 10 units, a unit drains in each
+// nanosecond, and the burst is 10 and the tolerance.
+
+#[test]
+fn example_19_v43_equality_conforms() {
+    let times = [0, 7, 14, 24].map(|now_ns| (now_ns, 10));
+    assert_eq!(decisions("gcra 1/1ns burst 13", &times), "AADA");
+}
+
+#[test]
+fn example_20_v42_with_tolerance_of_one_and_a_half_intervals() {
+    let times = [0, 1, 6, 8, 19, 27].map(|now_ns| (now_ns, 10));
+    assert_eq!(decisions("gcra 1/1ns burst 25", &times), "AAADAA");
 }
 
 #[test]

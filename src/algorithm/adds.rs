@@ -46,6 +46,7 @@ impl Adds for Kernel {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => Adds::load(gcra, held, moment),
             window => {
+                // What is used up is told by what remains: each algorithm knows that of its own counts.
                 let remaining = window.remaining(held, moment, 0);
                 // Two counts may hold more than the limit, and then not even a cost of 0 fits.
                 let is_over = remaining == 0 && window.step(held, moment, 0, 0).is_none();
@@ -58,11 +59,11 @@ impl Adds for Kernel {
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.add(held, moment, cost),
-            Self::FixedWindow(window) => window.add(held, cost),
-            Self::FromFirst(window) => window.add(held, moment, cost),
-            Self::SlidingWindow(window) => window.add(held, moment, cost),
+            // By its oldest, so that the newest is not missed when the oldest has fallen off.
             Self::SegmentedWindow(window) => window.add(held, cost),
-            Self::Log(_) => held, // has slots in place of a word
+            // The current count stops at the limit: nothing is admitted there, and no key's own share of it is
+            // larger, now or when it has become the previous count. So what is left out cannot be missed.
+            other => other.charge_up_to(held, moment, cost, other.limit()),
         }
     }
 }

@@ -33,7 +33,7 @@ impl Answers {
         self.ready_ns
     }
 
-    pub(crate) fn idle_ns(&self, _: Held, _: u64) -> u64 {
+    pub(crate) fn idle_ns(&self) -> u64 {
         self.idle_ns
     }
 

@@ -5,7 +5,7 @@
 //!
 //! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. What is asked for
 //!   below or above L is only told apart when it is told.
-//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_denied` says.
+//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_up_to` says.
 //! * *Penalty*: a denial also counts; the N-th in a row turns the word into "refused until an instant".
 //!
 //! # The word of a policy with a penalty
@@ -90,34 +90,23 @@ pub(crate) struct Ruled<'a, A = Kernel> {
     pub(crate) rules: &'a Rules,
 }
 
-/// How a word stands at a moment.
-enum Standing {
-    /// Every request is refused.
-    Penalised,
-    /// What the algorithm's own part of the word is, and how many denials there were in a row.
-    Free(Held, u64),
-}
-
 impl<A: Algorithm> Ruled<'_, A> {
+    /// The algorithm's part of a word and its denials in a row; `None` while it is penalised, when every request is
+    /// refused.
     #[inline(always)]
-    fn standing(&self, held: Held, moment: Moment) -> Standing {
-        let Some(penalty) = &self.rules.penalty else { return Standing::Free(held, 0) };
+    pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
+        // Without a penalty the whole word is the algorithm's.
+        let Some(penalty) = &self.rules.penalty else { return Some((held, 0)) };
         let denials = held.counts & ((1 << penalty.denial_bits) - 1);
         let own = Held { counts: held.counts >> penalty.denial_bits, ..held };
+        // Fewer than N: the rest is the algorithm's, as the table of the header has it.
         if denials < penalty.after {
-            return Standing::Free(own, denials);
+            return Some((own, denials));
         }
+        // N: the rest tells the end, which has come once its unit is over, or its quantum in that unit.
         let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
         let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
-        if is_over { Standing::Free(Held::IDLE, 0) } else { Standing::Penalised }
-    }
-
-    /// The algorithm's part of a word and its denials in a row; `None` while it is penalised.
-    pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
-        match self.standing(held, moment) {
-            Standing::Penalised => None,
-            Standing::Free(own, denials) => Some((own, denials)),
-        }
+        is_over.then_some((Held::IDLE, 0))
     }
 
     /// What the word holds after an admission: it ends the denials in a row.
@@ -142,15 +131,18 @@ impl<A: Algorithm> Ruled<'_, A> {
         // Told by its last nanosecond, so that one that would end after the clock does has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
         if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = self.kernel.kernel() {
+            // GCRA's word is a time, so it is the end itself: the tick after the last nanosecond.
             let ticks = (gcra.ticks(last_ns) + 1).saturating_sub(gcra.ticks(at_ns));
             // The layout has room for it.
             let ahead = u64::try_from(ticks).unwrap_or(u64::MAX).max(drained.ahead);
             return Held { ahead, behind: 0, counts: penalty.after };
         }
+        // A window's penalty ends no earlier than what the word held has drained.
         let last_ns = match self.kernel.kernel().idle_ns(drained, at_ns) {
             u64::MAX => u64::MAX, // or later
             idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
         };
+        // The end is the nanosecond after the last: its unit, and the quanta into it, rounded up.
         let quanta = (last_ns % penalty.unit_ns + 1).div_ceil(penalty.quantum_ns);
         let units = last_ns / penalty.unit_ns - at_ns / penalty.unit_ns;
         // A unit need not be a whole number of quanta; its end is one.
@@ -166,8 +158,10 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// When the penalty of a penalised word is over.
     #[cold]
     fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
+        // Only a word with a penalty is asked.
         let Some(penalty) = &self.rules.penalty else { return at_ns };
         if let Kernel::Gcra(_) | Kernel::RuledGcra(_) = self.kernel.kernel() {
+            // The word's time is the end.
             return self.kernel.kernel().idle_ns(held, at_ns);
         }
         let into_ns = (held.counts >> penalty.denial_bits).saturating_mul(penalty.quantum_ns);
@@ -176,25 +170,23 @@ impl<A: Algorithm> Ruled<'_, A> {
 
     /// Whether the word equals one never used, at this moment and later.
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
-        match self.standing(held, moment) {
-            Standing::Penalised => false,
-            Standing::Free(own, _) => self.kernel.kernel().is_idle(own, moment),
-        }
+        self.free(held, moment).is_some_and(|(own, _)| self.kernel.kernel().is_idle(own, moment))
     }
 
     /// The first instant, not before `at`, at which the word equals one never used.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        match self.standing(held, self.moment(at_ns)) {
-            Standing::Penalised => self.end_ns(held, at_ns),
-            Standing::Free(own, _) => self.kernel.kernel().idle_ns(own, at_ns),
+        match self.free(held, self.moment(at_ns)) {
+            Some((own, _)) => self.kernel.kernel().idle_ns(own, at_ns),
+            None => self.end_ns(held, at_ns),
         }
     }
 
     /// What a word holds after a denial in a row of `denials`.
     fn denied(&self, own: Held, denials: u64, at_ns: u64, cost: u64) -> Held {
         let moment = self.moment(at_ns);
+        // The charge comes first: the penalty ends no earlier than what is charged here has drained.
         let charged = match self.rules.denied_most {
-            Some(most) => self.kernel.kernel().charge_denied(own, moment, cost, most),
+            Some(most) => self.kernel.kernel().charge_up_to(own, moment, cost, most),
             None => own,
         };
         let one = if planted(Fault::DenialNotCounted) {
@@ -205,9 +197,11 @@ impl<A: Algorithm> Ruled<'_, A> {
             1
         };
         match &self.rules.penalty {
+            // The N-th in a row.
             Some(penalty) if denials + one >= penalty.after => {
                 self.penalised(penalty, charged, at_ns)
             }
+            // One more; without a penalty there is no field for it.
             _ => self.join(charged, denials + one),
         }
     }
@@ -228,7 +222,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
 
     #[inline(always)]
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
-        let Standing::Free(own, denials) = self.standing(held, moment) else { return None };
+        let (own, denials) = self.free(held, moment)?;
         let next = self.kernel.step(own, moment, late, cost)?;
         Some(self.admitted(next, denials))
     }
@@ -245,14 +239,15 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         if planted(Fault::DenialNotWritten) {
             return None;
         }
-        match (self.standing(held, self.moment(at_ns)), &self.rules.penalty) {
-            (Standing::Free(own, denials), _) => Some(self.denied(own, denials, at_ns, cost)),
-            (Standing::Penalised, Some(penalty)) if penalty.extended => {
+        match (self.free(held, self.moment(at_ns)), &self.rules.penalty) {
+            (Some((own, denials)), _) => Some(self.denied(own, denials, at_ns, cost)),
+            // A late denial leaves the end where it is: stored time never falls.
+            (None, Some(penalty)) if penalty.extended => {
                 let extended = self.penalised(penalty, Held::IDLE, at_ns);
                 let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
                 is_later.then_some(extended)
             }
-            (Standing::Penalised, _) => None,
+            (None, _) => None,
         }
     }
 
@@ -265,12 +260,14 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         (late, unpaid): (u64, u64),
     ) -> (Mark, Held, u64) {
         let moment = self.moment(at_ns);
-        let Standing::Free(own, _) = self.standing(held, moment) else {
+        // Penalised: told from the end, where the word is as never used.
+        let Some((own, _)) = self.free(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
         // At most L are used iff S less what is used is at least S - L.
         let beyond = self.rules.beyond.saturating_add(unpaid);
         let is_over = || self.kernel.kernel().remaining(own, moment, late) < beyond;
+        // A denial says by itself that the limit is reached.
         let soft = self.rules.soft_bp > 0 && verdict == Verdict::Allowed;
         (if soft && is_over() { Mark::Over } else { Mark::None }, own, at_ns)
     }
@@ -284,6 +281,7 @@ pub(crate) fn unsoftened(softened: u64, soft_bp: u16) -> u64 {
     if soft_bp == 0 {
         return softened;
     }
+    // floor(L * (10000 + x) / 10000) = s means L >= s * 10000 / (10000 + x): the least whole number of these.
     let limit = (u128::from(softened) * 10_000).div_ceil(10_000 + u128::from(soft_bp));
     u64::try_from(limit).unwrap_or(softened)
 }
@@ -340,10 +338,7 @@ mod tests {
             assert_eq!(ruled.end_ns(held, at_ns), end_ns);
             let refused_at = |now_ns: u64| {
                 let passed = now_ns / 7 - at_ns / 7;
-                matches!(
-                    ruled.standing(held.seen_later(passed), ruled.moment(now_ns)),
-                    Standing::Penalised
-                )
+                ruled.free(held.seen_later(passed), ruled.moment(now_ns)).is_none()
             };
             assert!((at_ns..end_ns).all(refused_at), "from {at_ns}");
             assert!(!(end_ns..end_ns + 20).any(refused_at), "from {at_ns}");

@@ -18,17 +18,21 @@ impl Kernel {
 }
 
 impl Gcra {
+    /// The ticks that are as many units as these of another quota, rounded up: exact or one tick up, since units are
+    /// powers of two in both.
+    pub(super) fn ticks_of(&self, other: &Self, theirs: u128) -> u128 {
+        theirs.saturating_mul(self.unit_ticks.into()).div_ceil(other.unit_ticks.into())
+    }
+
     /// The debt in ticks of this scale, rounded up. It is measured from `at`, and it ends no earlier than the
     /// other word says: each scale rounds `at` by a part of its own tick, so the two need not agree.
     fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
+        // Nothing is owed, whatever the ticks.
         if held.ahead == 0 {
             return Held::IDLE;
         }
-        let ticks = |theirs: u128| {
-            theirs.saturating_mul(self.unit_ticks().into()).div_ceil(from.unit_ticks().into())
-        };
-        let debt = ticks(held.ahead.into());
-        let end = ticks(from.ticks(at_ns).saturating_add(held.ahead.into()));
+        let debt = self.ticks_of(from, held.ahead.into());
+        let end = self.ticks_of(from, from.ticks(at_ns).saturating_add(held.ahead.into()));
         let ahead = debt.max(end.saturating_sub(self.ticks(at_ns)));
         Held { ahead: u64::try_from(ahead).unwrap_or(u64::MAX), ..Held::IDLE }
     }

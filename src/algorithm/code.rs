@@ -46,37 +46,37 @@ pub(crate) use by_code;
 impl Kernel {
     /// The numbers of an algorithm that keeps its state in a word, else `None`.
     pub(crate) fn code(&self) -> Option<[u64; CODE_WORDS]> {
+        // Lowest byte first: which algorithm it is.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         Some(match self {
             Self::Gcra(gcra) => {
-                let (scale, burst_ticks, unit_ticks) = gcra.parts();
-                let (factor, shift) = scale.parts();
-                [small([0, shift, 0, 0]), factor, burst_ticks, unit_ticks, 0]
+                let (factor, shift) = gcra.scale.parts();
+                [small([0, shift, 0, 0]), factor, gcra.burst_ticks, gcra.unit_ticks, 0]
             }
             Self::FixedWindow(window) => {
-                let [window_ns, multiplier] = window.window().parts();
-                [1, window_ns, window.limit(), 0, multiplier]
+                let [window_ns, multiplier] = window.window.parts();
+                [1, window_ns, window.limit, 0, multiplier]
             }
             Self::FromFirst(window) => {
-                let [quantum_ns, multiplier] = window.quantum().parts();
-                [2, window.window_ns(), window.limit(), quantum_ns, multiplier]
+                let [quantum_ns, multiplier] = window.quantum.parts();
+                [2, window.window_ns, window.limit, quantum_ns, multiplier]
             }
             Self::SlidingWindow(window) => {
-                let (divisor, rounding, count_bits) = window.parts();
-                let [window_ns, multiplier] = divisor.parts();
-                let rounding = match rounding {
+                let [window_ns, multiplier] = window.window.parts();
+                let rounding = match window.rounding {
                     Rounding::Exact => 0,
                     Rounding::Down => 1,
                     Rounding::Strict => 2,
                 };
-                [small([3, rounding, count_bits, 0]), window_ns, window.limit(), 0, multiplier]
+                let small = small([3, rounding, window.count_bits, 0]);
+                [small, window_ns, window.limit, 0, multiplier]
             }
             Self::SegmentedWindow(window) => {
-                let (divisor, segments, count_bits, packing) = window.parts();
-                let [segment_ns, multiplier] = divisor.parts();
-                let small = small([4, segments, count_bits, packing.0]);
-                [small, segment_ns, window.limit(), 0, multiplier]
+                let [segment_ns, multiplier] = window.segment.parts();
+                let small = small([4, window.segments, window.count_bits, window.packing.0]);
+                [small, segment_ns, window.limit, 0, multiplier]
             }
+            // A policy that says what happens at its limit has more than these numbers.
             _ => return None, // has slots in place of a word
         })
     }
@@ -99,21 +99,21 @@ impl FromCode for Gcra {
     #[inline(always)]
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([shift, ..], [_, factor, burst_ticks, unit_ticks, _]) = (small(code), code);
-        Self::of_parts((TickScale::of_parts((factor, shift)), burst_ticks, unit_ticks))
+        Self { scale: TickScale::of_parts((factor, shift)), burst_ticks, unit_ticks }
     }
 }
 
 impl FromCode for FixedWindow {
     #[inline(always)]
     fn of_code([_, window_ns, limit, _, multiplier]: [u64; CODE_WORDS]) -> Self {
-        Self::of_parts(limit, Divisor::of_parts([window_ns, multiplier]))
+        Self { window: Divisor::of_parts([window_ns, multiplier]), limit }
     }
 }
 
 impl FromCode for FromFirst {
     #[inline(always)]
     fn of_code([_, window_ns, limit, quantum_ns, multiplier]: [u64; CODE_WORDS]) -> Self {
-        Self::of_parts(limit, window_ns, Divisor::of_parts([quantum_ns, multiplier]))
+        Self { window_ns, limit, quantum: Divisor::of_parts([quantum_ns, multiplier]) }
     }
 }
 
@@ -124,10 +124,10 @@ impl FromCode for SlidingWindow {
         let rounding = match rounding {
             0 => Rounding::Exact,
             1 => Rounding::Down,
+            // Or some other number, read while it was written: whatever comes of it is not used.
             _ => Rounding::Strict,
         };
-        let window = Divisor::of_parts([window_ns, multiplier]);
-        Self::of_parts(limit, (window, rounding, count_bits))
+        Self { window: Divisor::of_parts([window_ns, multiplier]), limit, rounding, count_bits }
     }
 }
 
@@ -137,7 +137,7 @@ impl FromCode for SegmentedWindow {
         let [segments, count_bits, packing] = small(code);
         let [_, segment_ns, limit, _, multiplier] = code;
         let segment = Divisor::of_parts([segment_ns, multiplier]);
-        Self::of_parts(limit, (segment, segments, count_bits, Packing(packing)))
+        Self { segment, limit, segments, count_bits, packing: Packing(packing) }
     }
 }
 

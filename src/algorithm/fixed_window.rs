@@ -15,22 +15,13 @@ use crate::divisor::Divisor;
 /// A fixed window on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FixedWindow {
-    window: Divisor,
-    limit: u64,
+    pub(super) window: Divisor,
+    pub(super) limit: u64,
 }
 
 impl FixedWindow {
     pub(crate) const fn new(limit: u64, window_ns: u64) -> Self {
         Self { window: Divisor::new(window_ns), limit }
-    }
-
-    /// With a divisor of the window that has been computed already.
-    pub(super) const fn of_parts(limit: u64, window: Divisor) -> Self {
-        Self { window, limit }
-    }
-
-    pub(super) const fn window(&self) -> Divisor {
-        self.window
     }
 
     #[inline(always)]
@@ -55,15 +46,8 @@ impl FixedWindow {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
-    /// What the word holds once `cost` units are added that were admitted elsewhere. It stops at the
-    /// limit: nothing is admitted there, so what is left out cannot be missed.
-    pub(super) fn add(&self, held: Held, cost: u64) -> Held {
-        let window = Self::turn(held);
-        Held { counts: window.counts.saturating_add(cost).min(self.limit), ..window }
-    }
-
-    /// The count grows by a denied cost, up to `most`.
-    pub(super) fn charge_denied(&self, held: Held, cost: u64, most: u64) -> Held {
+    /// The count grows by a cost, whether it fits or not, up to `most`.
+    pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let window = Self::turn(held);
         Held { counts: most.min(window.counts.saturating_add(cost)), ..window }
     }
@@ -77,11 +61,7 @@ impl FixedWindow {
         if window.counts <= self.limit - cost {
             return at_ns;
         }
+        // When the window after the one in force begins.
         window_start_ns(at_ns, self.window.get(), window.ahead.saturating_add(1))
-    }
-
-    /// Idle is: the whole limit would be admitted.
-    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        self.ready_ns(held, at_ns, self.limit)
     }
 }

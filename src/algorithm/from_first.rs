@@ -20,23 +20,14 @@ use crate::divisor::Divisor;
 /// A fixed window that starts with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FromFirst {
-    window_ns: u64,
-    limit: u64,
-    quantum: Divisor,
+    pub(super) window_ns: u64,
+    pub(super) limit: u64,
+    pub(super) quantum: Divisor,
 }
 
 impl FromFirst {
     pub(crate) const fn new(limit: u64, window_ns: u64, quantum_ns: u64) -> Self {
-        Self::of_parts(limit, window_ns, Divisor::new(quantum_ns))
-    }
-
-    /// With a divisor of the quantum that has been computed already.
-    pub(super) const fn of_parts(limit: u64, window_ns: u64, quantum: Divisor) -> Self {
-        Self { window_ns, limit, quantum }
-    }
-
-    pub(super) const fn window_ns(&self) -> u64 {
-        self.window_ns
+        Self { window_ns, limit, quantum: Divisor::new(quantum_ns) }
     }
 
     #[inline(always)]
@@ -50,21 +41,15 @@ impl FromFirst {
         self.limit
     }
 
-    pub(super) fn quantum_ns(&self) -> u64 {
-        self.quantum.get()
-    }
-
-    pub(super) const fn quantum(&self) -> Divisor {
-        self.quantum
-    }
-
     /// The window in force. An open one keeps its start; otherwise the next opens at the first whole
     /// quantum that is not before now, nor before the time of the word: a word whose units were given back
     /// still knows how far time has come, and a keyed one may not lie below its shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
+        // Whole quanta since the start, and the part of one that has passed.
         let age_ns =
             u128::from(held.behind) * u128::from(self.quantum.get()) + u128::from(moment.into_ns);
         let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);
+        // None is open, or its time is over: the next opens at the quantum that is not before now.
         if held.counts == 0 || over {
             return Held { ahead: held.ahead.max(u64::from(moment.into_ns > 0)), ..Held::IDLE };
         }
@@ -78,16 +63,8 @@ impl FromFirst {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
-    /// What the word holds once `cost` units are added that were admitted elsewhere, at most the limit.
-    /// The window stays the one in force: two words that saw the same requests may have opened theirs at
-    /// different times, so this is no algorithm for a sketch.
-    pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
-        let window = self.turn(held, moment);
-        Held { counts: window.counts.saturating_add(cost).min(self.limit), ..window }
-    }
-
-    /// The count grows by a denied cost, up to `most`.
-    pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+    /// The count grows by a cost, whether it fits or not, up to `most`.
+    pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let window = self.turn(held, moment);
         Held { counts: most.min(window.counts.saturating_add(cost)), ..window }
     }
@@ -105,11 +82,6 @@ impl FromFirst {
             (at_ns / self.quantum.get()).saturating_add(held.ahead).saturating_sub(held.behind);
         start.saturating_mul(self.quantum.get()).saturating_add(self.window_ns)
     }
-
-    /// Idle is: the whole limit would be admitted.
-    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        self.ready_ns(held, at_ns, self.limit)
-    }
 }
 
 #[cfg(test)]
@@ -117,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_from_elsewhere_fill_the_window_up_to_the_limit() {
+    fn a_cost_that_need_not_fit_fills_the_window_up_to_where_it_is_to_stop() {
         let window = FromFirst::new(9, 60, 1);
         let held = Held { behind: 20, counts: 5, ..Held::IDLE };
         let moment = window.moment(100);
-        assert_eq!(window.add(held, moment, 2), Held { counts: 7, ..held });
-        assert_eq!(window.add(held, moment, 5), Held { counts: 9, ..held });
+        assert_eq!(window.charge_up_to(held, moment, 2, 9), Held { counts: 7, ..held });
+        assert_eq!(window.charge_up_to(held, moment, 5, 9), Held { counts: 9, ..held });
     }
 }

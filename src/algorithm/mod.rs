@@ -64,6 +64,7 @@ impl Held {
     /// [`Kernel::passed`] gives for more: however far it lies behind then, nothing is owed any more.
     pub(crate) fn seen_later(self, passed: u64) -> Self {
         Self {
+            // Now comes nearer to the word's time; what passes beyond that lies behind.
             ahead: self.ahead.saturating_sub(passed),
             behind: self.behind.saturating_add(passed.saturating_sub(self.ahead)),
             ..self
@@ -73,6 +74,7 @@ impl Held {
     /// The same word seen from an earlier moment, `passed` units back: [cut](Self::is_cut) if that is
     /// `u64::MAX`, which [`Kernel::passed`] gives for more.
     pub(crate) fn seen_earlier(self, passed: u64) -> Self {
+        // Further back than 64 bits tell: so is the word's time from there.
         if passed == u64::MAX {
             return Self { ahead: u64::MAX, behind: 0, ..self };
         }
@@ -109,23 +111,10 @@ pub(crate) enum Kernel {
     Log(Answers),
 }
 
-/// Calls one method of whichever algorithm this is.
-macro_rules! each {
-    ($kernel:expr, $algorithm:ident => $call:expr) => {
-        match $kernel {
-            Kernel::Gcra($algorithm) | Kernel::RuledGcra($algorithm) => $call,
-            Kernel::FixedWindow($algorithm) => $call,
-            Kernel::FromFirst($algorithm) => $call,
-            Kernel::SlidingWindow($algorithm) => $call,
-            Kernel::SegmentedWindow($algorithm) => $call,
-            Kernel::Log($algorithm) => $call,
-        }
-    };
-}
-
-/// Runs code for an algorithm that keeps its state in a word, laid out for that algorithm alone; else what `_` says.
+/// Runs code for an algorithm that keeps its state in a word, laid out for that algorithm alone; or what is said of
+/// one that keeps none.
 macro_rules! laid_out {
-    ($kernel:expr, $algorithm:ident => $code:expr, _ => $other:expr) => {
+    ($kernel:expr, $algorithm:ident => $code:expr, $answers:pat => $other:expr) => {
         match $kernel {
             $crate::algorithm::Kernel::Gcra($algorithm)
             | $crate::algorithm::Kernel::RuledGcra($algorithm) => $code,
@@ -133,8 +122,15 @@ macro_rules! laid_out {
             $crate::algorithm::Kernel::FromFirst($algorithm) => $code,
             $crate::algorithm::Kernel::SlidingWindow($algorithm) => $code,
             $crate::algorithm::Kernel::SegmentedWindow($algorithm) => $code,
-            $crate::algorithm::Kernel::Log(_) => $other,
+            $crate::algorithm::Kernel::Log($answers) => $other,
         }
+    };
+}
+
+/// Calls one method of whichever algorithm this is.
+macro_rules! each {
+    ($kernel:expr, $algorithm:ident => $call:expr) => {
+        laid_out!($kernel, $algorithm => $call, $algorithm => $call)
     };
 }
 pub(crate) use laid_out;
@@ -248,7 +244,9 @@ impl Kernel {
     /// Whole units from one instant to a later one; cut at `u64::MAX`. None to an earlier one.
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
+            // In full width: the low 64 bits of ticks may wrap in between.
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.passed(from_ns, to_ns),
+            // A window's numbers are no larger than the nanoseconds: they never wrap.
             _ => self.moment(to_ns).unit.saturating_sub(self.moment(from_ns).unit),
         }
     }
@@ -262,6 +260,7 @@ impl Kernel {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) if at_ns > now_ns => {
                 gcra.passed(now_ns, at_ns)
             }
+            // On time, or a window, which decides where its word stands.
             _ => 0,
         }
     }
@@ -271,9 +270,11 @@ impl Kernel {
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
+            // From the TAT on nothing is owed: only just before it there is something to tell.
             Self::Gcra(gcra) | Self::RuledGcra(gcra) if held.behind > 0 => {
                 gcra.seen_before(held, at_ns)
             }
+            // The word's time is at hand, or it is a window, whose answers are of its own time.
             _ => (held, at_ns),
         }
     }
@@ -297,19 +298,12 @@ impl Kernel {
         }
     }
 
-    /// What a word holds after a denied cost, at most the limit, was charged all the same: as far as
-    /// `most`, and no less than before. GCRA stops so many ticks ahead of now, the current count of a
-    /// window at so many units.
+    /// What a word holds after a cost was charged whether it fits or not: as far as `most`, and no less than
+    /// before. GCRA stops so many ticks ahead of now, the current count of a window at so many units.
     #[inline]
-    pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
-        match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.charge_denied(held, cost, most),
-            Self::FixedWindow(window) => window.charge_denied(held, cost, most),
-            Self::FromFirst(window) => window.charge_denied(held, moment, cost, most),
-            Self::SlidingWindow(window) => window.charge_denied(held, moment, cost, most),
-            Self::SegmentedWindow(window) => window.charge_denied(held, cost, most),
-            Self::Log(_) => held, // has slots in place of a word
-        }
+    pub(crate) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+        // A log has slots in place of a word.
+        laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most), _ => held)
     }
 
     /// Whether the word equals one never used: the whole limit is there, now and later.
@@ -322,7 +316,7 @@ impl Kernel {
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.unit_ticks(),
-            Self::FromFirst(window) => window.quantum_ns(),
+            Self::FromFirst(window) => window.quantum.get(),
             Self::SegmentedWindow(window) => match window.packing() {
                 Packing::SIDE_BY_SIDE => 0,
                 Packing::RANKED => 1,
@@ -337,6 +331,7 @@ impl Kernel {
     /// Windows place what comes before `at` at `at`; GCRA does not, so the instant may lie before it.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
+            // May lie before `at`: nothing was charged in between.
             Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.ready_ns(held, at_ns, cost),
             other => each!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }
@@ -344,7 +339,16 @@ impl Kernel {
 
     /// The first instant, not before `at`, at which the word equals one never used: it is *idle* then.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        each!(self, algorithm => algorithm.idle_ns(held, at_ns)).max(at_ns)
+        let idle_ns = match self {
+            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.idle_ns(held, at_ns),
+            Self::Log(answers) => answers.idle_ns(),
+            Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
+            // One whose whole limit would be admitted now admits it later too: its counts only fall off.
+            Self::FixedWindow(_) | Self::FromFirst(_) | Self::SegmentedWindow(_) => {
+                self.ready_ns(held, at_ns, self.limit())
+            }
+        };
+        idle_ns.max(at_ns)
     }
 }
 

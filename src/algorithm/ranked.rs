@@ -39,6 +39,7 @@ const fn binomials() -> [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] {
 /// `n` choose `k`, or `None` if that or a number on the way to it is not below 2^64.
 pub(crate) fn choose(n: u64, k: u64) -> Option<u64> {
     (0..k).try_fold(1_u64, |product, taken| {
+        // Fewer things than are to be chosen: there is no way.
         let Some(left) = n.checked_sub(taken) else { return Some(0) };
         // Exact: the product of j + 1 consecutive numbers is divisible by (j + 1)!.
         let next = u128::from(product) * u128::from(left) / u128::from(taken + 1);
@@ -72,6 +73,7 @@ impl Packing {
     pub(crate) fn all(limit: u64, segments: u8) -> impl Iterator<Item = (Self, u32)> {
         let bits = |segments| rings(limit, segments).map(|rings| bits_for(rings - 1));
         let (count, older) = (bits_for(limit), bits(segments - 1));
+        // Any count may be the whole limit, and so may the sum; the older counts are a ring of one less.
         let side_by_side = (Self::SIDE_BY_SIDE, u32::from(count) * u32::from(segments));
         let summed = older.map(|older| (Self(older), u32::from(count + older)));
         let ranked = bits(segments).map(|bits| (Self::RANKED, u32::from(bits)));
@@ -84,6 +86,7 @@ pub(super) fn term(sum: u64, place: u8) -> u64 {
     let top = sum + u64::from(place) - 1;
     let column = BINOMIALS.get(usize::from(place));
     let found = column.and_then(|column| column.get(usize::try_from(top).ok()?));
+    // Beyond the table it is computed: for long rings and large limits.
     found.copied().unwrap_or_else(|| choose(top, place.into()).unwrap_or(u64::MAX))
 }
 

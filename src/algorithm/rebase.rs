@@ -66,12 +66,15 @@ impl Change<'_> {
         if planted(Fault::RebaseReadsOldTicks) {
             return held;
         }
+        // To the change, which lies before or after: one of the two distances is 0.
         let then =
             held.seen_earlier(old.passed(at_ns, seen_ns)).seen_later(old.passed(seen_ns, at_ns));
+        // And back, by the time that passes for the new quota.
         let now = self
             .turned(then)
             .seen_later(new.passed(at_ns, seen_ns))
             .seen_earlier(new.passed(seen_ns, at_ns));
+        // Drained since: as a word that was never used.
         if new.is_idle(now, new.moment(seen_ns)) { Held::IDLE } else { now }
     }
 
@@ -93,15 +96,13 @@ impl Change<'_> {
     /// Whether the windows of both quotas are the same ones, so that counts are kept as they are.
     fn keeps_windows(&self) -> bool {
         match (self.old, self.new) {
-            (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => old.window() == new.window(),
+            (Kernel::FixedWindow(old), Kernel::FixedWindow(new)) => old.window == new.window,
             (Kernel::FromFirst(old), Kernel::FromFirst(new)) => {
-                (old.window_ns(), old.quantum_ns()) == (new.window_ns(), new.quantum_ns())
+                (old.window_ns, old.quantum) == (new.window_ns, new.quantum)
             }
-            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
-                old.parts().0 == new.parts().0
-            }
+            (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => old.window == new.window,
             (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new)) => {
-                (old.parts().0, old.parts().1) == (new.parts().0, new.parts().1)
+                (old.segment, old.segments) == (new.segment, new.segments)
             }
             _ => false,
         }
@@ -111,14 +112,14 @@ impl Change<'_> {
     fn turned(&self, held: Held) -> Held {
         match (self.old, self.new) {
             (Kernel::Gcra(old), Kernel::Gcra(new)) => {
-                // Exact or one tick up: both are powers of two.
-                let debt = u128::from(held.ahead) * u128::from(new.unit_ticks());
-                let debt = debt.div_ceil(u128::from(old.unit_ticks()));
-                let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks());
+                let debt = new.ticks_of(old, held.ahead.into());
+                let ahead = u64::try_from(debt).unwrap_or(u64::MAX).min(new.burst_ticks);
                 Held { ahead, ..Held::IDLE }
             }
+            // Other windows, or a window for a bucket: only how much is used means the same in both.
             _ if !self.keeps_windows() => self.counted_anew(held),
             (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
+                // Each count by itself: the two are never more than a limit each.
                 let (previous, current) = old.split(held.counts);
                 let [previous, current] = [previous, current].map(|n| n.min(new.limit()));
                 Held { counts: new.joined(previous, current), ..held }
@@ -137,6 +138,7 @@ impl Change<'_> {
 
     fn charged_anew(&self, units: u64) -> Held {
         let Self { new, at_ns, .. } = *self;
+        // No more than the limit, which fits in a word that holds nothing.
         new.step(Held::IDLE, new.moment(at_ns), 0, units).unwrap_or(Held::IDLE)
     }
 }

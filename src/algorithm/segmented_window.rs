@@ -19,11 +19,11 @@ use crate::divisor::Divisor;
 /// A ring of segments on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentedWindow {
-    segment: Divisor,
-    limit: u64,
-    segments: u8,
-    count_bits: u8,
-    packing: Packing,
+    pub(super) segment: Divisor,
+    pub(super) limit: u64,
+    pub(super) segments: u8,
+    pub(super) count_bits: u8,
+    pub(super) packing: Packing,
 }
 
 /// The counts side by side, the current one lowest.
@@ -38,26 +38,14 @@ impl SegmentedWindow {
         count_bits: u8,
         packing: Packing,
     ) -> Self {
-        Self::of_parts(limit, (Divisor::new(segment_ns), segments, count_bits, packing))
-    }
-
-    /// What [`Self::of_parts`] takes beside the limit.
-    pub(super) const fn parts(&self) -> (Divisor, u8, u8, Packing) {
-        (self.segment, self.segments, self.count_bits, self.packing)
-    }
-
-    /// With a divisor of the segment that has been computed already.
-    pub(super) const fn of_parts(
-        limit: u64,
-        (segment, segments, count_bits, packing): (Divisor, u8, u8, Packing),
-    ) -> Self {
-        Self { segment, limit, segments, count_bits, packing }
+        Self { segment: Divisor::new(segment_ns), limit, segments, count_bits, packing }
     }
 
     /// What a word of another limit or packing on the same segments holds, as this one packs it: each sum of the
     /// newest few segments is as it was, or the limit if that is less.
     pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
         let ring = other.turn(Held { behind: 0, ..held });
+        // Newest first, so that what a smaller limit cuts off is of the oldest.
         let (mut own, mut left) = (0, self.limit);
         for age in 0..self.segments {
             let count = other.count(ring, age).min(left);
@@ -88,12 +76,14 @@ impl SegmentedWindow {
 
     /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
     fn turn(&self, held: Held) -> Ring {
+        // Every segment has fallen off.
         if held.behind >= u64::from(self.segments) {
             return 0;
         }
         let ring =
             if self.is_ranked() { self.unrank(held.counts) } else { Ring::from(held.counts) };
         let ring_bits = u32::from(self.segments) * u32::from(self.count_bits);
+        // A place further back for each segment that has passed; what leaves the ring has fallen off.
         (ring << (held.behind * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
     }
 
@@ -105,6 +95,7 @@ impl SegmentedWindow {
             let (sum, last) = greatest(counts, self.limit, self.segments);
             return (sum, counts - last);
         };
+        // The sum stands above the number of the older counts.
         (counts >> rank_bits, counts & ((1 << rank_bits) - 1))
     }
 
@@ -166,10 +157,12 @@ impl SegmentedWindow {
     #[inline(never)]
     fn step_by_ring(&self, held: Held, cost: u64) -> Option<Held> {
         if self.packing == Packing::RANKED && held.behind == 0 {
+            // In the same segment the older counts keep their number: only the term of the sum changes.
             let (sum, older) = self.parted(held.counts);
             let fits = sum <= self.limit - cost;
             return fits.then(|| Held { counts: self.joined(sum + cost, older), ..held });
         }
+        // Time has moved on, or the counts stand side by side.
         let ring = self.turn(held);
         if self.sum(ring) > self.limit - cost {
             return None;
@@ -188,6 +181,7 @@ impl SegmentedWindow {
         let mut ring = self.turn(held);
         let cost = cost.min(self.limit);
         let mut above = (self.sum(ring) + cost).saturating_sub(self.limit);
+        // From the oldest on, as far as the newest needs room.
         for age in (1..self.segments).rev() {
             let cut = above.min(self.count(ring, age));
             ring -= Ring::from(cut) << (u32::from(age) * u32::from(self.count_bits));
@@ -199,9 +193,9 @@ impl SegmentedWindow {
         Held { ahead: held.ahead, behind: 0, counts: self.counts(ring) }
     }
 
-    /// The current count grows by a denied cost, up to `most`. Not for ranked rings: their sum may not
-    /// exceed the limit.
-    pub(super) fn charge_denied(&self, held: Held, cost: u64, most: u64) -> Held {
+    /// The current count grows by a cost, whether it fits or not, up to `most`. Not for ranked rings: their sum may
+    /// not exceed the limit.
+    pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let ring = self.turn(held);
         let current = self.count(ring, 0);
         let grown = most.min(current.saturating_add(cost));
@@ -210,6 +204,7 @@ impl SegmentedWindow {
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
+        // In the same segment the sum is read without the counts.
         let sum = if self.is_ranked() && held.behind == 0 {
             self.parted(held.counts).0
         } else {
@@ -234,6 +229,7 @@ impl SegmentedWindow {
             let ahead = held.ahead.saturating_add(u64::from(passed));
             window_start_ns(at_ns, self.segment.get(), ahead)
         };
+        // Now, or at the start of a segment, when the oldest that is left falls off.
         for passed in 0..self.segments {
             if used <= self.limit - cost {
                 return if passed == 0 { at_ns } else { start_ns(passed) };
@@ -241,11 +237,6 @@ impl SegmentedWindow {
             used -= self.count(ring, self.segments - 1 - passed);
         }
         start_ns(self.segments) // nothing is used any more, and cost <= limit
-    }
-
-    /// Idle is: the whole limit would be admitted.
-    pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
-        self.ready_ns(held, at_ns, self.limit)
     }
 }
 
@@ -319,8 +310,8 @@ mod tests {
     #[test]
     fn a_denied_cost_is_counted_in_the_current_segment_up_to_what_is_most() {
         let ring = ring(9, 0);
-        assert_eq!(ring.charge_denied(held(0), 5, 9), Held { counts: 0x437, ..held(0) });
-        assert_eq!(ring.charge_denied(held(0), 9, 9), Held { counts: 0x439, ..held(0) });
-        assert_eq!(ring.charge_denied(held(1), 5, 9), Held { counts: 0x325, ..held(0) });
+        assert_eq!(ring.charge_up_to(held(0), AT, 5, 9), Held { counts: 0x437, ..held(0) });
+        assert_eq!(ring.charge_up_to(held(0), AT, 9, 9), Held { counts: 0x439, ..held(0) });
+        assert_eq!(ring.charge_up_to(held(1), AT, 5, 9), Held { counts: 0x325, ..held(0) });
     }
 }

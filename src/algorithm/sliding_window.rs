@@ -28,10 +28,10 @@ pub(crate) enum Rounding {
 /// Two windows' counters on the clock's grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlidingWindow {
-    window: Divisor,
-    limit: u64,
-    rounding: Rounding,
-    count_bits: u8,
+    pub(super) window: Divisor,
+    pub(super) limit: u64,
+    pub(super) rounding: Rounding,
+    pub(super) count_bits: u8,
 }
 
 /// The two counters in force, and where now lies in the current window.
@@ -50,20 +50,7 @@ impl SlidingWindow {
         rounding: Rounding,
         count_bits: u8,
     ) -> Self {
-        Self::of_parts(limit, (Divisor::new(window_ns), rounding, count_bits))
-    }
-
-    /// What [`Self::of_parts`] takes beside the limit.
-    pub(super) const fn parts(&self) -> (Divisor, Rounding, u8) {
-        (self.window, self.rounding, self.count_bits)
-    }
-
-    /// With a divisor of the window that has been computed already.
-    pub(super) const fn of_parts(
-        limit: u64,
-        (window, rounding, count_bits): (Divisor, Rounding, u8),
-    ) -> Self {
-        Self { window, limit, rounding, count_bits }
+        Self { window: Divisor::new(window_ns), limit, rounding, count_bits }
     }
 
     /// Previous and current count, as they are packed.
@@ -88,13 +75,14 @@ impl SlidingWindow {
     }
 
     fn turn(&self, held: Held, moment: Moment) -> Turned {
-        let previous = held.counts >> self.count_bits;
-        let current = held.counts & ((1 << self.count_bits) - 1);
-        let (previous, current) = match held.behind {
-            0 => (previous, current),
-            1 => (current, 0),
+        let (previous, current) = match (held.behind, self.split(held.counts)) {
+            (0, counts) => counts,
+            // The next window: what was counted in the word's is the previous count.
+            (1, (_, current)) => (current, 0),
+            // A whole window later nothing of either is covered.
             _ => (0, 0),
         };
+        // A request before the word's window counts as at its start.
         let elapsed_ns = if held.ahead > 0 { 0 } else { moment.into_ns };
         Turned { ahead: held.ahead, previous, current, elapsed_ns }
     }
@@ -104,7 +92,9 @@ impl SlidingWindow {
     fn allowance(&self, spare: u64) -> u128 {
         let window = u128::from(self.window.get());
         match self.rounding {
+            // previous * (W - e) + (current + cost) * W <= limit * W, less the second term on both sides.
             Rounding::Exact | Rounding::Strict => u128::from(spare) * window,
+            // floor(x / W) <= spare means x < (spare + 1) * W.
             Rounding::Down => (u128::from(spare) + 1) * window - 1,
         }
     }
@@ -118,6 +108,7 @@ impl SlidingWindow {
     }
 
     fn admits(&self, turned: &Turned, cost: u64) -> bool {
+        // The current count alone leaves no room.
         let Some(spare) = (self.limit - cost).checked_sub(turned.current) else { return false };
         let covered = u128::from(self.covered_ns(turned.elapsed_ns));
         u128::from(turned.previous) * covered <= self.allowance(spare)
@@ -129,32 +120,22 @@ impl SlidingWindow {
         self.admits(&turned, cost).then(|| Held {
             ahead: turned.ahead,
             behind: 0,
-            counts: (turned.previous << self.count_bits) | (turned.current + cost),
+            counts: self.joined(turned.previous, turned.current + cost),
         })
     }
 
-    /// What the word holds once `cost` units are added that were admitted elsewhere. The current count
-    /// stops at the limit: nothing is admitted there, and no key's own share of it is larger, now or when
-    /// it has become the previous count.
-    pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
-        let turned = self.turn(held, moment);
-        let current = turned.current.saturating_add(cost).min(self.limit);
-        let counts = (turned.previous << self.count_bits) | current;
-        Held { ahead: turned.ahead, behind: 0, counts }
-    }
-
-    /// The current count grows by a denied cost, up to `most`.
-    pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
+    /// The current count grows by a cost, whether it fits or not, up to `most`.
+    pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let turned = self.turn(held, moment);
         let current = most.min(turned.current.saturating_add(cost));
-        let counts = (turned.previous << self.count_bits) | current;
-        Held { ahead: turned.ahead, behind: 0, counts }
+        Held { ahead: turned.ahead, behind: 0, counts: self.joined(turned.previous, current) }
     }
 
     pub(super) fn remaining(&self, held: Held, moment: Moment) -> u64 {
         let turned = self.turn(held, moment);
         let window = u128::from(self.window.get());
         let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
+        // The largest cost that is admitted: a part of a unit takes one whole of it, unless shares are rounded down.
         let weighed = match self.rounding {
             Rounding::Exact | Rounding::Strict => share.div_ceil(window),
             Rounding::Down => share / window,
@@ -166,16 +147,18 @@ impl SlidingWindow {
 
     /// The word after `units` of its current window are given back, and how many that are.
     pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
-        let units = units.min(held.counts & ((1 << self.count_bits) - 1));
+        let units = units.min(self.split(held.counts).1);
         (Held { counts: held.counts - units, ..held }, units)
     }
 
     /// When a previous count is low enough to leave room for `spare` further units: nanoseconds into
     /// its successor, at most all of it; or `None` if it counts in full until that ends.
     fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {
+        // It fits in full.
         if previous == 0 || previous <= spare {
             return Some(0);
         }
+        // It counts in full to the end.
         if self.rounding == Rounding::Strict {
             return None;
         }
@@ -208,6 +191,7 @@ impl SlidingWindow {
     /// Idle is: nothing weighs any more, so that the whole limit would be admitted.
     pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         let turned = self.turn(held, self.moment(at_ns));
+        // Also if the word's window lies ahead: with nothing in it, it holds no request back.
         if turned.current == 0 && turned.previous == 0 {
             return at_ns;
         }

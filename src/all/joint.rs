@@ -9,7 +9,10 @@ use crate::decision::{Decision, Denial};
 /// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
 /// let [posts, friends] = [limit(Quota::per_minute(60).burst(1)), limit(Quota::per_day(150))];
 /// let both = || check_all(&mut [friends.entry().cost(1), posts.entry().cost(1)]);
-/// assert!(both().is_allowed());
+/// let admitted = both();
+/// assert!(admitted.is_allowed());
+/// // None was there, and no limit has fewer units left.
+/// assert_eq!(admitted.decision().map(|decision| decision.remaining()), Some(0));
 /// let denied = both();
 /// assert_eq!(denied.index(), Some(1));
 /// assert_eq!(denied.into_result().unwrap_err().retry_after_secs(), Some(1));
@@ -23,12 +26,6 @@ pub struct JointDecision {
 
 impl JointDecision {
     /// Whether the request may go. If so, every limit was charged; if not, none was.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, check_all};
-    /// let limiter = Limiter::new(Quota::per_second(5));
-    /// assert!(check_all(&mut [limiter.entry().cost(1)]).is_allowed());
-    /// ```
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.answer.is_none_or(|(_, decision)| decision.is_allowed())
@@ -50,13 +47,6 @@ impl JointDecision {
 
     /// The one decision that answers for all: of the limits that denied, the one with the longest wait;
     /// if none did, the one with the fewest units left.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota, check_all};
-    /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
-    /// let answer = check_all(&mut [wide.entry().cost(1), tight.entry().cost(1)]).decision();
-    /// assert_eq!(answer.map(|decision| decision.remaining()), Some(4));
-    /// ```
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
         self.answer.map(|(_, decision)| decision)
@@ -86,6 +76,7 @@ impl JointDecision {
 
     /// The later of two denials.
     pub(super) fn or(self, index: usize, decision: Decision) -> Self {
+        // Of equal waits the first; a denial always before an admission.
         let weightier = match (self.answer, decision) {
             (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
                 wait(&denial) > wait(&longest)

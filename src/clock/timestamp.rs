@@ -13,46 +13,31 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// use tollgate::Timestamp;
 /// let start = Timestamp::from_secs(60);
 /// assert_eq!(start + Duration::from_millis(5), Timestamp::from_nanos(60_005_000_000));
+/// assert_eq!(Timestamp::from_millis(7).as_nanos(), 7_000_000);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub(super) u64);
 
 impl Timestamp {
     /// `nanos` nanoseconds after the origin.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_nanos(7).as_nanos(), 7);
-    /// ```
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// `millis` milliseconds after the origin; what does not fit becomes the latest timestamp.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_millis(7).as_nanos(), 7_000_000);
-    /// ```
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
     /// `secs` seconds after the origin; what does not fit becomes the latest timestamp.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_secs(7).as_nanos(), 7_000_000_000);
-    /// ```
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
     /// Nanoseconds since the origin.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::Timestamp::from_secs(1).as_nanos(), 1_000_000_000);
-    /// ```
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Permit, View};
+use crate::clock::Timestamp;
 use crate::verdict::Mark;
 
 /// A denied request. As an error it says when to return.
@@ -15,6 +16,9 @@ use crate::verdict::Mark;
 /// assert!(limiter.check(1).is_allowed());
 /// let denial = limiter.check(1).into_result().unwrap_err();
 /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
+/// assert_eq!(denial.reset_after(), Duration::from_secs(10));
+/// assert_eq!((denial.cost(), denial.limit(), denial.remaining()), (1, 1, 0));
+/// assert!(!denial.is_table_full() && !denial.is_spilled());
 /// assert_eq!(denial.to_string(), "rate limited: retry after 10s");
 /// ```
 #[derive(Clone, Copy)]
@@ -35,21 +39,13 @@ impl Denial {
     /// If the table was full ([`is_table_full`](Denial::is_table_full)), the time until the first cell
     /// that the key could take becomes free. Under a penalty ([`is_penalty`](Denial::is_penalty)), the
     /// time until its end.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
-    /// assert!(limiter.check(1).is_allowed());
-    /// let denial = limiter.check(1).into_result().unwrap_err();
-    /// assert_eq!(denial.retry_after(), Some(Duration::from_millis(250)));
-    /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.is_never() {
             return None;
         }
         let View { kernel, held, at_ns, cost, .. } = self.view;
+        // With a mark, the view is of an idle word at the very instant that is waited for.
         let by_limit = self.view.mark == Mark::None;
         let ready_ns = if by_limit { kernel.ready_ns(held, at_ns, cost) } else { at_ns };
         Some(self.view.until(ready_ns))
@@ -68,7 +64,33 @@ impl Denial {
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         let wait = self.retry_after()?;
+        // 0 would tell a client to return at once.
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
+    }
+
+    /// [`retry_after`](Denial::retry_after) from another time on than that of the decision: the wait that
+    /// is left at `now`; zero if it is over. `None` if the cost never fits.
+    ///
+    /// For a request that was decided at the time of its arrival ([`Lateness`](crate::Lateness)), and is
+    /// answered later. Add a round trip that you have measured, and the client is back no later than need
+    /// be: it waits from when it has the answer, and its request takes its time, too.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_second(1));
+    /// let arrived = Timestamp::from_secs(60);
+    /// assert!(limiter.entry().at(arrived).check(1).is_allowed());
+    /// let denial = limiter.entry().at(arrived).check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.retry_after(), Some(Duration::from_millis(1_000)));
+    /// let answered = arrived + Duration::from_millis(300);
+    /// let round_trip = Duration::from_millis(80);
+    /// assert_eq!(denial.retry_after_at(answered + round_trip), Some(Duration::from_millis(620)));
+    /// ```
+    #[must_use]
+    pub fn retry_after_at(&self, now: Timestamp) -> Option<Duration> {
+        let ready = Timestamp::from_nanos(self.view.now_ns) + self.retry_after()?;
+        Some(ready - now)
     }
 
     /// Whether this cost is above the limit (under a soft policy, above what it is softened to), so that
@@ -89,49 +111,44 @@ impl Denial {
     /// for it, or other installs of the same key got in its way 8 times. Where the table has a spill
     /// ([`Full::Spill`](crate::Full::Spill)) that decides instead, unless the request's time is far from what
     /// others have told the table.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert!(!denial.is_table_full());
-    /// ```
     #[must_use]
     pub fn is_table_full(&self) -> bool {
         self.view.mark == Mark::TableFull
     }
 
-    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for
-    /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
+    /// Whether a penalty is in force, and every request denied until it ends: the denial that brought
+    /// it about says so too.
     ///
     /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert!(!denial.is_spilled());
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Policy};
+    /// let policy: Policy = "2/m penalty 10m after 1".parse()?;
+    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
+    /// assert!(limiter.check(2).is_allowed());
+    /// let denial = limiter.check(1).into_result().unwrap_err();
+    /// assert!(denial.is_penalty());
+    /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(600)));
+    /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
+    #[must_use]
+    pub fn is_penalty(&self) -> bool {
+        self.view.mark == Mark::Penalty
+    }
+
+    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for
+    /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
     #[must_use]
     pub fn is_spilled(&self) -> bool {
         self.view.is_spilled()
     }
 
     /// The units that were asked for.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert_eq!(denial.cost(), 11);
-    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.view.cost
     }
 
     /// As [`Decision::limit`](crate::Decision::limit).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert_eq!(denial.limit(), 10);
-    /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.view.limit()
@@ -139,24 +156,13 @@ impl Denial {
 
     /// As [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. 0 if the table was full,
     /// and under a penalty.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert_eq!(denial.remaining(), 10);
-    /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {
+        // The view of a full table or a penalty is of an idle word that is still to come.
         if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
     }
 
     /// As [`Decision::reset_after`](crate::Decision::reset_after).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check(11).into_result().unwrap_err();
-    /// assert!(denial.reset_after().is_zero());
-    /// ```
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.view.reset_after()

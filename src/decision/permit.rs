@@ -14,9 +14,13 @@ use crate::verdict::Mark;
 /// a thread that decides later.
 ///
 /// ```
-/// use tollgate::{Limiter, Quota};
-/// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
-/// assert_eq!((permit.cost(), permit.limit(), permit.remaining()), (3, 10, 7));
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Quota};
+/// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
+/// let permit = limiter.check(2).into_result()?;
+/// assert_eq!((permit.cost(), permit.limit(), permit.remaining()), (2, 6, 4));
+/// assert_eq!(permit.reset_after(), Duration::from_secs(20));
+/// assert!(!permit.is_spilled());
 /// # Ok::<(), tollgate::Denial>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -35,16 +39,25 @@ impl fmt::Debug for Permit {
 
 impl Permit {
     /// The units that were charged. A peek charges none.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
-    /// assert_eq!(permit.cost(), 3);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.view.cost
+    }
+
+    /// Whether the request was admitted only because the policy is soft: the limit that it names would
+    /// have denied it. For a warning in a header, a lower priority, a line in a log.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Policy};
+    /// let policy = Policy::from(tollgate::Quota::per_minute(20)).soft(500)?;
+    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
+    /// let is_over = |cost| limiter.check(cost).into_result().ok().map(|permit| permit.is_over());
+    /// assert_eq!([20, 1, 1].map(is_over), [Some(false), Some(true), None]);
+    /// # Ok::<(), tollgate::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.view.mark == Mark::Over
     }
 
     /// This permit for at most so many of its units: to refund what was charged and not used.
@@ -73,6 +86,7 @@ impl Permit {
     /// it admits at once, also when it has begun later than the request's time.
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { kernel, held, at_ns, now_ns, .. } = self.view;
+        // When a cost of 0 would be admitted: the debt is then no more than the burst.
         Timestamp::from_nanos(if kernel.is_gcra() {
             kernel.ready_ns(held, at_ns, 0)
         } else {
@@ -87,56 +101,24 @@ impl Permit {
 
     /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Such a permit gives nothing back: what was charged in
     /// the spill drains.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(5), 1, ManualClock::new())?;
-    /// for key in 0..100_u64 {
-    ///     let permit = limiter.check(&key, 1).into_result().expect("the spill holds a hundred");
-    ///     assert_eq!(limiter.entry(&key).refund(permit), u64::from(!permit.is_spilled()));
-    /// }
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     #[must_use]
     pub fn is_spilled(&self) -> bool {
         self.view.is_spilled()
     }
 
     /// As [`Decision::limit`](crate::Decision::limit).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
-    /// assert_eq!(permit.limit(), 10);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.view.limit()
     }
 
     /// As [`Decision::remaining`](crate::Decision::remaining).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let permit = Limiter::new(Quota::per_hour(10)).check(3).into_result()?;
-    /// assert_eq!(permit.remaining(), 7);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.view.remaining()
     }
 
     /// As [`Decision::reset_after`](crate::Decision::reset_after).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
-    /// let permit = limiter.check(2).into_result()?;
-    /// assert_eq!(permit.reset_after().as_secs(), 20);
-    /// # Ok::<(), tollgate::Denial>(())
-    /// ```
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.view.reset_after()

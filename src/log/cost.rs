@@ -69,18 +69,6 @@ impl Slots for Counted {
     fn guess_ns(&self, units: u64) -> Option<u64> {
         self.ring.guess_ns(units)
     }
-
-    fn base_ns(&self) -> u64 {
-        self.ring.base_ns()
-    }
-
-    fn confirm(&self) -> bool {
-        self.ring.confirm()
-    }
-
-    fn is_same(&self) -> bool {
-        self.ring.is_same()
-    }
 }
 
 /// The most words that one of these decisions reads, in a log of so many units a second.

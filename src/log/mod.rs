@@ -107,14 +107,6 @@ impl LogLimiter {
     }
 
     /// What the limiter's clock reads: the time that [`check`](LogLimiter::check) would decide at.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, Quota};
-    /// let limiter = LogLimiter::new(Quota::per_second(5))?;
-    /// let arrival = limiter.now();
-    /// assert!(limiter.check_at(1, arrival).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -138,40 +130,16 @@ impl LogLimiter {
 
     /// [`check`](LogLimiter::check) at a time of the caller's: the arrival of the request, or a replay's. All
     /// times given to one limiter must have one origin.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = LogLimiter::with_clock(Quota::per_minute(1), ManualClock::new())?;
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at(1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         self.decide(Ask::new(now.as_nanos(), cost, true))
     }
 
     /// Would a request of `cost` units be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, Quota};
-    /// let limiter = LogLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.peek(2).is_allowed());
-    /// assert_eq!(limiter.peek(1).remaining(), 2);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     pub fn peek(&self, cost: u64) -> Decision {
         self.peek_at(cost, self.clock.now())
     }
 
     /// [`peek`](LogLimiter::peek) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, Quota, Timestamp};
-    /// let limiter = LogLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.peek_at(2, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
         self.decide(Ask::new(now.as_nanos(), cost, false))
     }

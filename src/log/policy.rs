@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{BuildError, PolicyError};
-use crate::policy::read_quota;
+use crate::policy::{as_text, read_quota};
 use crate::quota::Quota;
 
 use super::rule::Rule;
@@ -50,12 +50,6 @@ impl LogPolicy {
     }
 
     /// Its quota.
-    ///
-    /// ```
-    /// use tollgate::{LogPolicy, Quota};
-    /// assert_eq!(LogPolicy::new(Quota::per_hour(5))?.quota(), Quota::per_hour(5));
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
     #[must_use]
     pub fn quota(self) -> Quota {
         self.quota
@@ -98,6 +92,7 @@ impl FromStr for LogPolicy {
         let lower = text.to_lowercase().replace('_', "-");
         let mut words = lower.split_whitespace();
         match words.next() {
+            // The name is there in full, since a policy without one is GCRA.
             Some("sliding-log" | "log") => {}
             None => {
                 return Err(wrong(
@@ -113,6 +108,7 @@ impl FromStr for LogPolicy {
         let Some(rate) = words.next() else {
             return Err(wrong("after sliding-log a quota such as 100/m is missing".to_string()));
         };
+        // Errors of the quota itself are told with the text, too.
         let quota = read_quota(rate, &wrong).map_err(|error| match error {
             PolicyError::Text { .. } => error,
             other => wrong(other.to_string()),
@@ -126,25 +122,4 @@ impl FromStr for LogPolicy {
     }
 }
 
-/// As text in both directions.
-#[cfg(feature = "serde")]
-mod as_text {
-    use std::borrow::Cow;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    use super::LogPolicy;
-
-    impl Serialize for LogPolicy {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for LogPolicy {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = Cow::<'de, str>::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
-        }
-    }
-}
+as_text!(LogPolicy);

@@ -42,6 +42,7 @@ struct Bounds {
 impl Ring {
     /// So many slots, at least one, none of them ever taken.
     pub(crate) fn new(count: usize) -> Result<Self, BuildError> {
+        // About the square root: as many rows as a row has slots.
         let enough = |&bits: &u32| (1 << (2 * bits)) >= count;
         let row_bits = (ROW_BITS_LEAST..ROW_BITS_MOST).find(enough).unwrap_or(ROW_BITS_MOST);
         let row_bits = scale::row_bits(row_bits);
@@ -126,6 +127,7 @@ impl Slots for Ring {
         // Relaxed, here and below: as in `start`.
         let number = self.cursor.load(Ordering::Relaxed);
         let (here, count) = (self.slot_at(number), self.slots.len());
+        // One past the slot that was taken, as far ahead of the cursor as it lies on the way round.
         let next = (row << self.row_bits) + index + 1;
         let ahead = if next >= here { next - here } else { next + count - here };
         // Only if the search had to go on from the slot that it began at: else the cursor is there already,
@@ -144,19 +146,8 @@ impl Slots for Ring {
     fn guess_ns(&self, units: u64) -> Option<u64> {
         // Relaxed: as in `start`.
         let oldest = self.cursor.load(Ordering::Relaxed);
+        // While times rise, slots are free in the order of the cursor.
         let nth = oldest.wrapping_add(units.saturating_sub(1));
         Some(time(load(&self.slots[self.slot_at(nth)])))
-    }
-
-    fn base_ns(&self) -> u64 {
-        0
-    }
-
-    fn confirm(&self) -> bool {
-        true
-    }
-
-    fn is_same(&self) -> bool {
-        true
     }
 }

@@ -56,6 +56,7 @@ impl Ask {
     fn view(self, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
         let kernel = Kernel::Log(answers);
         let now_ns = self.now_ns;
+        // A peek that would be admitted has charged nothing.
         let is_peeked = verdict == Verdict::Allowed && !self.charge;
         let cost = if is_peeked { 0 } else { self.cost };
         let (held, mark) = (Held::IDLE, Mark::None);
@@ -66,6 +67,7 @@ impl Ask {
 impl Rule {
     pub(crate) fn new(quota: Quota) -> Result<Self, BuildError> {
         let (limit, burst) = (quota.count(), quota.max_burst());
+        // A log admits its whole count at once: it has no other burst.
         if burst != limit {
             return Err(BuildError::BurstOnLog { count: limit, burst });
         }
@@ -77,14 +79,17 @@ impl Rule {
     /// Decides one request, or says that the slots are not the key's any more.
     pub(crate) fn decide(&self, slots: &impl Slots, ask: Ask) -> Option<Decision> {
         let Ask { now_ns, cost, charge } = ask;
+        // Only asked, or never fits: nothing is taken.
         let taken = if charge && cost <= self.limit {
             take(slots, Want { now_ns, window_ns: self.window_ns, units: cost })
         } else {
             Taken::TooFew
         };
+        // The entry is another key's by now: the caller finds it anew.
         if taken == Taken::Lost {
             return None;
         }
+        // A model that does not look at answers saves their reads.
         let answers = if charge && !scale::tells_answers() {
             let (limit, ready_ns, idle_ns) = (self.limit, now_ns, now_ns);
             Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false }
@@ -92,6 +97,7 @@ impl Rule {
             answers(slots, self.limit, now_ns, cost)
         };
         let is_allowed = taken == Taken::All || (!charge && cost <= answers.remaining);
+        // What was read is of another key. A unit that was taken was confirmed with it.
         if taken != Taken::All && !slots.is_same() {
             return None;
         }

@@ -47,6 +47,7 @@ pub(crate) fn free_at(now_ns: u64, window_ns: u64) -> u64 {
 #[inline]
 pub(crate) fn is_free(word: u64, at_ns: u64) -> bool {
     let word = if planted(Fault::MarkedSlotTaken) { time(word) } else { word };
+    // Equal is free: an age of a whole window is outside.
     word <= at_ns
 }
 
@@ -99,7 +100,8 @@ pub(crate) fn raise(bound: &AtomicU64, to_ns: u64) {
     }
 }
 
-/// Slots in rows, and what is known of each row without reading it.
+/// Slots in rows, and what is known of each row without reading it. Of slots that have one owner for good, unless an
+/// implementation says otherwise.
 pub(crate) trait Slots {
     /// How many rows there are: at least one.
     fn rows(&self) -> usize;
@@ -137,11 +139,17 @@ pub(crate) trait Slots {
     fn guess_ns(&self, units: u64) -> Option<u64>;
 
     /// Nothing is free before this instant, whatever the slots say.
-    fn base_ns(&self) -> u64;
+    fn base_ns(&self) -> u64 {
+        0
+    }
 
     /// Whether what was written to the slots counts: they are still the caller's to take.
-    fn confirm(&self) -> bool;
+    fn confirm(&self) -> bool {
+        true
+    }
 
     /// Whether what was read of the slots counts.
-    fn is_same(&self) -> bool;
+    fn is_same(&self) -> bool {
+        true
+    }
 }

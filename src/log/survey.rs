@@ -26,6 +26,7 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     // only the one with the first time that is not free is read.
     let (rows, here) = (slots.rows(), slots.oldest());
     let before = if here == 0 { rows - 1 } else { here - 1 };
+    // Then the others, once round: from the cursor on they are free the sooner.
     let others = (here + 1..rows).chain(0..here).filter(|&row| row != before);
     let latest = if before == here { 0..0 } else { before..before + 1 };
     for row in std::iter::once(here).chain(latest).chain(others) {
@@ -60,6 +61,7 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
 
 /// How many slots are free at an instant.
 pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
+    // The log begins later: nothing of it is free before.
     if at_ns < slots.base_ns() {
         return 0;
     }
@@ -84,6 +86,7 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
         0 => now_ns,
         // Above the limit it never fits, so no caller asks when.
         _ if cost > limit => now_ns,
+        // The first that is free is enough.
         1 => seen.least_ns.min(seen.latest_ns),
         _ => nth_ns(slots, now_ns, cost, seen.latest_ns),
     };

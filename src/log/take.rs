@@ -82,6 +82,7 @@ impl Turn {
         while self.nth < rows {
             let (row, offset) =
                 (self.first + self.nth, if self.nth == 0 { self.offset } else { 0 });
+            // Round, at most once.
             let row = if row < rows { row } else { row - rows };
             self.nth += 1;
             // Otherwise no slot of the row is free at now: not read.
@@ -104,6 +105,7 @@ fn take_one(slots: &impl Slots, want: Want, mut turn: Turn) -> Taken {
             slots.taken(row, index);
             return Taken::All;
         }
+        // Written into a log that was not the key's any more: taken back.
         put_back(slots, (row, index), free_ns, old);
         return Taken::Lost;
     }
@@ -168,6 +170,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
         return if slots.confirm() { Taken::All } else { Taken::Lost };
     }
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
+        // Every slot of this row that can be marked, as long as some are missing.
         let (mut marks, mut count): (Marks, _) = ([0; ROW_MOST / 64], 0);
         let mut last = offset;
         while count < missing
@@ -176,6 +179,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
             marks[index / 64] |= 1 << (index % 64);
             count += 1;
             last = index;
+            // On from the next slot; past the last, from the first.
             offset = if index + 1 < slots.row_len(row) { index + 1 } else { 0 };
         }
         // On the way back every row ends its marks as the last one decided: all with the new time, or all as before.

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
-use crate::algorithm::{Penalty as Enforced, Rules, bits_for, softened};
-use crate::clock::LATEST_NS;
+use super::{Algorithm, Policy};
+use crate::algorithm::{bits_for, softened};
 use crate::error::PolicyError;
 
 /// What a policy does when its limit is reached. Without any of it, it denies, and that is all.
@@ -39,10 +38,12 @@ use crate::error::PolicyError;
 ///   `take_up_to` or `reserve` that is denied is a denial like a check's, unless a check of that cost could
 ///   never fit. A `charge` charges nothing during a penalty, and says so. An admission ends the row of
 ///   denials also if it is cancelled later; a refund leaves the row as it is.
-/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's.
+/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's, which ends no row of
+///   them. A toll that asks for nothing counts nowhere.
 /// * [`check_or_borrow`](crate::Entry::check_or_borrow): what the pool lends was not denied, is not over, and
 ///   ends no row. During a penalty nothing is lent.
-/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
+/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter. A penalty does
+///   not reach units that were taken before it; they do not come back during it.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
 /// * Stripes, sliding logs and spare pools take a [`Quota`](crate::Quota), which says nothing of its limit;
 ///   a sketch refuses such policies ([`SketchError::AtLimit`](crate::SketchError)), since others share its
@@ -72,12 +73,20 @@ pub struct AtLimit {
     pub penalty: Option<Penalty>,
 }
 
+impl AtLimit {
+    /// Bits of the field that counts denials in a row: none without a penalty.
+    pub(crate) fn denial_bits(&self) -> u32 {
+        self.penalty.map_or(0, |penalty| u32::from(bits_for(penalty.after.into())))
+    }
+
+    /// The length of the penalty; 0 without one, and cut at the longest time.
+    pub(crate) fn penalty_ns(&self) -> u64 {
+        let length_ns = self.penalty.map_or(0, |penalty| penalty.length.as_nanos());
+        u64::try_from(length_ns).unwrap_or(u64::MAX)
+    }
+}
+
 /// Whether denied requests are charged, and how far.
-///
-/// ```
-/// use tollgate::{CountDenied, Policy, Quota};
-/// assert_eq!(Policy::from(Quota::per_second(5)).at_limit().count_denied, CountDenied::No);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CountDenied {
     /// They are not: a denial writes nothing.
@@ -115,11 +124,6 @@ const SOFT_BP_MAX: u32 = 10_000;
 
 impl Policy {
     /// What happens at the limit.
-    ///
-    /// ```
-    /// use tollgate::{AtLimit, Policy, Quota};
-    /// assert_eq!(Policy::from(Quota::per_second(5)).at_limit(), AtLimit::default());
-    /// ```
     #[must_use]
     pub const fn at_limit(&self) -> AtLimit {
         self.at_limit
@@ -176,6 +180,8 @@ impl Policy {
     /// use tollgate::{Policy, Quota};
     /// let policy = Policy::from(Quota::per_minute(10)).penalty(Duration::from_secs(600), 3)?;
     /// assert_eq!(policy.to_string(), "gcra 10/m penalty 10m after 3");
+    /// let policy = Policy::from(Quota::per_minute(10)).extended_penalty(Duration::from_secs(60), 1)?;
+    /// assert_eq!(policy.to_string(), "gcra 10/m penalty 1m after 1 extended");
     /// assert!(Policy::from(Quota::per_minute(10)).penalty(Duration::from_secs(59), 3).is_err());
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
@@ -189,14 +195,6 @@ impl Policy {
     ///
     /// # Errors
     /// As [`penalty`](Policy::penalty).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Policy, Quota};
-    /// let policy = Policy::from(Quota::per_minute(10)).extended_penalty(Duration::from_secs(60), 1)?;
-    /// assert_eq!(policy.to_string(), "gcra 10/m penalty 1m after 1 extended");
-    /// # Ok::<(), tollgate::PolicyError>(())
-    /// ```
     pub fn extended_penalty(self, length: Duration, after: u32) -> Result<Self, PolicyError> {
         let penalty = Some(Penalty { length, after, extended: true });
         self.with(AtLimit { penalty, ..self.at_limit })
@@ -204,6 +202,7 @@ impl Policy {
 
     fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
         let policy = Self { at_limit, ..self };
+        // Also what was said before: a softer limit asks for a longer penalty.
         policy.check_at_limit()?;
         policy.check_fits()?;
         Ok(policy)
@@ -214,11 +213,13 @@ impl Policy {
         let limit = self.named_limit();
         match softened(limit, soft_bp) {
             None => return Err(PolicyError::SoftTooLarge { limit, share_bp: soft_bp.into() }),
+            // Less than a unit is added, and no request would ever be over.
             Some(soft) if soft_bp > 0 && soft == limit => {
                 return Err(PolicyError::SoftAddsNothing { limit, share_bp: soft_bp.into() });
             }
             Some(_) => {}
         }
+        // A count knows no waits.
         if matches!(count_denied, CountDenied::UpTo(_)) && self.algorithm != Algorithm::Gcra {
             return Err(PolicyError::DeniedWaitOnWindow);
         }
@@ -226,6 +227,7 @@ impl Policy {
             if after == 0 {
                 return Err(PolicyError::PenaltyAfterNone);
             }
+            // A shorter one would admit what the limit alone denies.
             let least = self.least_penalty_ns();
             if length.as_nanos() < least {
                 return Err(PolicyError::PenaltyTooShort { length, least: duration(least) });
@@ -234,25 +236,17 @@ impl Policy {
         Ok(())
     }
 
-    /// L: the burst, or the window's limit.
-    pub(crate) const fn named_limit(&self) -> u64 {
-        self.quota.max_burst() // a window's burst is its count
-    }
-
-    /// S: the limit that the algorithm works with.
-    pub(crate) fn ceiling(&self) -> u64 {
-        softened(self.named_limit(), self.at_limit.soft_bp).unwrap_or(u64::MAX)
-    }
-
     /// The horizon, and how much further the charge of denied requests may reach.
     fn least_penalty_ns(&self) -> u128 {
         let period_ns = u128::from(self.quota.period_ns());
         match self.algorithm {
             Algorithm::Gcra => {
+                // A whole burst drains at the rate, rounded up.
                 let horizon = (u128::from(self.ceiling()) * period_ns)
                     .div_ceil(u128::from(self.quota.count()));
                 match self.at_limit.count_denied {
                     CountDenied::No => horizon,
+                    // A unit may wait for a horizon behind a full burst.
                     CountDenied::Yes => horizon.saturating_mul(2),
                     CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
                 }
@@ -261,136 +255,6 @@ impl Policy {
             | Algorithm::SlidingWindowRoundDown
             | Algorithm::SlidingWindowStrict => 2 * period_ns,
             _ => period_ns,
-        }
-    }
-
-    /// The largest count of one window: where the charge of denied requests stops.
-    pub(crate) fn largest_count(&self) -> u64 {
-        let doubles =
-            matches!(self.algorithm, Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown);
-        let ceiling = self.ceiling();
-        if doubles && self.at_limit.count_denied != CountDenied::No {
-            ceiling.saturating_mul(2)
-        } else {
-            ceiling
-        }
-    }
-
-    /// Bits of the field that counts denials in a row: none without a penalty.
-    pub(crate) fn denial_bits(&self) -> u32 {
-        self.at_limit.penalty.map_or(0, |penalty| u32::from(bits_for(penalty.after.into())))
-    }
-
-    /// The length of the penalty; 0 without one, and cut at the longest time.
-    pub(crate) fn penalty_ns(&self) -> u64 {
-        let length_ns = self.at_limit.penalty.map_or(0, |penalty| penalty.length.as_nanos());
-        u64::try_from(length_ns).unwrap_or(u64::MAX)
-    }
-
-    /// Ticks that come in so many nanoseconds, rounded down; cut far above what any word holds.
-    fn ticks_in(&self, ns: u128, unit_bits: u8) -> u128 {
-        ns.saturating_mul(u128::from(self.quota.count()) << unit_bits)
-            / u128::from(self.quota.period_ns())
-    }
-
-    /// GCRA: how far ahead of now a denied request is charged at most, in ticks: to L - 1 unit + C.
-    fn denied_ticks(&self, unit_bits: u8) -> Option<u128> {
-        let burst = u128::from(self.ceiling()) << unit_bits;
-        let wait = match self.at_limit.count_denied {
-            CountDenied::No => return None,
-            CountDenied::Yes => burst,
-            // Down: the wait for one unit is at most C.
-            CountDenied::UpTo(wait) => self.ticks_in(wait.as_nanos(), unit_bits),
-        };
-        Some((burst - (1 << unit_bits)).saturating_add(wait))
-    }
-
-    /// GCRA: how far ahead of now a word's time may ever lie, in ticks.
-    pub(crate) fn ticks_ahead(&self, unit_bits: u8) -> u128 {
-        let burst = u128::from(self.ceiling()) << unit_bits;
-        let end = match self.at_limit.penalty {
-            // Up, and the two readings that it lies between are rounded.
-            Some(penalty) => self.ticks_in(penalty.length.as_nanos(), unit_bits).saturating_add(2),
-            None => 0,
-        };
-        burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end)
-    }
-
-    /// GCRA: the finest ticks of an un-keyed word, as [`Quota::unit_bits`](crate::Quota), but with room
-    /// for the denials in a row and for how far ahead this policy may charge. `None` if nothing fits.
-    pub(crate) fn unit_bits(&self) -> Option<u8> {
-        if self.at_limit == AtLimit::default() {
-            return self.quota.unit_bits();
-        }
-        (0..=62).rev().find(|&unit_bits| self.tick_bits(unit_bits) + self.denial_bits() <= 64)
-    }
-
-    /// Bits for ticks of a fineness: those passed until the latest time, or those ahead of it, and one
-    /// more for their sum.
-    pub(crate) fn tick_bits(&self, unit_bits: u8) -> u32 {
-        let passed = self.ticks_in(LATEST_NS.into(), unit_bits);
-        let most = passed.max(self.ticks_ahead(unit_bits));
-        1 + u128::BITS - most.leading_zeros()
-    }
-
-    /// The length of a window's unit of time: what its ends of penalties are counted in and within.
-    pub(crate) fn unit_ns(&self, quantum_ns: u64) -> u64 {
-        let window_ns = self.quota.period_ns();
-        match self.algorithm {
-            Algorithm::Gcra => 1,
-            Algorithm::FixedWindowFromFirst => quantum_ns,
-            Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
-            _ => window_ns,
-        }
-    }
-
-    /// Bits of a window's counts, given those of its own: at least as wide as the place of an end within
-    /// a unit, and the denials beside them.
-    pub(crate) fn bits_beside_end(&self, own_bits: u32, unit_ns: u64, end_quantum_ns: u64) -> u32 {
-        if self.at_limit.penalty.is_none() {
-            return own_bits;
-        }
-        own_bits.max(bits_for((unit_ns - 1) / end_quantum_ns).into()) + self.denial_bits()
-    }
-
-    /// What the end of a penalty is rounded up to in an un-keyed word: the least power of ten nanoseconds
-    /// that leaves room for everything else, and no more than a thousandth of the window.
-    pub(crate) fn end_quantum_ns(&self, own_bits: u32, time_bits: u32, unit_ns: u64) -> u64 {
-        let coarsest_ns = (self.quota.period_ns() / 1_000).clamp(1, unit_ns);
-        let fits = |&quantum_ns: &u64| {
-            let bits = self.bits_beside_end(own_bits, unit_ns, quantum_ns);
-            bits < u64::BITS && bits + time_bits <= u64::BITS
-        };
-        let tolerable = POWERS_OF_TEN.into_iter().take_while(|&quantum| quantum <= coarsest_ns);
-        tolerable.clone().find(fits).or(tolerable.last()).unwrap_or(1)
-    }
-
-    /// What happens at the limit, for a word of a chosen fineness.
-    pub(crate) fn rules(&self, fineness: Fineness) -> Rules {
-        let stop = match self.algorithm {
-            Algorithm::Gcra => self.denied_ticks(fineness.unit_bits),
-            _ => Some(self.largest_count().into()),
-        };
-        let counts = self.at_limit.count_denied != CountDenied::No;
-        Rules {
-            any: self.at_limit != AtLimit::default(),
-            soft_bp: self.at_limit.soft_bp,
-            beyond: self.ceiling() - self.named_limit(),
-            // It fits, or there is no policy.
-            denied_most: stop
-                .filter(|_| counts)
-                .map(|most| u64::try_from(most).unwrap_or(u64::MAX)),
-            penalty: self.at_limit.penalty.map(|penalty| Enforced {
-                length_ns: self.penalty_ns(),
-                after: penalty.after.into(),
-                extended: penalty.extended,
-                denial_bits: bits_for(penalty.after.into()),
-                unit_ns: self.unit_ns(fineness.quantum_ns),
-                quantum_ns: match self.algorithm {
-                    Algorithm::FixedWindowFromFirst => fineness.quantum_ns,
-                    _ => fineness.end_quantum_ns,
-                },
-            }),
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use super::text::NAMES;
 use super::{Algorithm, Policy};
 use crate::quota::Quota;
+
+/// The number of segmented windows; that of each other algorithm is its place in [`NAMES`].
+const SEGMENTED: u64 = NAMES.len() as u64;
 
 impl Policy {
     /// `[algorithm, count, period in ns, burst]`. What happens at the limit is not in them.
     pub(crate) fn numbers(&self) -> [u64; 4] {
+        let place = NAMES.iter().zip(0..).find(|((named, ..), _)| *named == self.algorithm);
         let algorithm = match self.algorithm {
-            Algorithm::Gcra => 0,
-            Algorithm::FixedWindow => 1,
-            Algorithm::FixedWindowFromFirst => 2,
-            Algorithm::SlidingWindow => 3,
-            Algorithm::SlidingWindowRoundDown => 4,
-            Algorithm::SlidingWindowStrict => 5,
-            Algorithm::SegmentedWindow { segments } => 6 | u64::from(segments) << 8,
+            Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
+            _ => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
         [algorithm, quota.count(), quota.period_ns(), quota.max_burst()]
@@ -25,16 +25,16 @@ impl Policy {
     pub(crate) fn of_numbers([algorithm, count, period_ns, burst]: [u64; 4]) -> Option<Self> {
         let quota = Quota::try_per(count, Duration::from_nanos(period_ns)).ok()?;
         let algorithm = match (algorithm & 0xff, u8::try_from(algorithm >> 8).ok()?) {
-            (0, 0) => return Some(quota.try_burst(burst).ok()?.into()),
-            (1, 0) => Algorithm::FixedWindow,
-            (2, 0) => Algorithm::FixedWindowFromFirst,
-            (3, 0) => Algorithm::SlidingWindow,
-            (4, 0) => Algorithm::SlidingWindowRoundDown,
-            (5, 0) => Algorithm::SlidingWindowStrict,
-            (6, segments) => Algorithm::SegmentedWindow { segments },
+            (SEGMENTED, segments) => Algorithm::SegmentedWindow { segments },
+            (place, 0) => NAMES.get(usize::try_from(place).ok()?)?.0,
+            // Only segments have a number of their own.
             _ => return None,
         };
+        if algorithm == Algorithm::Gcra {
+            return Some(quota.try_burst(burst).ok()?.into());
+        }
         let policy = Self::new(algorithm, quota).ok()?;
+        // A window's burst is its count: another number was never written.
         (policy.quota.max_burst() == burst).then_some(policy)
     }
 }

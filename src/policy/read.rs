@@ -10,6 +10,7 @@ pub(super) fn read_number(
     digits: &str,
     wrong: &dyn Fn(String) -> PolicyError,
 ) -> Result<u64, PolicyError> {
+    // `parse` alone would also take a sign.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(wrong(format!(
             "{what} {digits:?} is not a whole number in digits alone, as in 10000"

@@ -9,22 +9,26 @@ use super::{Algorithm, AtLimit, Policy};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
+/// How an algorithm is called: its name, and the option behind the quota. But for segmented windows, whose option is a
+/// number. Their order is part of snapshots.
+pub(super) const NAMES: [(Algorithm, &str, &str); 6] = [
+    (Algorithm::Gcra, "gcra", ""),
+    (Algorithm::FixedWindow, "fixed-window", ""),
+    (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
+    (Algorithm::SlidingWindow, "sliding-window", ""),
+    (Algorithm::SlidingWindowRoundDown, "sliding-window", " round-down"),
+    (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
+];
+
 /// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, option) = match self.algorithm {
-            Algorithm::Gcra => ("gcra", ""),
-            Algorithm::FixedWindow => ("fixed-window", ""),
-            Algorithm::FixedWindowFromFirst => ("fixed-window", " from-first"),
-            Algorithm::SlidingWindow => ("sliding-window", ""),
-            Algorithm::SlidingWindowRoundDown => ("sliding-window", " round-down"),
-            Algorithm::SlidingWindowStrict => ("sliding-window", " strict"),
-            Algorithm::SegmentedWindow { segments } => {
-                write!(f, "segmented-window {} x{segments}", self.quota)?;
-                return write_words(f, self.at_limit);
-            }
-        };
-        write!(f, "{name} {}{option}", self.quota)?;
+        if let Algorithm::SegmentedWindow { segments } = self.algorithm {
+            write!(f, "segmented-window {} x{segments}", self.quota)?;
+        }
+        if let Some((_, name, option)) = NAMES.iter().find(|(named, ..)| *named == self.algorithm) {
+            write!(f, "{name} {}{option}", self.quota)?;
+        }
         write_words(f, self.at_limit)
     }
 }
@@ -91,6 +95,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             let reason = "it is empty; write a quota such as 100/s, or gcra 100/s burst 20";
             return Err(wrong(reason.to_string()));
         }
+        // A quota alone.
         Some(word) if word.starts_with(|first: char| first.is_ascii_digit() || first == '/') => {
             "gcra"
         }
@@ -103,6 +108,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     let mut options = Options::default();
     let mut at_limit = Words::default();
     while let Some(word) = words.next() {
+        // What happens at the limit may stand anywhere behind the quota.
         if at_limit.read(word, &mut words, &wrong)? {
             continue;
         }
@@ -153,11 +159,13 @@ fn build(
             return Err(wrong(format!("{name} fixes its burst; leave it out, or use gcra")));
         }
         ("leaky-bucket", Some("soft")) => return Ok(quota.into()),
+        // Drains one unit in a period, whatever its size.
         ("leaky-bucket", Some("hard")) => {
             return Ok(Quota::try_per(1, quota.period())?.try_burst(quota.count())?.into());
         }
         ("leaky-bucket", _) => return Err(unknown("use soft, hard, or none")),
         ("gcra" | "token-bucket", _) => return Err(unknown("it takes only burst <n>")),
+        // Never two at once.
         ("spaced", None) => return Ok(quota.try_burst(1)?.into()),
         ("spaced", _) => return Err(unknown("it takes none")),
         ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
@@ -170,6 +178,7 @@ fn build(
         ("segmented-window", mode) => {
             let accepted = "write the number of segments as x2 to x64, as in x6";
             let number = mode.and_then(|word| word.strip_prefix('x'));
+            // `x+6` would be read as a number, too.
             let segments = number.filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
             match segments.and_then(|n| n.parse().ok()) {
                 Some(segments) => Algorithm::SegmentedWindow { segments },
@@ -205,40 +214,28 @@ pub(crate) fn read_quota(
     Ok(Quota::try_per(count, read_period("period", period, wrong)?)?)
 }
 
-/// As text in both directions.
-#[cfg(feature = "serde")]
-mod as_text {
-    use super::{Policy, Quota};
-    use std::borrow::Cow;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    impl Serialize for Policy {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
+/// `serde` for types that are read from text and printed as it.
+macro_rules! as_text {
+    ($($type:ty),+) => {$(
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
         }
-    }
 
-    impl<'de> Deserialize<'de> for Policy {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = Cow::<'de, str>::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
         }
-    }
-
-    impl Serialize for Quota {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for Quota {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = Cow::<'de, str>::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
-        }
-    }
+    )+};
 }
+pub(crate) use as_text;
+
+as_text!(Policy, Quota);
 
 /// Reads `<count>/<period> [burst <n>]`.
 ///

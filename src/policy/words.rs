@@ -42,6 +42,7 @@ impl Words {
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
+                // The wait is left out for the horizon.
                 let wait = rest.next_if(|next| is_length(next));
                 let wait = wait.map(|wait| read_period("wait of count-denied", wait, wrong));
                 self.count_denied = Some(wait.transpose()?);
@@ -50,6 +51,7 @@ impl Words {
                 twice(self.penalty.is_some())?;
                 self.penalty = Some(read_penalty(rest, wrong)?);
             }
+            // Read with their penalty; alone they belong to none.
             "after" | "extended" => {
                 return Err(wrong(format!(
                     "{word:?} belongs to a penalty, as in penalty 10m after 3 extended"
@@ -105,6 +107,7 @@ fn read_share(share: &str, wrong: Wrong<'_>) -> Result<u32, PolicyError> {
     if !is_number(whole) || !is_number(part) || part.len() > 2 {
         return Err(refuse());
     }
+    // Two decimals are hundredths of a percent.
     let hundredths = format!("{whole}{part:0<2}");
     hundredths.parse().map_err(|_| refuse())
 }

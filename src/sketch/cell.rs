@@ -106,6 +106,7 @@ impl Cell {
     pub(super) fn add<A: Adds, F: Reads>(&self, ask: &Ask<'_, A, F>) -> bool {
         let mut word = self.word();
         loop {
+            // Of another quota: the caller brings the cell over, or takes the newer quota.
             if !ask.reads(word) {
                 return false;
             }
@@ -152,6 +153,7 @@ impl Cell {
                 Ok(_) => return Some(step),
                 Err(found) => word = Word::from_bits(found),
             }
+            // Brought over to another quota meanwhile.
             if !ask.reads(word) {
                 return None;
             }

@@ -71,9 +71,11 @@ impl Lens {
         index: u64,
         index_bits: u32,
     ) -> Option<Self> {
+        // What index and counts leave.
         let time_bits = u64::BITS.checked_sub(index_bits + u32::from(fields.count_bits))?;
         let most = u64::MAX.checked_shr(u64::BITS - time_bits)?;
         let fits = |kernel: &Kernel| {
+            // A time lies between the ticks that pass until the latest time, and a debt beyond them.
             let ahead = longest_debt(kernel).saturating_add(SLACK);
             let passed = u128::from(kernel.passed(0, LATEST_NS));
             passed + u128::from(ahead) <= u128::from(most)
@@ -120,6 +122,7 @@ impl Lens {
     /// if it had followed the key from the start. It may hold more, by what others have left in *all* of
     /// the key's cells.
     pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
+        // A cost of 0: what is held is asked for, and no bit written.
         let (_, word) = cells.least(&Ask::new(&self.kernel, self.words, at, 0), places)?;
         Some(self.held(word, at))
     }

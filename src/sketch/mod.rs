@@ -108,18 +108,6 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     ///
     /// # Errors
     /// As [`new`](SketchLimiter::new).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize};
-    /// let (clock, size) = (ManualClock::new(), SketchSize::new(4, 1_000)?);
-    /// let limiter = SketchLimiter::with_clock(Quota::per_minute(1), size, clock.clone())?;
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// assert!(!limiter.check("alice", 1).is_allowed());
-    /// clock.advance(Duration::from_secs(60));
-    /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     pub fn with_clock(
         policy: impl Into<Policy>,
         size: SketchSize,
@@ -159,14 +147,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 
     /// What the limiter's clock reads: the time that [`check`](SketchLimiter::check) would decide at.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
-    /// let limiter = SketchLimiter::new(Quota::per_second(5), SketchSize::new(4, 1_000)?)?;
-    /// let arrival = limiter.now();
-    /// assert!(limiter.check_at("alice", 1, arrival).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -211,14 +191,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 
     /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
-    /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.peek("alice", 2).is_allowed());
-    /// assert_eq!(limiter.peek("alice", 1).remaining(), 2);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[inline]
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
         let (places, now) = self.find_and_fetch(key, None);
@@ -226,13 +198,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 
     /// [`peek`](SketchLimiter::peek) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
-    /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.peek_at("alice", 2, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[inline]
     pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
         let (places, now) = self.find_and_fetch(key, Some(now));
@@ -265,16 +230,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 
     /// [`contains`](SketchLimiter::contains) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
-    /// let size = SketchSize::new(4, 1_000)?;
-    /// let limiter = SketchLimiter::with_clock(Quota::per_minute(6), size, ManualClock::new())?;
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(100)).is_allowed());
-    /// let seen = [109, 110].map(|second| limiter.contains_at("alice", Timestamp::from_secs(second)));
-    /// assert_eq!(seen, [true, false]);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[inline]
     #[must_use]
     pub fn contains_at(&self, key: &K, now: Timestamp) -> bool {
@@ -290,43 +245,17 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         (places, now.unwrap_or_else(|| self.clock.now()))
     }
 
-    /// The memory of all cells, in bytes.
+    /// How many rows and cells there are, and what memory they take: fixed at construction.
     ///
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
-    /// let limiter = SketchLimiter::<str>::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert_eq!(limiter.bytes(), 32_000);
+    /// let size = SketchSize::new(4, 1_000)?;
+    /// assert_eq!(SketchLimiter::<str>::new(Quota::per_hour(2), size)?.size(), size);
     /// # Ok::<(), tollgate::SketchError>(())
     /// ```
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.rows.bytes()
-    }
-
-    /// The rows: a key has a cell in each.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
-    /// let limiter = SketchLimiter::<str>::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert_eq!(limiter.rows(), 4);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.size.rows()
-    }
-
-    /// The cells of each row.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
-    /// let limiter = SketchLimiter::<str>::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert_eq!(limiter.cells_per_row(), 1_000);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
-    #[must_use]
-    pub fn cells_per_row(&self) -> usize {
-        self.size.cells_per_row()
+    pub fn size(&self) -> SketchSize {
+        self.size
     }
 }
 

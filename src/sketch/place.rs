@@ -32,6 +32,7 @@ impl Places {
         let mut salt = 0_u64;
         let mut start = 0;
         for cell in places.cells.iter_mut().take(rows) {
+            // Another salt for each row, so that the mixes have nothing in common.
             salt = salt.wrapping_add(GOLDEN);
             *cell = start + scale(mix(one ^ salt, other), cells_per_row);
             start += cells_per_row;

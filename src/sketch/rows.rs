@@ -128,6 +128,7 @@ impl Cells {
             if step.word == word {
                 return Some(step); // denied, or a cost of 0: nothing to write
             }
+            // Every cell but the one that decides.
             let others = || places.cells().iter().filter(|&&place| place != least);
             let late = planted(Fault::OthersChargedLate);
             let charge_others = || others().all(|&place| self.at(place).add(ask));
@@ -161,6 +162,7 @@ impl Cells {
             }
             let load = ask.load(word);
             let is_less = least.is_none_or(|(_, _, than)| {
+                // The first of equals stays.
                 if planted(Fault::FullestRowDecides) { load > than } else { load < than }
             });
             if is_less {
@@ -240,6 +242,7 @@ impl Rows {
     #[inline(always)]
     pub(super) fn check(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.kernel {
+            // Laid out for plain GCRA alone: its words are a time.
             Kernel::Gcra(gcra) => self
                 .decide(&Ask::new(gcra, Fields::TIME_ALONE, now, cost), places)
                 .decision(self.meter.kernel, 0),
@@ -283,9 +286,5 @@ impl Rows {
             .cells()
             .iter()
             .all(|&place| self.meter.peek(self.cells.word(place), now, 0).remaining() < whole)
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.cells.bytes()
     }
 }

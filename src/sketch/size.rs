@@ -68,6 +68,7 @@ impl SketchSize {
         if cells_per_row == 0 {
             return Err(SketchError::ZeroCells);
         }
+        // No allocation is larger than an isize.
         let bytes = rows.checked_mul(cells_per_row).and_then(|cells| cells.checked_mul(CELL_BYTES));
         match bytes.map(isize::try_from) {
             Some(Ok(_)) => Ok(Self { rows, cells_per_row }),
@@ -102,6 +103,7 @@ impl SketchSize {
         if refused_one_in < 2 {
             return Err(SketchError::Target { refused_one_in });
         }
+        // The least d for which 4^d >= m, and w = n * m^(1/d): see the header.
         let lets_through = |rows: &u32| 4_u64.pow(*rows) >= refused_one_in;
         let rows = (1..8).find(lets_through).unwrap_or(8);
         let root = (refused_one_in as f64).powf(1.0 / f64::from(rows));
@@ -116,33 +118,18 @@ impl SketchSize {
     }
 
     /// The rows.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::SketchSize::new(4, 1_000)?.rows(), 4);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[must_use]
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
     /// The cells of each row.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::SketchSize::new(4, 1_000)?.cells_per_row(), 1_000);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[must_use]
     pub const fn cells_per_row(&self) -> usize {
         self.cells_per_row
     }
 
     /// The memory of all cells: 8 bytes each.
-    ///
-    /// ```
-    /// assert_eq!(tollgate::SketchSize::new(4, 1_000)?.bytes(), 32_000);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.rows * self.cells_per_row * CELL_BYTES

@@ -39,6 +39,7 @@ impl Checksum {
 
     pub(super) fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
+            // A byte at a time: the lowest of the rest and the next one are divided at once.
             self.0 = TABLE[usize::from(self.0.to_le_bytes()[0] ^ byte)] ^ (self.0 >> 8);
         }
     }

@@ -43,15 +43,6 @@ impl Limiter {
     ///
     /// # Errors
     /// As [`snapshot`](Limiter::snapshot).
-    ///
-    /// ```
-    /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::new(Quota::per_hour(2));
-    /// let wall = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
-    /// assert_eq!(limiter.snapshot_at(std::io::sink(), wall)?.bytes, 392);
-    /// # Ok::<(), tollgate::SnapshotError>(())
-    /// ```
     pub fn snapshot_at(
         &self,
         writer: impl Write,
@@ -147,6 +138,7 @@ impl Limiter {
         let (mut reader, preamble) = Reader::open(reader)?;
         let form = form(&Meter::new(policy));
         preamble.is_of(Kind::Limiter, policy, form, clock.origin())?;
+        // What a limit of one word has no use for must be empty: such a file was never written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
         for (name, found, expected) in [
             ("capacity", preamble.capacity, 1),

@@ -103,6 +103,7 @@ pub(crate) fn write<W: Write>(
     writer.write_all(&checksum.value().to_le_bytes())?;
     for word in words {
         let bytes = word.to_le_bytes();
+        // Word by word: no copy of all words in bytes.
         checksum.add(&bytes);
         writer.write_all(&bytes)?;
     }
@@ -132,6 +133,7 @@ impl<R: Read> Reader<R> {
             Err(other) => Err(other),
             Ok(()) => preamble::is_ours(&bytes),
         }?;
+        // It is ours, and of this version: now whether it is whole.
         reader.checksum.add(&bytes);
         reader.verify("preamble")?;
         Ok((reader, Preamble::from_bytes(&bytes)?))
@@ -148,6 +150,7 @@ impl<R: Read> Reader<R> {
     /// Refuses a file that is damaged or goes on.
     pub(crate) fn close(mut self) -> Result<(), RestoreError> {
         self.verify("file")?;
+        // A file that goes on is not the one whose checksum was right.
         let goes_on = !self.input.fill_buf().map_err(RestoreError::Read)?.is_empty();
         if goes_on { Err(RestoreError::TooLong { expected: self.bytes }) } else { Ok(()) }
     }
@@ -168,11 +171,13 @@ impl<R: Read> Reader<R> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.input.read(rest) {
+                // The end, before all is there.
                 Ok(0) => return Err(RestoreError::Truncated { found: self.bytes, needed }),
                 Ok(count) => {
                     self.bytes += count as u64;
                     rest = &mut rest[count..];
                 }
+                // A signal came in between: the same read once more.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(RestoreError::Read(error)),
             }
@@ -204,6 +209,7 @@ pub(crate) fn resume(
         Origin::Unix => saved,
         Origin::Own | Origin::Told => saved + passed(preamble.wall_ns, wall),
     };
+    // What it reads then is asked: a clock that others hold is not put forward.
     let clock = clock.resumed_at(reading);
     let found = clock.now();
     if found < saved { Err(RestoreError::ClockBehind { found, saved }) } else { Ok(clock) }

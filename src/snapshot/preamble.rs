@@ -29,49 +29,51 @@ pub(crate) enum Kind {
     Tiers,
 }
 
-impl Kind {
-    const ALL: [(u8, Self, &'static str); 3] = [
-        (1, Self::Keyed, "KeyedLimiter"),
-        (2, Self::Limiter, "Limiter"),
-        (3, Self::Tiers, "KeyedLimiter with Tiers"),
-    ];
+/// What a byte of a file stands for: one of a few, whose codes count from 1.
+trait ByteCode: Copy + PartialEq + 'static {
+    /// What the byte is called, in an error.
+    const FIELD: &'static str;
+
+    /// All of them in the order of their codes, and what each is called.
+    const ALL: &'static [(Self, &'static str)];
 
     fn of(code: u8) -> Result<Self, RestoreError> {
-        let known = Self::ALL.into_iter().find(|(known, ..)| *known == code);
-        let refused = RestoreError::Field { name: "kind", found: code.into(), expected: 1 };
-        known.map(|(_, kind, _)| kind).ok_or(refused)
+        let known = usize::from(code).checked_sub(1).and_then(|index| Self::ALL.get(index));
+        let refused = RestoreError::Field { name: Self::FIELD, found: code.into(), expected: 1 };
+        known.map(|(known, _)| *known).ok_or(refused)
     }
 
+    /// With 0 for none, which does not come about: all are there.
     fn code(self) -> u8 {
-        Self::ALL.into_iter().find(|(_, kind, _)| *kind == self).map_or(0, |(code, ..)| code)
+        let codes = 1..;
+        Self::ALL
+            .iter()
+            .zip(codes)
+            .find(|((known, _), _)| *known == self)
+            .map_or(0, |(_, code)| code)
     }
 
     fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, kind, _)| *kind == self).map_or("", |(.., name)| name)
+        Self::ALL.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
     }
 }
 
-impl Origin {
-    const ALL: [(u8, Self, &'static str); 3] = [
-        (1, Self::Own, "the start of a clock"),
-        (2, Self::Unix, "the Unix epoch"),
-        (3, Self::Told, "wherever its owner does (a ManualClock or CoarseClock)"),
+impl ByteCode for Kind {
+    const FIELD: &'static str = "kind";
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Keyed, "KeyedLimiter"),
+        (Self::Limiter, "Limiter"),
+        (Self::Tiers, "KeyedLimiter with Tiers"),
     ];
+}
 
-    fn of(code: u8) -> Result<Self, RestoreError> {
-        let known = Self::ALL.into_iter().find(|(known, ..)| *known == code);
-        let refused =
-            RestoreError::Field { name: "kind of clock", found: code.into(), expected: 1 };
-        known.map(|(_, origin, _)| origin).ok_or(refused)
-    }
-
-    fn code(self) -> u8 {
-        Self::ALL.into_iter().find(|(_, origin, _)| *origin == self).map_or(0, |(code, ..)| code)
-    }
-
-    fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, origin, _)| *origin == self).map_or("", |(.., name)| name)
-    }
+impl ByteCode for Origin {
+    const FIELD: &'static str = "kind of clock";
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Own, "the start of a clock"),
+        (Self::Unix, "the Unix epoch"),
+        (Self::Told, "wherever its owner does (a ManualClock or CoarseClock)"),
+    ];
 }
 
 /// How words are divided, and what their parts count.
@@ -138,6 +140,7 @@ impl Preamble {
             put(&number.to_le_bytes());
         }
         let form = &self.form;
+        // Every text fits, which a test holds; a longer one would be cut, and refused when it is read.
         let text = &self.policy.as_bytes()[..self.policy.len().min(POLICY_BYTES)];
         let text_length = u8::try_from(text.len()).unwrap_or(0);
         put(&[form.cells, form.granule_bits, form.count_bits, form.time_bits, form.tag_bits]);
@@ -163,12 +166,14 @@ impl Preamble {
         let fingerprints = numbers(&mut rest);
         let seeds: [u64; 8] = numbers(&mut rest);
         let text: [u8; POLICY_BYTES] = take(&mut rest);
+        // First of all: everything else may be right, and keys still hash otherwise.
         if pointer_bits != POINTER_BITS {
             let (found, expected) = (pointer_bits, POINTER_BITS);
             return Err(RestoreError::PointerWidth { found, expected });
         }
         field("reserved bytes", u64::from(u16::from_le_bytes(zeros)), 0)?;
         field("mark of seeds", u64::from(has_seeds), u64::from(has_seeds.min(1)))?;
+        // Where nothing is told there are zeros, so that two files of one table differ in nothing else.
         if has_seeds == 0 {
             seeds.into_iter().try_for_each(|seed| field("place of seeds", seed, 0))?;
         }
@@ -209,6 +214,7 @@ impl Preamble {
         origin: Origin,
     ) -> Result<(), RestoreError> {
         self.is_of_kind(kind)?;
+        // Before the layout: it follows from the policy, and tells less.
         let expected = policy.to_string();
         if self.policy != expected {
             return Err(RestoreError::Policy { found: self.policy.clone(), expected });
@@ -231,7 +237,7 @@ impl Preamble {
     /// Refuses times that count from elsewhere than the clock's.
     pub(crate) fn has_origin(&self, origin: Origin) -> Result<(), RestoreError> {
         if self.origin != origin {
-            let [found, given] = [self.origin, origin].map(Origin::name);
+            let [found, given] = [self.origin, origin].map(ByteCode::name);
             return Err(RestoreError::ClockOrigin { found, given });
         }
         Ok(())

@@ -25,7 +25,7 @@ fn admitted(meter: &Meter, times_ns: impl IntoIterator<Item = u64>) -> u64 {
 
 #[test]
 fn row_01_a_rate_of_zero_is_refused() {
-    assert_eq!(Quota::try_per_second(0), Err(QuotaError::ZeroCount));
+    assert_eq!(Quota::try_per(0, Duration::from_secs(1)), Err(QuotaError::ZeroCount));
     assert_eq!(
         "0/s burst 5".parse::<Policy>().unwrap_err().to_string(),
         "in policy \"0/s burst 5\": count 0 would admit nothing; it must be at least 1"
@@ -55,9 +55,9 @@ fn row_03_a_period_that_is_zero_negative_or_no_number_is_refused() {
 
 #[test]
 fn row_04_three_billion_per_second_is_refused_not_clamped() {
-    assert_eq!(Quota::try_per_second(3_000_000_000), Err(QuotaError::RateTooHigh));
-    assert!(Quota::try_per_second(2_248_000_000).is_ok());
-    assert_eq!(Quota::try_per_second(2_249_000_000), Err(QuotaError::RateTooHigh));
+    assert_eq!(Quota::try_per(3_000_000_000, Duration::from_secs(1)), Err(QuotaError::RateTooHigh));
+    assert!(Quota::try_per(2_248_000_000, Duration::from_secs(1)).is_ok());
+    assert_eq!(Quota::try_per(2_249_000_000, Duration::from_secs(1)), Err(QuotaError::RateTooHigh));
 }
 
 #[test]

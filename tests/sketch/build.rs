@@ -99,11 +99,13 @@ fn errors_say_what_would_be_accepted() {
 #[test]
 fn a_sketch_tells_its_size_and_the_time_it_decides_at() {
     let clock = ManualClock::new();
+    let size = small(3, 7);
     let limiter =
-        SketchLimiter::<str>::with_clock(Quota::per_second(5), small(3, 7), clock.clone()).unwrap();
+        SketchLimiter::<str>::with_clock(Quota::per_second(5), size, clock.clone()).unwrap();
     clock.set(Timestamp::from_millis(1_234));
     assert_eq!(limiter.now(), Timestamp::from_millis(1_234));
-    assert_eq!((limiter.rows(), limiter.cells_per_row(), limiter.bytes()), (3, 7, 168));
+    assert_eq!(limiter.size(), size);
+    assert_eq!((size.rows(), size.cells_per_row(), size.bytes()), (3, 7, 168));
     let told = format!("{limiter:?}");
     assert!(told.starts_with("SketchLimiter { rows: 3, cells_per_row: 7, "), "{told}");
     // Every verb without a time reads the limiter's own clock.

@@ -35,7 +35,6 @@ impl Demand {
     /// What the policy may ask for, the `choice`th in the order of preference; or the bits that would
     /// be too many.
     pub(super) fn of(policy: &Policy, choice: usize) -> Option<Result<Self, u32>> {
-        let side_by_side = (Packing::SIDE_BY_SIDE, policy.count_bits());
         match (policy.algorithm(), choice) {
             // Ticks twice as long with each choice.
             (Algorithm::Gcra, _) => {
@@ -46,10 +45,15 @@ impl Demand {
             }
             // Coarser starts with each choice.
             (Algorithm::FixedWindowFromFirst, _) => {
+                let side_by_side = policy.needs().packings().next()?;
                 QUANTA.get(choice).map(|&quanta| Self::of_window(policy, side_by_side, quanta))
             }
             // Narrower counts with each choice.
-            _ => policy.packings().nth(choice).map(|packed| Self::of_window(policy, packed, 1)),
+            _ => policy
+                .needs()
+                .packings()
+                .nth(choice)
+                .map(|packed| Self::of_window(policy, packed, 1)),
         }
     }
 
@@ -78,8 +82,9 @@ impl Demand {
             _ => greatest_quantum_ns(window_ns, END_QUANTA),
         };
         // In whole units, and one more for each of its two ends.
-        let end = policy.at_limit().penalty.map_or(0, |_| policy.penalty_ns() / unit_ns + 2);
-        let count_bits = policy.bits_beside_end(count_bits, unit_ns, end_quantum_ns);
+        let end =
+            policy.at_limit().penalty.map_or(0, |_| policy.at_limit().penalty_ns() / unit_ns + 2);
+        let count_bits = policy.needs().bits_beside_end(count_bits, unit_ns, end_quantum_ns);
         // So they do with the end of a penalty.
         if count_bits >= 63 {
             return Err(count_bits);
@@ -99,12 +104,14 @@ impl Demand {
     pub(super) fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
         // Twice the burst, or as far as a denial or a penalty reaches.
-        let ahead =
-            policy.ticks_ahead(unit_bits).max(u128::from(policy.ceiling()) << (unit_bits + 1));
+        let ahead = policy
+            .needs()
+            .ticks_ahead(unit_bits)
+            .max(u128::from(policy.ceiling()) << (unit_bits + 1));
         // Three bits more than half of that make an epoch at least as long as it: twice as long as the
         // burst takes to come back.
         let time_bits_min = u128::BITS - (ahead >> 1).leading_zeros() + 3;
-        let count_bits = policy.denial_bits();
+        let count_bits = policy.at_limit().denial_bits();
         let (Ok(ahead), true) = (u64::try_from(ahead), count_bits + time_bits_min <= 62) else {
             return Err(count_bits + time_bits_min);
         };

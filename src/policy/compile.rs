@@ -1,0 +1,95 @@
+//! A policy as arithmetic: the [`Kernel`], the [`Rules`] for its limit, and the division of its word.
+
+use super::{Algorithm, AtLimit, CountDenied, Policy};
+use crate::algorithm::{
+    FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding, Rules, SegmentedWindow,
+    SlidingWindow, bits_for,
+};
+use crate::word::Fields;
+
+/// How finely a word counts. Each algorithm looks at what concerns it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fineness {
+    /// GCRA: one unit is 2^this ticks.
+    pub(crate) unit_bits: u8,
+    /// A window from the first request: the length that its start is rounded to.
+    pub(crate) quantum_ns: u64,
+    /// Segments: what the word holds of the counts.
+    pub(crate) packing: Packing,
+    /// The other windows and segments: what the end of a penalty is rounded to.
+    pub(crate) end_quantum_ns: u64,
+}
+
+impl Policy {
+    /// The arithmetic of an un-keyed word, and how the word is divided.
+    pub(crate) fn compile(&self) -> (Kernel, Fields, Rules) {
+        let (needs, counts) = (self.needs(), self.needs().unkeyed());
+        let fineness = Fineness {
+            unit_bits: needs.unit_bits().unwrap_or(0), // a policy that exists has them
+            quantum_ns: needs.quantum_ns(),
+            packing: counts.packing,
+            end_quantum_ns: counts.end_quantum_ns,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "below 64, or there is no policy")]
+        let count_bits = counts.bits as u8;
+        (self.kernel(fineness), Fields { count_bits }, self.rules(fineness))
+    }
+
+    /// The arithmetic for a word of a chosen fineness.
+    pub(crate) fn kernel(&self, fineness: Fineness) -> Kernel {
+        let Fineness { unit_bits, quantum_ns, packing, .. } = fineness;
+        let (limit, window_ns) = (self.ceiling(), self.quota.period_ns());
+        let count_bits = bits_for(self.needs().largest_count());
+        let sliding = |rounding| {
+            Kernel::SlidingWindow(SlidingWindow::new(limit, window_ns, rounding, count_bits))
+        };
+        match self.algorithm {
+            Algorithm::Gcra => {
+                let gcra = Gcra::new(self.quota.count(), window_ns, limit, unit_bits);
+                let is_plain = self.at_limit == AtLimit::default();
+                if is_plain { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
+            }
+            Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
+            Algorithm::FixedWindowFromFirst => {
+                Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
+            }
+            Algorithm::SlidingWindow => sliding(Rounding::Exact),
+            Algorithm::SlidingWindowRoundDown => sliding(Rounding::Down),
+            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+            Algorithm::SegmentedWindow { segments } => {
+                let segment_ns = window_ns / u64::from(segments);
+                Kernel::SegmentedWindow(SegmentedWindow::new(
+                    limit, segment_ns, segments, count_bits, packing,
+                ))
+            }
+        }
+    }
+
+    /// What happens at the limit, for a word of a chosen fineness.
+    pub(crate) fn rules(&self, fineness: Fineness) -> Rules {
+        let (needs, at_limit) = (self.needs(), &self.at_limit);
+        let stop = match self.algorithm {
+            _ if at_limit.count_denied == CountDenied::No => None,
+            Algorithm::Gcra => needs.denied_ticks(fineness.unit_bits),
+            _ => Some(needs.largest_count().into()),
+        };
+        Rules {
+            any: *at_limit != AtLimit::default(),
+            soft_bp: at_limit.soft_bp,
+            beyond: self.ceiling() - self.named_limit(),
+            // It fits, or there is no policy.
+            denied_most: stop.map(|most| u64::try_from(most).unwrap_or(u64::MAX)),
+            penalty: at_limit.penalty.map(|penalty| Penalty {
+                length_ns: at_limit.penalty_ns(),
+                after: penalty.after.into(),
+                extended: penalty.extended,
+                denial_bits: bits_for(penalty.after.into()),
+                unit_ns: needs.unit_ns(fineness.quantum_ns),
+                quantum_ns: match self.algorithm {
+                    Algorithm::FixedWindowFromFirst => fineness.quantum_ns,
+                    _ => fineness.end_quantum_ns,
+                },
+            }),
+        }
+    }
+}

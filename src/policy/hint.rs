@@ -1,0 +1,50 @@
+//! Policies that do not fit in a word, and what would fit in their place.
+
+use super::{Algorithm, AtLimit, Policy};
+use crate::error::PolicyError;
+use crate::quota::Quota;
+
+impl Policy {
+    /// Refuses a policy whose state has no room in an un-keyed word.
+    pub(super) fn check_fits(&self) -> Result<(), PolicyError> {
+        let needs = self.needs();
+        if needs.fits() {
+            return Ok(());
+        }
+        Err(PolicyError::DoesNotFit { needed_bits: needs.bits(), hint: fitting(self) })
+    }
+}
+
+/// Fewer segments, a smaller limit, or less that happens at the limit.
+fn fitting(policy: &Policy) -> String {
+    let plain = Policy { at_limit: AtLimit::default(), ..*policy };
+    // It is what happens at the limit that has no room.
+    if policy.at_limit != plain.at_limit && plain.needs().fits() {
+        return "64 are there; without what happens at the limit it fits: use a shorter penalty \
+                after fewer denials, a smaller share, or a smaller limit"
+            .to_string();
+    }
+    let fits = |algorithm, count| {
+        let quota = Quota::try_per(count, policy.quota.period());
+        let other = quota.map(|quota| Policy { algorithm, quota, at_limit: policy.at_limit });
+        other.is_ok_and(|other| other.needs().bits() <= u64::BITS)
+    };
+    let even = |&n: &u8| policy.quota.period_ns().is_multiple_of(u64::from(n));
+    // The most segments that divide the window and fit.
+    let fewer = (2..=64_u8)
+        .rev()
+        .filter(even)
+        .find(|&segments| fits(Algorithm::SegmentedWindow { segments }, policy.quota.count()));
+    if let (Algorithm::SegmentedWindow { .. }, Some(most)) = (policy.algorithm, fewer) {
+        return format!("64 are there; at most x{most} fits");
+    }
+    // Limits that fill their bits: the next larger one would need a bit more.
+    let largest =
+        (1..63).rev().map(|bits| (1_u64 << bits) - 1).find(|&count| fits(policy.algorithm, count));
+    match largest {
+        Some(count) => {
+            format!("64 are there; in this window a limit up to {count} fits, or use gcra")
+        }
+        None => "64 are there; use a longer window, or gcra".to_string(),
+    }
+}

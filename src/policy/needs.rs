@@ -1,0 +1,244 @@
+//! [`WordNeeds`]: what a policy asks of the word that holds its state, in bits, ticks and quanta.
+//!
+//! A word is `[time | counts]` ([`Fields`](crate::word::Fields)). Under GCRA the time is in ticks, which are as fine as
+//! the word has room for, and there are no counts. A window counts in units of its own, and what is fine or coarse
+//! there is where a start or the end of a penalty may lie.
+
+use super::{Algorithm, AtLimit, CountDenied, Policy};
+use crate::algorithm::{Packing, bits_for};
+use crate::clock::LATEST_NS;
+
+/// Lengths that a start may be rounded to, shortest first.
+pub(crate) const POWERS_OF_TEN: [u64; 16] = {
+    let mut powers = [1; 16];
+    let mut n = 1;
+    while n < powers.len() {
+        powers[n] = powers[n - 1] * 10;
+        n += 1;
+    }
+    powers
+};
+
+/// How the counts of an un-keyed word are kept.
+pub(super) struct UnkeyedCounts {
+    pub(super) bits: u32,
+    pub(super) packing: Packing,
+    pub(super) end_quantum_ns: u64,
+}
+
+/// A policy, asked for the size of its numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct WordNeeds<'a> {
+    policy: &'a Policy,
+}
+
+/// Of every policy.
+impl<'a> WordNeeds<'a> {
+    pub(super) const fn of(policy: &'a Policy) -> Self {
+        Self { policy }
+    }
+
+    /// Whether an un-keyed word has room for the policy.
+    pub(super) fn fits(self) -> bool {
+        // Counts that fill the word alone would leave no time to shift.
+        self.bits() <= u64::BITS && self.unkeyed().bits < u64::BITS
+    }
+
+    /// Bits of one un-keyed word: its counts, and its time until the latest instant.
+    pub(super) fn bits(self) -> u32 {
+        match (self.policy.algorithm, self.unit_bits()) {
+            (Algorithm::Gcra, Some(_)) => u64::BITS, // ticks are as fine as they can be
+            (Algorithm::Gcra, None) => self.tick_bits(0) + self.denial_bits(),
+            _ => self.unkeyed().bits + self.time_bits(),
+        }
+    }
+
+    /// The counts of an un-keyed word: the first packing that fits.
+    pub(super) fn unkeyed(self) -> UnkeyedCounts {
+        let packing = Packing::SIDE_BY_SIDE;
+        // GCRA's word is a time; beside it stands at most how many denials there were in a row.
+        if self.policy.algorithm == Algorithm::Gcra {
+            return UnkeyedCounts { bits: self.denial_bits(), packing, end_quantum_ns: 1 };
+        }
+        let (time_bits, unit_ns) = (self.time_bits(), self.unit_ns(self.quantum_ns()));
+        let with = |(packing, own_bits): (Packing, u32)| {
+            let end_quantum_ns = match self.policy.algorithm {
+                // Its unit of time is a quantum already.
+                Algorithm::FixedWindowFromFirst => unit_ns,
+                _ => self.end_quantum_ns(own_bits, time_bits, unit_ns),
+            };
+            let bits = self.bits_beside_end(own_bits, unit_ns, end_quantum_ns);
+            UnkeyedCounts { bits, packing, end_quantum_ns }
+        };
+        let fits = |counts: &UnkeyedCounts| {
+            counts.bits + time_bits <= u64::BITS && counts.bits < u64::BITS
+        };
+        // If none does, the error tells what the simplest would need.
+        let side_by_side = with((packing, self.count_bits()));
+        self.packings().map(with).find(fits).unwrap_or(side_by_side)
+    }
+
+    /// Bits of the field that counts denials in a row.
+    fn denial_bits(self) -> u32 {
+        self.policy.at_limit.denial_bits()
+    }
+}
+
+/// Of GCRA: its ticks.
+impl WordNeeds<'_> {
+    /// The finest ticks of an un-keyed word, as [`Quota::unit_bits`](crate::Quota), but with room
+    /// for the denials in a row and for how far ahead this policy may charge. `None` if nothing fits.
+    pub(super) fn unit_bits(self) -> Option<u8> {
+        if self.policy.at_limit == AtLimit::default() {
+            return self.policy.quota.unit_bits();
+        }
+        // 2^62 ticks of a unit and one bit for a sum fill the word.
+        (0..=62).rev().find(|&unit_bits| self.tick_bits(unit_bits) + self.denial_bits() <= 64)
+    }
+
+    /// Bits for ticks of a fineness: those passed until the latest time, or those ahead of it, and one
+    /// more for their sum.
+    fn tick_bits(self, unit_bits: u8) -> u32 {
+        let passed = self.ticks_in(LATEST_NS.into(), unit_bits);
+        let most = passed.max(self.ticks_ahead(unit_bits));
+        1 + u128::BITS - most.leading_zeros()
+    }
+
+    /// Ticks that come in so many nanoseconds, rounded down; cut far above what any word holds.
+    fn ticks_in(self, ns: u128, unit_bits: u8) -> u128 {
+        let quota = self.policy.quota;
+        ns.saturating_mul(u128::from(quota.count()) << unit_bits) / u128::from(quota.period_ns())
+    }
+
+    /// How far ahead of now a denied request is charged at most, in ticks: to L - 1 unit + C.
+    pub(super) fn denied_ticks(self, unit_bits: u8) -> Option<u128> {
+        let burst = u128::from(self.policy.ceiling()) << unit_bits;
+        let wait = match self.policy.at_limit.count_denied {
+            CountDenied::No => return None,
+            // The horizon: a whole burst drains in it.
+            CountDenied::Yes => burst,
+            // Down: the wait for one unit is at most C.
+            CountDenied::UpTo(wait) => self.ticks_in(wait.as_nanos(), unit_bits),
+        };
+        Some((burst - (1 << unit_bits)).saturating_add(wait))
+    }
+
+    /// How far ahead of now a word's time may ever lie, in ticks.
+    pub(crate) fn ticks_ahead(self, unit_bits: u8) -> u128 {
+        let burst = u128::from(self.policy.ceiling()) << unit_bits;
+        let end = match self.policy.at_limit.penalty {
+            // Up, and the two readings that it lies between are rounded.
+            Some(penalty) => self.ticks_in(penalty.length.as_nanos(), unit_bits).saturating_add(2),
+            None => 0,
+        };
+        burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end)
+    }
+}
+
+/// Of windows: their counts, and how finely they tell instants within a window.
+impl WordNeeds<'_> {
+    /// The largest count of one window: where the charge of denied requests stops.
+    pub(super) fn largest_count(self) -> u64 {
+        // These weigh the previous window by less than all of it: what is counted beyond the limit is felt there.
+        let weighs = matches!(
+            self.policy.algorithm,
+            Algorithm::SlidingWindow | Algorithm::SlidingWindowRoundDown
+        );
+        let ceiling = self.policy.ceiling();
+        if weighs && self.policy.at_limit.count_denied != CountDenied::No {
+            ceiling.saturating_mul(2)
+        } else {
+            ceiling
+        }
+    }
+
+    /// Bits of the algorithm's counts of one word, side by side; more than 64 if they do not fit.
+    fn count_bits(self) -> u32 {
+        let counters = match self.policy.algorithm {
+            Algorithm::Gcra => 0,
+            Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst => 1,
+            Algorithm::SlidingWindow
+            | Algorithm::SlidingWindowRoundDown
+            | Algorithm::SlidingWindowStrict => 2,
+            Algorithm::SegmentedWindow { segments } => u32::from(segments),
+        };
+        counters * u32::from(bits_for(self.largest_count()))
+    }
+
+    /// How a word may hold the algorithm's counts, in the order of preference, with their bits.
+    pub(crate) fn packings(self) -> impl Iterator<Item = (Packing, u32)> {
+        let side_by_side = (Packing::SIDE_BY_SIDE, self.count_bits());
+        let narrower = match self.policy.algorithm {
+            // Ranks are of rings whose sum is within the limit, and denied requests may take it beyond. A ring is
+            // unpacked into 128 bits.
+            Algorithm::SegmentedWindow { segments }
+                if self.policy.at_limit.count_denied == CountDenied::No
+                    && self.count_bits() < u128::BITS =>
+            {
+                Some(Packing::all(self.policy.ceiling(), segments).skip(1))
+            }
+            _ => None,
+        };
+        std::iter::once(side_by_side).chain(narrower.into_iter().flatten())
+    }
+
+    /// Bits of the largest time that an un-keyed word has to hold, beside its counts.
+    fn time_bits(self) -> u32 {
+        // One more where an instant is rounded up: a start, or the end of a penalty.
+        let rounds_up = self.policy.algorithm == Algorithm::FixedWindowFromFirst
+            || self.policy.at_limit.penalty.is_some();
+        let units = self.latest_ns() / self.unit_ns(self.quantum_ns());
+        // Cut, it fills the word anyway.
+        bits_for(units.saturating_add(rounds_up.into())).into()
+    }
+
+    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time.
+    fn latest_ns(self) -> u64 {
+        LATEST_NS.saturating_add(self.policy.at_limit.penalty_ns())
+    }
+
+    /// The length of the unit of time: what the ends of penalties are counted in and within.
+    pub(super) fn unit_ns(self, quantum_ns: u64) -> u64 {
+        let window_ns = self.policy.quota.period_ns();
+        match self.policy.algorithm {
+            Algorithm::Gcra => 1,
+            Algorithm::FixedWindowFromFirst => quantum_ns,
+            Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
+            _ => window_ns,
+        }
+    }
+
+    /// What a from-first start is rounded up to in an un-keyed word: as fine as the count leaves room for.
+    pub(super) fn quantum_ns(self) -> u64 {
+        let beside = self.count_bits() + self.denial_bits();
+        self.finest_quantum_ns(u64::MAX, |quantum_ns| {
+            let time_bits = bits_for((self.latest_ns() / quantum_ns).saturating_add(1));
+            beside + u32::from(time_bits) <= u64::BITS
+        })
+    }
+
+    /// What the end of a penalty is rounded up to in an un-keyed word: as fine as everything else leaves room for.
+    fn end_quantum_ns(self, own_bits: u32, time_bits: u32, unit_ns: u64) -> u64 {
+        self.finest_quantum_ns(unit_ns, |quantum_ns| {
+            let bits = self.bits_beside_end(own_bits, unit_ns, quantum_ns);
+            bits < u64::BITS && bits + time_bits <= u64::BITS
+        })
+    }
+
+    /// The least power of ten nanoseconds that fits, no more than a thousandth of the window, nor than `most`; if none
+    /// does, the coarsest of these.
+    fn finest_quantum_ns(self, most: u64, fits: impl Fn(u64) -> bool) -> u64 {
+        let coarsest_ns = (self.policy.quota.period_ns() / 1_000).clamp(1, most);
+        let tolerable = POWERS_OF_TEN.into_iter().take_while(|&quantum| quantum <= coarsest_ns);
+        tolerable.clone().find(|&quantum| fits(quantum)).or(tolerable.last()).unwrap_or(1)
+    }
+
+    /// Bits of a window's counts, given those of its own: at least as wide as the place of an end within
+    /// a unit, and the denials beside them.
+    pub(crate) fn bits_beside_end(self, own_bits: u32, unit_ns: u64, end_quantum_ns: u64) -> u32 {
+        if self.policy.at_limit.penalty.is_none() {
+            return own_bits;
+        }
+        own_bits.max(bits_for((unit_ns - 1) / end_quantum_ns).into()) + self.denial_bits()
+    }
+}

@@ -1,0 +1,86 @@
+//! What happens at the limit: soft, count-denied and penalty, promise by promise.
+//!
+//! Each script runs through the pure function, the shared limiter and the keyed table at once.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod count_denied;
+mod penalty;
+mod soft;
+mod word;
+
+use std::time::Duration;
+
+use common::policy;
+use tollgate::{
+    Decision, Denial, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Timestamp, Word,
+};
+
+/// Every algorithm at 4 units per 2 s.
+const ALGORITHMS: [&str; 7] = [
+    "gcra 4/2s",
+    "fixed-window 4/2s",
+    "fixed-window 4/2s from-first",
+    "sliding-window 4/2s",
+    "sliding-window 4/2s round-down",
+    "sliding-window 4/2s strict",
+    "segmented-window 4/2s x2",
+];
+
+/// One limit in all three engines, at times in milliseconds.
+struct Engines {
+    meter: Meter,
+    word: Word,
+    limiter: Limiter,
+    keyed: KeyedLimiter<str>,
+}
+
+impl Engines {
+    fn new(text: &str) -> Self {
+        let policy = policy(text);
+        Self {
+            meter: Meter::new(policy),
+            word: Word::UNUSED,
+            limiter: Limiter::with_clock(policy, ManualClock::new()),
+            keyed: KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap(),
+        }
+    }
+
+    fn check(&mut self, cost: u64, now: Timestamp) -> Decision {
+        let (pure, next) = self.meter.check(self.word, now, cost);
+        self.word = next;
+        let shared = self.limiter.entry().at(now).check(cost);
+        let in_table = self.keyed.entry("key").at(now).check(cost);
+        assert_eq!(format!("{pure:?}"), format!("{shared:?}"));
+        // A keyed word may round times that are not whole ticks or quanta.
+        assert_eq!(told(&pure), told(&in_table));
+        pure
+    }
+
+    fn check_ms(&mut self, cost: u64, now_ms: u64) -> Decision {
+        self.check(cost, Timestamp::from_millis(now_ms))
+    }
+
+    fn denied(&mut self, cost: u64, now_ms: u64) -> Denial {
+        self.check_ms(cost, now_ms).into_result().unwrap_err()
+    }
+
+    fn admitted(&mut self, cost: u64, now_ms: u64) -> Permit {
+        self.check_ms(cost, now_ms).into_result().unwrap()
+    }
+}
+
+/// What a decision says, but for times: allowed, limit, remaining, and whether it is over or a penalty.
+fn told(decision: &Decision) -> (bool, u64, u64, bool) {
+    let marked = match decision {
+        Decision::Allowed(permit) => permit.is_over(),
+        Decision::Denied(denial) => denial.is_penalty(),
+    };
+    (decision.is_allowed(), decision.limit(), decision.remaining(), marked)
+}
+
+fn secs(secs: u64) -> Option<Duration> {
+    Some(Duration::from_secs(secs))
+}

@@ -1,0 +1,57 @@
+//! A soft limit: a share more is admitted, and marked.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Meter, Timestamp, Word};
+
+use super::common::policy;
+use super::{ALGORITHMS, Engines, secs};
+
+#[test]
+fn soft_is_green_up_to_the_limit_then_yellow_then_red() {
+    for text in ALGORITHMS {
+        let mut engines = Engines::new(&format!("{text} soft 50%"));
+        let told: Vec<_> = (0..8)
+            .map(|_| match engines.check_ms(1, 100) {
+                Decision::Allowed(permit) if permit.is_over() => ("yellow", permit.remaining()),
+                Decision::Allowed(permit) => ("green", permit.remaining()),
+                Decision::Denied(denial) => ("red", denial.remaining()),
+            })
+            .collect();
+        let green = [("green", 3), ("green", 2), ("green", 1), ("green", 0)];
+        let beyond = [("yellow", 0), ("yellow", 0), ("red", 0), ("red", 0)];
+        assert_eq!(told, [green, beyond].concat(), "{text}");
+        assert_eq!(engines.denied(1, 100).limit(), 4);
+        // 7 never fits, 6 does at some time.
+        assert!(engines.denied(7, 100).is_never());
+        assert!(!engines.denied(6, 100).is_never());
+    }
+}
+
+#[test]
+fn soft_tells_the_wait_for_the_softened_limit_at_the_same_rate() {
+    let mut engines = Engines::new("gcra 4/2s soft 50%");
+    assert!(engines.admitted(6, 100).is_over());
+    // A unit comes back every half second.
+    let denial = engines.denied(2, 100);
+    assert_eq!(denial.retry_after(), secs(1));
+    assert_eq!(denial.reset_after(), Duration::from_secs(3));
+    assert!(engines.admitted(2, 1_100).is_over());
+    // Below the named limit again: 6 units at 1.1 s, 3 left of them at 2.6 s.
+    let permit = engines.admitted(1, 2_600);
+    assert_eq!((permit.is_over(), permit.remaining()), (false, 0));
+}
+
+#[test]
+fn a_cost_that_the_named_limit_denies_is_over_also_from_rest_and_for_a_peek() {
+    for text in ALGORITHMS {
+        let meter = Meter::new(policy(&format!("{text} soft 25%")));
+        let now = Timestamp::from_millis(100);
+        for (cost, over) in [(4, false), (5, true)] {
+            let peek = meter.peek(Word::UNUSED, now, cost).into_result().unwrap();
+            let check = meter.check(Word::UNUSED, now, cost).0.into_result().unwrap();
+            assert_eq!((peek.is_over(), check.is_over()), (over, over), "{text} {cost}");
+            assert_eq!((peek.remaining(), check.remaining()), (4, 0));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Decisions that were made elsewhere: what they answer, and that nothing is given back for them here.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::time::Duration;
+
+use tollgate::{Decision, Limiter, LogLimiter, Quota, Told};
+
+const TOLD: Told = Told {
+    allowed: true,
+    cost: 3,
+    limit: 10,
+    remaining: 7,
+    retry_after: Duration::ZERO,
+    reset_after: Duration::from_secs(3),
+};
+
+#[test]
+fn a_decision_answers_what_it_was_told() {
+    let permit = Decision::from(TOLD).into_result().unwrap();
+    assert_eq!((permit.cost(), permit.limit(), permit.remaining()), (3, 10, 7));
+    assert_eq!(permit.reset_after(), Duration::from_secs(3));
+    let retry_after = Duration::from_nanos(1_000_000_001);
+    let denied = Told { allowed: false, cost: 8, retry_after, ..TOLD };
+    let denial = Decision::from(denied).into_result().unwrap_err();
+    assert_eq!((denial.cost(), denial.retry_after()), (8, Some(retry_after)));
+    assert_eq!(denial.retry_after_secs(), Some(2));
+    assert!(!denial.is_table_full());
+    let never = Decision::from(Told { cost: 11, ..denied }).into_result().unwrap_err();
+    assert!(never.is_never() && never.retry_after().is_none());
+}
+
+#[test]
+fn no_limiter_gives_back_what_was_charged_elsewhere() {
+    let permit = Decision::from(TOLD).into_result().unwrap();
+    let limiter = Limiter::new(Quota::per_hour(10));
+    assert!(limiter.check(5).is_allowed());
+    assert_eq!(limiter.entry().refund(permit), 0);
+    let log = LogLimiter::new(Quota::per_hour(10)).unwrap();
+    assert!(log.check(5).is_allowed());
+    assert_eq!(log.peek(1).remaining(), 5);
+}

@@ -1,0 +1,74 @@
+//! What a window gives back, reserves and is charged: a count knows no future, and nothing of other windows.
+
+use std::time::Duration;
+
+use tollgate::{Limiter, Timestamp};
+
+use super::common::policy;
+use super::{WINDOWS, each};
+
+#[test]
+fn a_window_gives_back_only_while_it_is_the_one_that_was_charged() {
+    each(&WINDOWS, |subject, clock, text| {
+        let permit = subject.check(6).into_result().unwrap();
+        assert_eq!(subject.entry().refund(permit.portion(4)), 4, "{text}");
+        assert_eq!(subject.remaining(), 8, "{text}");
+        // More than there is cannot come back.
+        assert_eq!(subject.entry().refund(permit), 2, "{text}");
+        assert_eq!(subject.remaining(), 10, "{text}");
+        let permit = subject.check(6).into_result().unwrap();
+        clock.advance(Duration::from_secs(60));
+        assert!(subject.check(1).is_allowed(), "{text}");
+        let left = subject.remaining();
+        assert_eq!(subject.entry().refund(permit), 0, "{text}");
+        assert_eq!(subject.remaining(), left, "{text}");
+    });
+}
+
+#[test]
+fn a_segment_gives_back_its_own_units_alone() {
+    each(&["segmented-window 10/m x2", "segmented-window 10/m x6"], |subject, clock, text| {
+        let old = subject.check(3).into_result().unwrap();
+        clock.advance(Duration::from_secs(30));
+        let new = subject.check(5).into_result().unwrap();
+        assert_eq!(subject.entry().refund(old), 0, "{text}");
+        assert_eq!(subject.remaining(), 2, "{text}");
+        assert_eq!(subject.entry().refund(new), 5, "{text}");
+        assert_eq!(subject.remaining(), 7, "{text}");
+    });
+}
+
+#[test]
+fn a_window_is_charged_no_further_than_its_limit() {
+    each(&WINDOWS, |subject, clock, text| {
+        assert!(subject.check(4).is_allowed());
+        assert_eq!(subject.entry().charge(5), 0, "{text}");
+        assert_eq!(subject.entry().charge(5), 4, "{text}");
+        assert_eq!(subject.entry().charge(5), 5, "{text}");
+        assert!(!subject.check(1).is_allowed(), "{text}");
+        clock.advance(Duration::from_secs(120));
+        assert_eq!(subject.remaining(), 10, "{text}");
+    });
+}
+
+#[test]
+fn a_window_reserves_what_fits_now_and_nothing_else() {
+    each(&WINDOWS, |subject, _, text| {
+        let place = subject.entry().reserve(10, Duration::from_secs(600)).unwrap();
+        assert_eq!(place.wait(), Duration::ZERO, "{text}");
+        assert!(subject.entry().reserve(1, Duration::from_secs(600)).is_err(), "{text}");
+        assert!(subject.entry().cancel(place), "{text}");
+        assert_eq!(subject.remaining(), 10, "{text}");
+    });
+}
+
+#[test]
+fn a_late_request_uses_what_it_reserves_of_a_window_at_once() {
+    for text in WINDOWS {
+        let limiter = Limiter::new(policy(text));
+        assert!(limiter.entry().at(Timestamp::from_secs(120)).check(3).is_allowed(), "{text}");
+        let late = Timestamp::from_secs(119);
+        let place = limiter.entry().at(late).reserve(2, Duration::from_secs(600)).unwrap();
+        assert_eq!((place.ready_at(), place.wait()), (late, Duration::ZERO), "{text}");
+    }
+}
