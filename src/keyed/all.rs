@@ -28,7 +28,9 @@ use crate::verb::Verb;
 use crate::verdict::Verdict;
 
 use super::KeyedLimiter;
+use super::amend::amend;
 use super::ask::{Ask, Fresh, Outcome};
+use super::decide::{decide_slowly, refuse};
 use super::hash::{Identity, Mix};
 use super::hit::Plan;
 use super::shard::{Header, Shard};
@@ -106,7 +108,7 @@ impl Place<'_> {
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        self.table.amend(self.identity, self.second(), &now, amendment)
+        amend(self.table, self.identity, self.second(), &now, amendment)
     }
 
     #[inline(always)]
@@ -131,10 +133,10 @@ impl Place<'_> {
         }
     }
 
-    /// Counts a denial that was only asked for: see [`Table::refuse`].
+    /// Counts a denial that was only asked for: see [`refuse`].
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
         let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
-        self.table.refuse(self.identity, self.second(), ask)
+        refuse(self.table, self.identity, self.second(), ask)
     }
 
     /// Decides and charges, by the plan if its word still stands; says what an undo needs to know, if anything was
@@ -174,7 +176,7 @@ impl Place<'_> {
     fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
-        let outcome = self.table.decide_slowly(self.identity, self.second(), &mut fresh);
+        let outcome = decide_slowly(self.table, self.identity, self.second(), &mut fresh);
         self.traced(self.table.answer(outcome, &fresh), &outcome, ask)
     }
 
@@ -196,7 +198,7 @@ impl Place<'_> {
         // In a table of several quotas the word may be counted in another one than the charge was.
         if table.book.is_some() {
             undo.amends(self.clock, |now, amendment| {
-                table.amend(self.identity, self.second(), &|| now(), amendment)
+                amend(table, self.identity, self.second(), &|| now(), amendment)
             });
             return;
         }
@@ -276,7 +278,7 @@ impl Place<'_> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::floor::LAG_NS;
+    use super::super::floor::{LAG_NS, advance as advance_floor};
     use super::super::shard::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota};
@@ -291,7 +293,7 @@ mod tests {
 
     fn advance(limiter: &KeyedLimiter<u64>, granule: u64) {
         let first = limiter.place(&7).identity.first;
-        limiter.table.advance(first, (granule << GRANULE_BITS) + LAG_NS);
+        advance_floor(&limiter.table, first, (granule << GRANULE_BITS) + LAG_NS);
         assert_eq!(limiter.table.shard(first).header().floor(), granule);
     }
 

@@ -10,6 +10,7 @@ use crate::sync::{Ordering, fence};
 use super::KeyedLimiter;
 use super::book::NewQuota;
 use super::layout::{Layout, Shared};
+use super::price::all_words::settle_all;
 use super::table::Table;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -91,7 +92,7 @@ impl Table {
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);
         // Afterwards no word and no claim has the retired index.
-        self.settle_all(book, retired, at_ns);
+        settle_all(self, book, retired, at_ns);
         if let Some(spill) = &self.spill {
             spill.settle_tier(book, tier);
         }

@@ -73,7 +73,7 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// ```
     pub fn when_full(mut self, full: Full) -> Result<Self, BuildError> {
         if full == Full::Spill
-            && let Some(policy) = self.table.unspillable(self.policy)
+            && let Some(policy) = unspillable(&self.table, self.policy)
         {
             return Err(BuildError::CannotSpill { policy });
         }
@@ -94,13 +94,13 @@ impl Table {
             None => Spill::new(policy, &self.layout, self.shards()),
         }
     }
+}
 
-    /// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
-    fn unspillable(&self, policy: Policy) -> Option<Policy> {
-        let Some(book) = &self.book else {
-            return Some(policy).filter(|policy| !can_spill(policy));
-        };
-        let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
-        (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))
-    }
+/// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
+fn unspillable(table: &Table, policy: Policy) -> Option<Policy> {
+    let Some(book) = &table.book else {
+        return Some(policy).filter(|policy| !can_spill(policy));
+    };
+    let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
+    (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))
 }

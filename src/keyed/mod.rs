@@ -3,6 +3,7 @@
 mod all;
 mod amend;
 mod ask;
+mod base;
 mod book;
 mod build;
 mod change;
@@ -25,6 +26,7 @@ mod price;
 mod restore;
 mod seeds;
 mod shard;
+mod slow;
 mod snapshot;
 mod spill;
 mod stats;

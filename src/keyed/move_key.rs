@@ -15,6 +15,7 @@ use crate::verb::Verb;
 use super::KeyedLimiter;
 use super::ask::Ask;
 use super::price::spent::Spent;
+use super::spill::owed_units;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Moves what a key has spent from one tier to another, as when a customer's plan changes, and says
@@ -77,16 +78,16 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let mut moved = 0;
         // Lock-free: another turn means that another thread has changed the word.
         loop {
-            let spent = self.table.spent(old, second, now.as_nanos());
+            let spent = Spent::of(&self.table, old, second, now.as_nanos());
             // Fault only: the old word is cleared before the debt stands elsewhere.
             let cleared = planted(Fault::MoveClearsFirst)
-                && spent.as_ref().is_some_and(|spent| self.table.clear(spent));
+                && spent.as_ref().is_some_and(|spent| spent.clear(&self.table));
             let units = spent.as_ref().map_or_else(
                 // No cell in its old tier: what it owes stands in the spill, if anywhere.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: from };
-                    self.table.owed_units(old, second, ask)
+                    owed_units(&self.table, old, second, ask)
                 },
                 |spent| spent.units,
             );
@@ -102,7 +103,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             }
             // What stands in the spill stays there until it has drained. A word that owes nothing is left as it is:
             // written anew it would be idle only from now on, and its cell lost to newcomers until a floor says so.
-            let is_clear = |spent: Spent| spent.units == 0 || self.table.clear(&spent);
+            let is_clear = |spent: Spent| spent.units == 0 || spent.clear(&self.table);
             if cleared || spent.is_none_or(is_clear) {
                 return Ok(moved);
             }

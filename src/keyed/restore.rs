@@ -23,11 +23,12 @@ use crate::snapshot::{
 };
 
 use super::KeyedLimiter;
+use super::book::Book;
 use super::hash::{Hashers, Identity};
 use super::layout::{Kind, Layout};
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, Shard};
-use super::snapshot::words_of;
+use super::snapshot::{twins, words_of};
 use super::spill::Spill;
 use super::table::Table;
 use super::unit::unit;
@@ -207,8 +208,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         }
         // Only behind the end and the checksum are the words looked at.
         reader.close()?;
-        table
-            .is_a_snapshots(|identity| hashers.mix().second(identity, table.shards(), unit()), 0)?;
+        let second = |identity| hashers.mix().second(identity, table.shards(), unit());
+        is_a_snapshots(&table, second, 0)?;
         // Last, so that the time in between counts as passed.
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
@@ -247,50 +248,52 @@ pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, Resto
     Ok(Shard::holding(header, words))
 }
 
-impl Table {
-    /// Refuses a table that no snapshot is of, whatever its checksum.
-    /// So many words stand before its shards.
-    pub(super) fn is_a_snapshots(
-        &self,
-        second: impl Fn(Identity) -> usize,
-        before: u64,
-    ) -> Result<(), RestoreError> {
-        let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
-            let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
-            let offset = WORDS_AT.saturating_add(8 * words);
-            Err(RestoreError::Word { offset, found, accepted })
-        };
-        for index in 0..self.shards() {
-            let header = self.shard(index).header();
-            if !header.is_known() {
-                return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
-            }
-            for cell in 0..CELLS {
-                let word = self.shard(index).load(cell);
-                let accepted = match Layout::kind(word) {
-                    // No thread of this process made it, so none would end it.
-                    Kind::Claim => "vacant, since no thread would finish this install",
-                    // No key has tag 0: vacant cells have it.
-                    Kind::Live if self.layout.tag(word) == 0 => "vacant, or have a tag",
-                    // In a table of several quotas, a word whose numbers the file does not have.
-                    Kind::Live
-                        if self.book.as_ref().is_some_and(|book| !book.has_quota_of(word)) =>
-                    {
-                        "vacant, or counted in a quota of the file's"
-                    }
-                    Kind::Live | Kind::Vacant => continue,
-                };
-                return refused(index, 1 + cell, word, accepted);
-            }
+/// Refuses a table that no snapshot is of, whatever its checksum.
+/// So many words stand before its shards.
+pub(super) fn is_a_snapshots(
+    table: &Table,
+    second: impl Fn(Identity) -> usize,
+    before: u64,
+) -> Result<(), RestoreError> {
+    let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
+        let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
+        let offset = WORDS_AT.saturating_add(8 * words);
+        Err(RestoreError::Word { offset, found, accepted })
+    };
+    for index in 0..table.shards() {
+        let header = table.shard(index).header();
+        if !header.is_known() {
+            return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
         }
-        let word = |shard: usize, cell: usize| self.shard(shard).load(cell);
-        match self.twins(word, second).first() {
-            // A key with two live words would have twice its quota.
-            Some(&[(shard, cell), _]) => {
-                let accepted = "vacant, since another word further on has the same key";
-                refused(shard, 1 + cell, word(shard, cell), accepted)
-            }
-            None => Ok(()),
+        for cell in 0..CELLS {
+            let word = table.shard(index).load(cell);
+            let accepted = match Layout::kind(word) {
+                // No thread of this process made it, so none would end it.
+                Kind::Claim => "vacant, since no thread would finish this install",
+                // No key has tag 0: vacant cells have it.
+                Kind::Live if table.layout.tag(word) == 0 => "vacant, or have a tag",
+                // In a table of several quotas, a word whose numbers the file does not have.
+                Kind::Live if table.book.as_ref().is_some_and(|book| !has_quota_of(book, word)) => {
+                    "vacant, or counted in a quota of the file's"
+                }
+                Kind::Live | Kind::Vacant => continue,
+            };
+            return refused(index, 1 + cell, word, accepted);
         }
     }
+    let word = |shard: usize, cell: usize| table.shard(shard).load(cell);
+    match twins(table, word, second).first() {
+        // A key with two live words would have twice its quota.
+        Some(&[(shard, cell), _]) => {
+            let accepted = "vacant, since another word further on has the same key";
+            refused(shard, 1 + cell, word(shard, cell), accepted)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a live word is counted in a quota that is in force.
+fn has_quota_of(book: &Book, word: u64) -> bool {
+    let index = book.index_of_word(word);
+    book.indices().any(|in_force| in_force == index)
 }

@@ -1,0 +1,89 @@
+//! Claim, fence, verify: the claim of a cell, and the scan that shows that no other install of its key is in the way.
+
+use crate::sync::{Fault, Ordering, fence, planted};
+
+use super::round::Round;
+use crate::keyed::hash::Identity;
+use crate::keyed::layout::{Kind, Layout};
+use crate::keyed::shard::cells;
+use crate::keyed::survey::Seen;
+use crate::keyed::table::Table;
+use crate::keyed::unit::shards_of;
+
+pub(super) fn claim_and_verify(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    victim: Seen,
+) -> Round {
+    let Identity { first, tag } = identity;
+    let shard = table.shard(victim.shard);
+    let own_claim = table.layout.is_claim_of(victim.word, tag);
+    if planted(Fault::HelpWithoutReclaim) && own_claim {
+        return Round::Verified(victim);
+    }
+    // The nonce tells this claim from others of the same key, so that no CAS takes one for another.
+    let claim = table.layout.claim(tag, shard.take_nonce());
+    // The key of the idle word was charged since the survey, or another install took the cell.
+    if !shard.replace(victim.cell, shard.reclaimable(victim.cell, victim.word), claim) {
+        return Round::Lost;
+    }
+    // Over a live word this forgets a key; over a vacant cell or another claim it forgets none.
+    let reclaimed = Layout::kind(victim.word) == Kind::Live;
+    table.tallies.reclaimed(victim.shard, u64::from(reclaimed));
+    let mine = Seen { word: claim, ..victim };
+    // SeqCst: the one place that needs a total order. My claim comes before my scan, another's
+    // claim before its scan; with the fence in between, at least one of us sees the other's claim.
+    if !planted(Fault::NoFence) {
+        fence(Ordering::SeqCst);
+    }
+    if planted(Fault::NoVerify) {
+        return Round::Verified(mine);
+    }
+    // Read into a local: after each load that acquires, the compiler would read it anew. Words of the tag, live or
+    // claims, differ from it in no bit above the state but the topmost.
+    let states = table.layout.words_per_tag << 1;
+    // Counted without a branch: which cells hold what cannot be foreseen.
+    let mut of_tag = 0_u32;
+    for index in shards_of(first, second) {
+        let shard = table.shard(index);
+        for cell in cells() {
+            of_tag += u32::from((shard.load(cell) ^ tag) << 1 < states);
+        }
+    }
+    // The common case: this claim is the one word of the tag.
+    if of_tag == 1 && shard.load(mine.cell) == claim {
+        return Round::Verified(mine);
+    }
+    for index in shards_of(first, second) {
+        for cell in cells() {
+            let word = table.shard(index).load(cell);
+            let other = Seen { shard: index, cell, word };
+            let rival = table.layout.is_claim_of(word, tag) && other.position() != mine.position();
+            let (live, lower) =
+                (table.layout.is_live(word, tag), other.position() < mine.position());
+            // A live word of the key decides for it. Of two claims the lower one goes on, and vacates the higher;
+            // if that CAS fails, the higher may just have been opened.
+            let in_the_way = (live && !planted(Fault::VerifyIgnoresLive))
+                || (rival && lower && !planted(Fault::VerifyIgnoresLower))
+                || (rival
+                    && !lower
+                    && !planted(Fault::VerifyIgnoresHigher)
+                    && !table.shard(index).replace(cell, word, 0));
+            // The other thread goes on; this one searches again.
+            if in_the_way {
+                give_back(table, mine);
+                return Round::Lost;
+            }
+        }
+    }
+    Round::Verified(mine)
+}
+
+/// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine. Its
+/// nonce says so; and if that came round, the install of that claim starts again.
+pub(super) fn give_back(table: &Table, mine: Seen) {
+    if !planted(Fault::GiveBackForgotten) {
+        table.shard(mine.shard).replace(mine.cell, mine.word, 0);
+    }
+}

@@ -1,0 +1,58 @@
+//! What a change of a quota does to the words of a table: it goes through all of them before it returns.
+
+use super::{Settled, settle};
+use crate::keyed::book::Book;
+use crate::keyed::floor::advance;
+use crate::keyed::layout::{Kind, Layout};
+use crate::keyed::shard::{GRANULE_BITS, cells};
+use crate::keyed::table::Table;
+use crate::sync::{Fault, planted};
+
+/// Re-bases every word with a retired index, and vacates every claim, so that none is left. `at_ns` is
+/// when its quota was replaced. Reads the whole table; waits for no thread.
+pub(in crate::keyed) fn settle_all(table: &Table, book: &Book, retired: usize, at_ns: u64) {
+    for index in 0..table.shards() {
+        // Begun again until a whole turn over the shard met no other thread.
+        while settle_shard(table, book, index, retired, at_ns).is_none() {}
+    }
+}
+
+/// The same in one shard; `None` if others changed it meanwhile. Lock-free: then one of them went on.
+fn settle_shard(
+    table: &Table,
+    book: &Book,
+    index: usize,
+    retired: usize,
+    at_ns: u64,
+) -> Option<()> {
+    let shard = table.shard(index);
+    let header = shard.header();
+    let is_ahead = at_ns >> GRANULE_BITS > header.floor().saturating_add(table.layout.epoch);
+    for cell in cells() {
+        let word = shard.load(cell);
+        match Layout::kind(word) {
+            // Its install may have read the retired index. Vacated, it starts again and reads the new one.
+            Kind::Claim if !planted(Fault::ChangeSparesClaims) => {
+                shard.replace(cell, word, 0).then_some(())?;
+            }
+            Kind::Live if book.has_index(word, retired) => {
+                // The change is out of this floor's reach. The shard is read anew, for the advance has swept it.
+                if is_ahead {
+                    advance(table, index, at_ns);
+                    return None;
+                }
+                // The floor was read before the word, and every word is dated by a floor that is read after it.
+                if shard.header().floor() != header.floor() {
+                    return None;
+                }
+                // Idle under the new quota: its key is forgotten instead of re-based.
+                if settle(table, book, index, cell, word)? == Settled::Stale {
+                    shard.replace(cell, word, 0).then_some(())?;
+                }
+            }
+            // Vacant, or counted in a quota that this change does not retire.
+            _ => {}
+        }
+    }
+    Some(())
+}
