@@ -23,7 +23,6 @@ use crate::all::{SKEW_NS, Undo};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::refund::{Amendment, Found};
-use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::verdict::Verdict;
 
@@ -33,6 +32,7 @@ use super::ask::{Ask, Fresh, Outcome};
 use super::decide::{decide_slowly, refuse};
 use super::hash::{Identity, Mix};
 use super::hit::Plan;
+use super::points;
 use super::shard::{Header, Shard};
 use super::table::Table;
 use super::unit::{shards_of, unit};
@@ -217,7 +217,7 @@ impl Place<'_> {
                 if header.floor() != before.floor() {
                     continue;
                 }
-                let next = if word == left || planted(Fault::UndoOverAnother) {
+                let next = if points::is_last(word == left) {
                     // The bits are those that the charge left: the word from before it comes back.
                     self.restored((trace.before, at_ns), word, header, undo)
                 } else {
@@ -241,7 +241,7 @@ impl Place<'_> {
         let before = before
             .seen_later(kernel.passed(at_ns, floor_ns))
             .seen_earlier(kernel.passed(floor_ns, at_ns));
-        let charge = undo.permit.charge().filter(|_| !planted(Fault::UndoOverAnother));
+        let charge = points::bounded_by(undo.permit.charge());
         let held = charge.map_or(before, |charge| {
             // Only now: every thread that has charged this word read its clock before.
             let now = undo.fresh(self.clock).unwrap_or_else(|| undo.permit.asked_at());

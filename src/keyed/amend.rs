@@ -11,9 +11,9 @@
 use crate::algorithm::{Decides, Held};
 use crate::clock::Timestamp;
 use crate::refund::{Amendment, Found};
-use crate::sync::{Fault, planted};
 
 use super::hash::Identity;
+use super::points;
 use super::price::amend::amend_priced;
 use super::table::Table;
 use super::unit::shards_of;
@@ -89,7 +89,7 @@ fn amended(
             let left = table.layout.live(tag, ruled.left(charge), &ruled, moment);
             // Equal bits may also be another's: of a charge after a refund, or a whole wrap later. So
             // nothing of what is given back rests on them: see `refund.rs`.
-            let same = word == left || planted(Fault::UndoWhatChanged);
+            let same = points::is_as_left(word == left);
             if same { ruled.undone(found, charge) } else { (found.held, 0) }
         }
         // The word stays, idle from now on, until a sweep or a newcomer takes its cell.

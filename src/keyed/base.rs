@@ -1,8 +1,7 @@
 //! The instant that a new key starts at, and the floors that it follows from.
 
-use crate::sync::{Fault, planted};
-
 use super::ask::Fresh;
+use super::points;
 use super::shard::Header;
 use super::table::Table;
 use super::unit::{UNIT, all_shards_of};
@@ -17,14 +16,7 @@ pub(super) fn headers(table: &Table, first: usize, second: usize) -> Headers {
 
 /// The instant that a new key starts at: now, or the highest floor of its shards if that is later.
 pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_>) -> u64 {
-    let floors = headers.map(Header::floor_ns);
-    let floor_ns = if planted(Fault::FloorLeftOutOfBase) {
-        0
-    } else if planted(Fault::OneFloorLeftOut) {
-        floors[0]
-    } else {
-        floors.into_iter().fold(0, u64::max)
-    };
+    let floor_ns = points::highest(headers.map(Header::floor_ns));
     // A thread with a later time moved the floor. This request may just have read its clock a while ago: it is
     // read once more, and only once.
     if floor_ns > fresh.ask.now_ns

@@ -13,9 +13,8 @@
 //! key may come back; only an install that finds no vacant cell takes an idle word over. So while a floor F stands, no
 //! word in its shard became idle before F - 2E: it was kept by a sweep under a floor of F - E or later.
 
-use crate::sync::{Fault, planted};
-
 use super::layout::{Kind, Layout};
+use super::points;
 use super::price::{Settled, is_stale_by, settle};
 use super::shard::GRANULE_BITS;
 use super::shard::{Header, cells};
@@ -63,13 +62,13 @@ fn advance_while(table: &Table, index: usize, now_ns: u64, goes_on: impl Fn(Head
             return;
         }
         // A word changed under the sweep: it says nothing of the whole shard.
-        let Some(live) = sweep(table, index, header) else { continue };
+        let Some(live) = points::sweeps(|| sweep(table, index, header)) else { continue };
         // Words that remain must be readable under the next floor, so it lies at most an epoch ahead. With none
         // left it may jump to the goal.
         let furthest = header.floor().saturating_add(table.layout.epoch);
-        let live = live && !planted(Fault::JumpOverLiveWords);
+        let next = if points::bounds_floor(live) { goal.min(furthest) } else { goal };
         // It fails if an install began or another floor was published meanwhile: look again in either case.
-        table.shard(index).publish(header, if live { goal.min(furthest) } else { goal });
+        table.shard(index).publish(header, next);
     }
 }
 
@@ -82,21 +81,16 @@ fn sweep(table: &Table, index: usize, header: Header) -> Option<bool> {
     let mut live = false;
     let book = table.book.as_deref();
     let staleness = table.layout.staleness([header.floor_ns(); 2]);
-    if planted(Fault::PublishWithoutSweep) {
-        return Some(true);
-    }
     for cell in cells() {
         let word = shard.load(cell);
-        let idle = match Layout::kind(word) {
+        let idle = match points::kind_swept(word) {
             Kind::Vacant => continue,
-            Kind::Claim if planted(Fault::SweepSparesClaims) => continue,
             // A claim carries no debt. Its owner fails to open it, and starts again.
             Kind::Claim => true,
             Kind::Live => {
                 // Read after the word: a word written under a newer floor must not be judged by
                 // this one.
-                let stale = shard.header().floor() != header.floor();
-                if stale && !planted(Fault::SweepWithStaleHeader) {
+                if points::header_behind_swept(shard, header).floor() != header.floor() {
                     return None;
                 }
                 // A word in the ticks of a replaced quota is re-based here, if it stays.
@@ -109,7 +103,7 @@ fn sweep(table: &Table, index: usize, header: Header) -> Option<bool> {
         // Charged, or idle for less than an epoch: its key may come back to it.
         if !idle {
             live = true;
-        } else if shard.replace(cell, shard.reclaimable(cell, word), 0) {
+        } else if shard.reclaim(cell, word, 0) {
             table.tallies.reclaimed(index, u64::from(Layout::kind(word) == Kind::Live));
         } else {
             // Charged, claimed or opened since it was read.

@@ -9,7 +9,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use crate::scale::scale;
-use crate::sync::{Fault, planted};
+
+use super::points;
 
 /// Where a key may live, and the bits by which its word is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,12 +96,10 @@ impl Mix {
     #[inline]
     pub(super) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
-        if planted(Fault::OverlappingShardPairs) {
-            return (first + 1) % units * unit + side;
-        }
         let pair = scale(identity.tag.wrapping_mul(self.0), units);
         let (second, borrowed) = pair.overflowing_sub(first);
-        (if borrowed { second.wrapping_add(units) } else { second }) * unit + side
+        let second = if borrowed { second.wrapping_add(units) } else { second };
+        points::second_unit(second, first, units) * unit + side
     }
 }
 

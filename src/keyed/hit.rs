@@ -11,12 +11,12 @@ use std::hint::select_unpredictable;
 
 use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
 use crate::decision::Decision;
-use crate::sync::{Fault, planted};
 use crate::verdict::Verdict;
 
 use super::ask::{Ask, Outcome};
 use super::hint::hint;
 use super::layout::Layout;
+use super::points;
 use super::shard::Shard;
 use super::table::{Missed, Table, Way};
 
@@ -129,12 +129,10 @@ impl Table {
             let cell = hint(shard, tag, &self.layout).ok_or(Missed::Absent)?;
             let before = shard.header();
             let word = shard.load(cell);
-            let header =
-                if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            let header = points::header_behind_word(shard, before);
             // Equal with the install counter: neither a floor nor an install came in between.
             if header == before {
-                let is_near =
-                    self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
+                let is_near = points::is_near(&self.layout, header, now_ns);
                 // If not, the hint was wrong or now is not near: the slow way looks at every word.
                 let is_found = self.layout.is_live(word, tag) && is_near;
                 return if is_found { Ok((cell, word)) } else { Err(Missed::Afar) };
@@ -215,7 +213,7 @@ fn priced<D>(
             let (outcome, next) = step(&layout, algorithm, (tag | mark, word), ask);
             // The numbers were read after the word. As long as it stands they are its own: see `price`.
             let stands = if next == word {
-                shard.load(cell) == word || planted(Fault::QuotaReadTorn)
+                points::is_whole(shard.load(cell) == word)
             } else {
                 shard.charge(cell, word, next)
             };

@@ -18,18 +18,20 @@
 
 mod answer;
 mod open;
+pub(super) mod rival;
 mod round;
 mod verify;
 
 use crossbeam_utils::Backoff;
 
 use crate::algorithm::Held;
-use crate::sync::{Fault, planted, scale};
+use crate::sync::scale;
 
 use super::ask::{Ask, Fresh, Outcome};
 use super::base::headers;
 use super::floor::{LAG_NS, advance, follow};
 use super::hash::Identity;
+use super::points;
 use super::slow::{forgotten_in, look};
 use super::spill::{decide_in_spill, owed};
 use super::survey::{Choice, Offer, Reading, Seen, choose, read_all, survey, vacancy};
@@ -75,9 +77,9 @@ pub(super) fn install(
         if lost >= EAGER_ROUNDS {
             backoff.spin();
         }
-        // Faults only: what must be read after the claim is read before it.
-        let early = planted(Fault::FloorsBeforeClaim).then(|| headers(table, first, second));
-        let early_owed = planted(Fault::EstimateBeforeClaim).then(|| {
+        // None, but in a model that plants it: both must be read behind the claim.
+        let early = points::floors_read_early(|| headers(table, first, second));
+        let early_owed = points::owed_read_early(|| {
             let (tier, mut lane) = (fresh.ask.tier, None);
             let quota = table.quota_of(tier, &mut lane);
             owed(table, identity, second, fresh.ask.now_ns, (tier, quota)).unwrap_or(Held::IDLE)

@@ -22,6 +22,7 @@ mod log;
 mod many;
 mod memory;
 mod move_key;
+mod points;
 mod price;
 mod restore;
 mod seeds;

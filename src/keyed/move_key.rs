@@ -9,11 +9,11 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
-use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
 use super::ask::Ask;
+use super::points;
 use super::price::spent::Spent;
 use super::spill::owed_units;
 
@@ -79,9 +79,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // Lock-free: another turn means that another thread has changed the word.
         loop {
             let spent = Spent::of(&self.table, old, second, now.as_nanos());
-            // Fault only: the old word is cleared before the debt stands elsewhere.
-            let cleared = planted(Fault::MoveClearsFirst)
-                && spent.as_ref().is_some_and(|spent| spent.clear(&self.table));
+            let cleared = points::clears_first(|| {
+                spent.as_ref().is_some_and(|spent| spent.clear(&self.table))
+            });
             let units = spent.as_ref().map_or_else(
                 // No cell in its old tier: what it owes stands in the spill, if anywhere.
                 || {

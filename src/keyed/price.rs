@@ -23,10 +23,10 @@ pub(super) mod look;
 pub(super) mod spent;
 
 use crate::algorithm::{Change, Decides, Held, Kernel};
-use crate::sync::{Fault, planted};
 
 use super::book::{Book, Lane, Page};
 use super::layout::Layout;
+use super::points;
 use super::shard::{GRANULE_BITS, Header};
 use super::table::Table;
 
@@ -116,7 +116,7 @@ fn find_priced(table: &Table, book: &Book, index: usize, tag: u64) -> Option<(St
         let priced = Priced::of(book, word, header.floor_ns());
         // Loaded again after its numbers, which are its own only while it stands. If it does not, another
         // thread has replaced it: lock-free.
-        let stands = shard.load(cell) == word || planted(Fault::QuotaReadTorn);
+        let stands = points::is_whole(shard.load(cell) == word);
         if let (Some(priced), true) = (priced, stands) {
             return Some((Standing { cell, word, header }, priced));
         }
@@ -188,7 +188,7 @@ pub(super) fn settle(
     }
     let stays = replaced_ns.is_none() || priced.is_ahead_of(header, layout.epoch);
     // In the quota in force already, or the change is still out of this floor's reach.
-    if stays || planted(Fault::OldTicksLeft) {
+    if points::keeps_ticks(stays) {
         return Some(Settled::Kept);
     }
     let next = layout.live(layout.tag(word) | mark, held, &layout.kernel, moment);

@@ -2,13 +2,13 @@
 //! floor. What it does not find is for an install.
 
 use crate::algorithm::{Decides, Held};
-use crate::sync::{Fault, planted};
 use crate::verb::Verbs;
 use crate::verdict::Verdict;
 
 use super::ask::{Ask, Fresh, Outcome};
 use super::floor::{follow, is_forgotten};
 use super::hash::Identity;
+use super::points;
 use super::price::look::look_priced;
 use super::shard::{Header, Shard};
 use super::table::Table;
@@ -112,13 +112,13 @@ fn hit_by(
     loop {
         let before = shard.header();
         let Some((cell, word)) = table.find(shard, tag) else { return SlowHit::Elsewhere };
-        let header = if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+        let header = points::header_behind_word(shard, before);
         // A floor was published between the loads: unknown which of the two dates the word.
         if header.floor() != before.floor() {
             continue;
         }
         let moment = algorithm.moment(ask.now_ns);
-        let held = if table.layout.is_near(header, ask.now_ns) || planted(Fault::DecodeAgainstNow) {
+        let held = if points::is_near(&table.layout, header, ask.now_ns) {
             table.layout.unpack(word, algorithm, moment)
         } else {
             let Some(held) = afar(header, word) else { return SlowHit::Afar };

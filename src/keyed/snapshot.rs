@@ -49,12 +49,12 @@ use std::time::SystemTime;
 use crate::snapshot::{
     Form, Kind as Whose, Preamble, SnapshotError, SnapshotSummary, length, wall_ns, write,
 };
-use crate::sync::{Fault, planted};
 
 use super::KeyedLimiter;
 use super::book::saved::{form, words as words_of_book};
 use super::hash::Identity;
 use super::layout::{Kind, Layout};
+use super::points;
 use super::seeds::Seeds;
 use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
@@ -94,8 +94,7 @@ fn copy(table: &Table, index: usize) -> Copied {
         for cell in cells() {
             words[cell] = shard.load(cell);
         }
-        let stale = planted(Fault::SnapshotWithStaleHeader);
-        let header = if stale { before } else { shard.header() };
+        let header = points::header_behind_copy(shard, before);
         // No floor was published between the words: each is in the range of this one.
         if header.floor() == before.floor() {
             return Copied { header, words };
@@ -116,16 +115,14 @@ fn copy_all(
     copies.extend((0..table.shards()).map(|index| copy(table, index)));
     for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
         // An install in progress: it carries no debt.
-        if Layout::kind(*word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims) {
+        if points::is_left_out(*word) {
             *word = 0;
         }
     }
     let word = |shard: usize, cell: usize| copies[shard].words[cell];
-    for [(shard, cell), _] in twins(table, word, second) {
+    for [(shard, cell), _] in points::left_out(twins(table, word, second)) {
         // The word that was read first is the older: the key was forgotten there before it was installed again.
-        if !planted(Fault::SnapshotKeepsTwins) {
-            copies[shard].words[cell] = 0;
-        }
+        copies[shard].words[cell] = 0;
     }
     Ok(copies)
 }

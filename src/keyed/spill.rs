@@ -65,12 +65,13 @@ pub(super) mod store;
 
 use crate::algorithm::{Answers, Change, Decides, Held, Kernel};
 use crate::clock::LATEST_NS;
-use crate::sync::{Fault, Ordering, fence, planted, scale};
+use crate::sync::{Ordering, scale};
 use crate::verdict::Verdict;
 
 use super::ask::{Ask, Fresh, Outcome};
 use super::base::{base_ns, headers};
 use super::hash::Identity;
+use super::points;
 use super::price::Quota;
 use super::price::look::hit_priced;
 use super::shard::{Header, cells};
@@ -127,7 +128,9 @@ pub(super) fn decide_in_spill(
         let charged = told.verdict == Verdict::Allowed && told.cost > 0;
         loop {
             // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
-            let again = look_again(table, identity, second, (at_ns, charged), fresh);
+            let again = points::look_again(Again::Stands, || {
+                look_again(table, identity, second, (at_ns, charged), fresh)
+            });
             match again {
                 Again::Stands => {
                     let kernels = (&lens.kernel, &layout.kernel);
@@ -155,13 +158,10 @@ fn look_again(
     (at_ns, charged): (u64, bool),
     fresh: &mut Fresh<'_>,
 ) -> Again {
-    if planted(Fault::SpillUnscanned) {
-        return Again::Stands;
-    }
     // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
     // before it reads what the key owes; with the fence in between, at least one of them sees the other.
-    if charged && !planted(Fault::SpillWithoutFence) {
-        fence(Ordering::SeqCst);
+    if charged {
+        points::fence_after_charge();
     }
     for index in shards_of(identity.first, second) {
         let shard = table.shard(index);
@@ -177,8 +177,8 @@ fn look_again(
                 return hit.map_or(Again::Disturbed, Again::Decided);
             }
             // An install that may have read the sketch before this charge must not open.
-            let rival = charged && table.layout.is_claim_of(word, identity.tag);
-            if rival && !planted(Fault::SpillIgnoresClaims) && !shard.replace(cell, word, 0) {
+            let is_rival = charged && table.layout.is_claim_of(word, identity.tag);
+            if points::vacates_rival(is_rival) && !shard.replace(cell, word, 0) {
                 // It has just been opened or given back.
                 return Again::Disturbed;
             }
@@ -187,7 +187,7 @@ fn look_again(
     // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
     let passed = |header: Header| header.floor_ns() > at_ns;
     let is_passed = charged && headers(table, identity.first, second).into_iter().any(passed);
-    if is_passed && !planted(Fault::SpillFloorsReadOnce) {
+    if points::is_decided_anew(is_passed) {
         return Again::Passed;
     }
     Again::Stands
@@ -236,9 +236,8 @@ pub(super) fn owed(
 ) -> Option<Held> {
     let Some(spill) = &table.spill else { return Some(Held::IDLE) };
     // Relaxed: the claim's fence orders it, see the header.
-    if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns
-        || planted(Fault::EstimateLeftOut)
-    {
+    let mark_ns = spill.mark(identity, second).load(Ordering::Relaxed);
+    if points::owes_nothing(mark_ns <= at_ns) {
         // Nothing that was ever charged here counts at this instant any more.
         return Some(Held::IDLE);
     }

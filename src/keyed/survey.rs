@@ -5,13 +5,14 @@
 //! back.
 
 use crate::algorithm::Decides;
-use crate::sync::{Fault, planted, scale};
+use crate::sync::scale;
 
 use super::ask::Ask;
 use super::floor::{first_instant_of_floor, floor_at, is_swept, last_swept};
 use super::hash::Identity;
 use super::hint::{CellMask, vacant};
 use super::layout::{Idleness, Kind, Layout};
+use super::points;
 use super::price::{idle_ns, priced_idle};
 use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
@@ -143,8 +144,7 @@ pub(super) fn read_all(table: &Table, index: usize, reading: &mut Reading) -> bo
         reading.words[cell] = shard.load(cell);
     }
     // After the words, and equal: so each word is judged by the floor it is dated by.
-    let stale = shard.header().floor() != reading.header.floor();
-    !stale || planted(Fault::SurveyWithStaleHeader)
+    points::header_behind_survey(shard, reading.header).floor() == reading.header.floor()
 }
 
 /// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is
@@ -232,20 +232,13 @@ pub(super) fn survey(
                 continue;
             }
             // The key's own word, not another key's: it was installed since the key was not found.
-            Kind::Live
-                if table.layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers) =>
-            {
+            Kind::Live if points::is_own(&table.layout, word, tag) => {
                 return None;
             }
             Kind::Live => match outlook(table, word, floors_ns, &idleness)? {
                 Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
                 // Free only once the floor has advanced: judged by now alone, its key might still owe something.
-                Outlook::IdleSoon => {
-                    offer.idle_soon = true;
-                    if planted(Fault::ForgetByOwnClock) {
-                        offer.idle = offer.idle.or(Some(seen));
-                    }
-                }
+                Outlook::IdleSoon => offer.idle_soon = true,
                 Outlook::Busy => offer.taken += 1,
             },
         }
@@ -262,18 +255,15 @@ fn outlook(
     floors_ns: [u64; 3],
     idleness: &Idleness<'_, 2>,
 ) -> Option<Outlook> {
-    if planted(Fault::EvictLive) {
-        return Some(Outlook::Idle);
-    }
     // In a table of several quotas each word says which arithmetic reads it.
-    let [is_idle, is_idle_soon] = match &table.book {
+    let idle = match &table.book {
         Some(book) => priced_idle(book, word, floors_ns)?,
         None => idleness.of(word),
     };
-    Some(match (is_idle, is_idle_soon) {
-        (true, _) => Outlook::Idle,
-        (false, true) => Outlook::IdleSoon,
-        (false, false) => Outlook::Busy,
+    Some(match points::judged(idle) {
+        [true, _] => Outlook::Idle,
+        [false, true] => Outlook::IdleSoon,
+        [false, false] => Outlook::Busy,
     })
 }
 

@@ -2,7 +2,8 @@
 
 use super::Book;
 use super::numbers::{NewQuota, index_of};
-use crate::sync::{Fault, Ordering, planted};
+use crate::keyed::points;
+use crate::sync::Ordering;
 
 /// The right to change a quota. Ends when it is dropped.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Changing<'_> {
         // Relaxed: only the thread with the right to change writes it.
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
         let new = self.free_index(old);
-        if planted(Fault::QuotaWrittenInPlace) {
+        if points::overwrites_numbers() {
             book.entries[old].write(&book.named[old], tier, quota, at_ns);
             return old;
         }

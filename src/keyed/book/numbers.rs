@@ -1,9 +1,10 @@
 //! [`QuotaNumbers`]: what stands in a book under one index, and how a thread that reads it while it is written notices.
 
 use crate::policy::Policy;
-use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::sync::{AtomicU64, Ordering};
 
 use crate::keyed::layout::Coded;
+use crate::keyed::points;
 
 /// The numbers of a quota, and what became of it.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl QuotaNumbers {
         let tier = index_of(self.tier.load(Ordering::Acquire));
         // Odd, or changed: a change is writing here, so the word that led here is gone.
         let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
-        (whole || planted(Fault::QuotaReadTorn)).then_some((code, tier))
+        points::is_whole(whole).then_some((code, tier))
     }
 
     /// The policy whose numbers these are, kept in `named`; `None` while it is written.
@@ -90,10 +91,9 @@ impl QuotaNumbers {
         let NewQuota { policy, code } = quota;
         // Relaxed: only changes write it, and one change comes after the other.
         let version = self.version.load(Ordering::Relaxed);
-        if !planted(Fault::QuotaWrittenInPlace) {
-            // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
-            self.version.store(version + 1, Ordering::Release);
-        }
+        let [odd, even] = points::versions_behind(version);
+        // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
+        self.version.store(odd, Ordering::Release);
         // Release, here and below: a thread that sees one of them sees the odd version, too.
         for (number, &value) in self.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
@@ -108,9 +108,8 @@ impl QuotaNumbers {
         // Release, both: as for the numbers.
         self.tier.store(tier as u64, Ordering::Release);
         self.retired.store(0, Ordering::Release);
-        let step = if planted(Fault::QuotaWrittenInPlace) { 0 } else { 2 };
         // Release: a thread that sees the even version sees everything that was written before it.
-        self.version.store(version + step, Ordering::Release);
+        self.version.store(even, Ordering::Release);
     }
 }
 

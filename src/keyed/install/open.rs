@@ -1,7 +1,6 @@
 //! Open: a verified claim becomes the live word of its key.
 
 use crate::algorithm::{Decides, Held};
-use crate::sync::{Fault, planted};
 use crate::verb::{Charged, Verbs, Wish};
 use crate::verdict::Verdict;
 
@@ -12,6 +11,7 @@ use crate::keyed::ask::{Fresh, Outcome};
 use crate::keyed::base::{Headers, base_ns, headers};
 use crate::keyed::floor::floor_at;
 use crate::keyed::hash::Identity;
+use crate::keyed::points;
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::spill::owed;
 use crate::keyed::survey::Seen;
@@ -31,9 +31,8 @@ pub(super) fn open(
     fresh: &mut Fresh<'_>,
 ) -> Round {
     let base_ns = base_ns(headers, fresh);
-    let near = table.layout.is_near(headers[0], base_ns);
     // The key would start later than a word of this shard can say.
-    if !near && !planted(Fault::FloorLeftOutOfBase) {
+    if !points::can_start(&table.layout, headers[0], base_ns) {
         give_back(table, mine);
         let reach = floor_at(fresh.ask.now_ns).saturating_add(table.layout.epoch);
         if base_ns >> GRANULE_BITS <= reach {
@@ -50,8 +49,7 @@ pub(super) fn open(
     fresh.kernel = fresh.kernel.map(|_| layout.kernel);
     let ruled = layout.ruled();
     let moment = ruled.moment(base_ns);
-    let late = layout.kernel.lateness(fresh.ask.now_ns, base_ns);
-    let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
+    let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
     let wish = Wish { most: layout.ahead, ..table.wish(fresh.ask) };
     // Read only after the claim, as the floors are: a thread that spills a charge looks for this claim behind it.
     let owed =
@@ -80,8 +78,7 @@ pub(super) fn open(
     }
     let live = layout.live(identity.tag | index, held, &ruled, moment);
     let shard = table.shard(mine.shard);
-    let claim =
-        if planted(Fault::OpenWithoutExactWord) { shard.load(mine.cell) } else { mine.word };
+    let claim = points::openable(shard, mine.cell, mine.word);
     // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
     if !shard.replace(mine.cell, claim, live) {
         return Round::Lost;

@@ -1,10 +1,10 @@
 //! Claim, fence, verify: the claim of a cell, and the scan that shows that no other install of its key is in the way.
 
-use crate::sync::{Fault, Ordering, fence, planted};
-
+use super::rival::Rival;
 use super::round::Round;
 use crate::keyed::hash::Identity;
 use crate::keyed::layout::{Kind, Layout};
+use crate::keyed::points;
 use crate::keyed::shard::cells;
 use crate::keyed::survey::Seen;
 use crate::keyed::table::Table;
@@ -18,14 +18,13 @@ pub(super) fn claim_and_verify(
 ) -> Round {
     let Identity { first, tag } = identity;
     let shard = table.shard(victim.shard);
-    let own_claim = table.layout.is_claim_of(victim.word, tag);
-    if planted(Fault::HelpWithoutReclaim) && own_claim {
+    if points::opens_as_found(table.layout.is_claim_of(victim.word, tag)) {
         return Round::Verified(victim);
     }
     // The nonce tells this claim from others of the same key, so that no CAS takes one for another.
     let claim = table.layout.claim(tag, shard.take_nonce());
     // The key of the idle word was charged since the survey, or another install took the cell.
-    if !shard.replace(victim.cell, shard.reclaimable(victim.cell, victim.word), claim) {
+    if !shard.reclaim(victim.cell, victim.word, claim) {
         return Round::Lost;
     }
     // Over a live word this forgets a key; over a vacant cell or another claim it forgets none.
@@ -34,18 +33,14 @@ pub(super) fn claim_and_verify(
     let mine = Seen { word: claim, ..victim };
     // SeqCst: the one place that needs a total order. My claim comes before my scan, another's
     // claim before its scan; with the fence in between, at least one of us sees the other's claim.
-    if !planted(Fault::NoFence) {
-        fence(Ordering::SeqCst);
-    }
-    if planted(Fault::NoVerify) {
-        return Round::Verified(mine);
-    }
+    points::fence_after_claim();
+    let shards = points::scanned(shards_of(first, second));
     // Read into a local: after each load that acquires, the compiler would read it anew. Words of the tag, live or
     // claims, differ from it in no bit above the state but the topmost.
     let states = table.layout.words_per_tag << 1;
     // Counted without a branch: which cells hold what cannot be foreseen.
     let mut of_tag = 0_u32;
-    for index in shards_of(first, second) {
+    for index in shards.clone() {
         let shard = table.shard(index);
         for cell in cells() {
             of_tag += u32::from((shard.load(cell) ^ tag) << 1 < states);
@@ -55,21 +50,17 @@ pub(super) fn claim_and_verify(
     if of_tag == 1 && shard.load(mine.cell) == claim {
         return Round::Verified(mine);
     }
-    for index in shards_of(first, second) {
+    for index in shards {
         for cell in cells() {
             let word = table.shard(index).load(cell);
-            let other = Seen { shard: index, cell, word };
-            let rival = table.layout.is_claim_of(word, tag) && other.position() != mine.position();
-            let (live, lower) =
-                (table.layout.is_live(word, tag), other.position() < mine.position());
-            // A live word of the key decides for it. Of two claims the lower one goes on, and vacates the higher;
-            // if that CAS fails, the higher may just have been opened.
-            let in_the_way = (live && !planted(Fault::VerifyIgnoresLive))
-                || (rival && lower && !planted(Fault::VerifyIgnoresLower))
-                || (rival
-                    && !lower
-                    && !planted(Fault::VerifyIgnoresHigher)
-                    && !table.shard(index).replace(cell, word, 0));
+            let rival = Rival::of(&table.layout, tag, (word, (index, cell)), mine.position());
+            let in_the_way = match points::heeded(rival) {
+                None => false,
+                // The key's live word decides for it. Of two claims the lower one goes on.
+                Some(Rival::Live | Rival::LowerClaim) => true,
+                // The lower vacates the higher; if that CAS fails, the higher may just have been opened.
+                Some(Rival::HigherClaim) => !table.shard(index).replace(cell, word, 0),
+            };
             // The other thread goes on; this one searches again.
             if in_the_way {
                 give_back(table, mine);
@@ -83,7 +74,7 @@ pub(super) fn claim_and_verify(
 /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine. Its
 /// nonce says so; and if that came round, the install of that claim starts again.
 pub(super) fn give_back(table: &Table, mine: Seen) {
-    if !planted(Fault::GiveBackForgotten) {
+    if points::gives_back() {
         table.shard(mine.shard).replace(mine.cell, mine.word, 0);
     }
 }

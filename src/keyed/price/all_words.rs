@@ -3,10 +3,10 @@
 use super::{Settled, settle};
 use crate::keyed::book::Book;
 use crate::keyed::floor::advance;
-use crate::keyed::layout::{Kind, Layout};
+use crate::keyed::layout::Kind;
+use crate::keyed::points;
 use crate::keyed::shard::{GRANULE_BITS, cells};
 use crate::keyed::table::Table;
-use crate::sync::{Fault, planted};
 
 /// Re-bases every word with a retired index, and vacates every claim, so that none is left. `at_ns` is
 /// when its quota was replaced. Reads the whole table; waits for no thread.
@@ -30,9 +30,9 @@ fn settle_shard(
     let is_ahead = at_ns >> GRANULE_BITS > header.floor().saturating_add(table.layout.epoch);
     for cell in cells() {
         let word = shard.load(cell);
-        match Layout::kind(word) {
+        match points::kind_changed(word) {
             // Its install may have read the retired index. Vacated, it starts again and reads the new one.
-            Kind::Claim if !planted(Fault::ChangeSparesClaims) => {
+            Kind::Claim => {
                 shard.replace(cell, word, 0).then_some(())?;
             }
             Kind::Live if book.has_index(word, retired) => {

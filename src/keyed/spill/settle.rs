@@ -17,9 +17,10 @@
 //! charged so recently that the sixteen epochs cover the eight after the change.
 
 use crate::sketch::Places;
-use crate::sync::{Fault, Ordering, planted};
+use crate::sync::Ordering;
 
 use crate::keyed::book::{Book, Lane, Page};
+use crate::keyed::points;
 
 use super::store::{Quotas, Spill};
 
@@ -54,10 +55,8 @@ impl Spill {
     /// retired. Waits for no thread.
     pub(in crate::keyed) fn settle_tier(&self, book: &Book, tier: u8) {
         let first = usize::from(tier) * self.part();
-        if !planted(Fault::OldTicksLeft) {
-            for place in first..first + self.part() {
-                self.settle_cell(book, place);
-            }
+        for place in points::brought_over(first..first + self.part()) {
+            self.settle_cell(book, place);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::BuildError;
 use crate::meter::Meter;
 use crate::policy::{Algorithm, AtLimit, Policy};
 use crate::sketch::{Cells, GOLDEN, Lens, Places, SketchSize, mix};
-use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::sync::{AtomicU64, Ordering};
 use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
@@ -16,6 +16,7 @@ use crate::keyed::ask::Ask;
 use crate::keyed::book::{Book, Lane};
 use crate::keyed::hash::Identity;
 use crate::keyed::layout::Layout;
+use crate::keyed::points;
 
 use super::super::unit::unit;
 use super::reach::reach_ns;
@@ -221,8 +222,7 @@ impl Spill {
     pub(super) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<Told> {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
-        let late = kernel.lateness(ask.now_ns, at_ns);
-        let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
+        let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
             // A sketch promises no place in the future: a reservation is admitted if it can be used at once.
@@ -279,7 +279,7 @@ fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
     // the header of the module above. If the mark is already high enough, the fence of its writer orders it the
     // same way.
-    if mark.load(Ordering::Relaxed) < until_ns && !planted(Fault::SpillUnmarked) {
+    if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
         // A quarter more, so that it is not written by every charge: it costs only a look.
         let more_ns = until_ns.saturating_sub(now_ns) / 4;
         mark.fetch_max(until_ns.saturating_add(more_ns), Ordering::Relaxed);
