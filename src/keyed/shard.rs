@@ -15,10 +15,13 @@
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
+// Coarse enough for a header to hold all instants in 44 bits, with room for the install counter;
+// fine enough for a floor to come within two milliseconds of the clock.
 pub(super) const GRANULE_BITS: u32 = 20;
 
 /// Cells in a shard: with the header they fill a line of 64 bytes.
 #[cfg(not(loom))]
+// 8 words of 8 bytes, one of them the header.
 pub(super) const CELLS: usize = 7;
 /// loom explores every order, so its shards are small.
 #[cfg(loom)]
@@ -159,7 +162,11 @@ pub(super) struct Header(u64);
 impl Header {
     const FLOOR_BITS: u32 = u64::BITS - GRANULE_BITS;
     const FLOOR_MASK: u64 = (1 << Self::FLOOR_BITS) - 1;
+    // What the floor leaves, but for 8 bits in reserve. While a floor stands, a claim's nonce repeats
+    // after 4096 claims and openings in its shard; the floor's low bits tell later ones apart.
     const COUNTER_BITS: u32 = 12;
+    // In the topmost bits, so that an addition that overflows falls off and never touches the
+    // floor.
     const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
 
     pub(super) const fn first(floor: u64) -> Self {

@@ -88,6 +88,7 @@ impl Table {
         ask: Ask,
         soft_bp: u16,
     ) -> Decision {
+        // What was held before is for an undo, and no part of the answer.
         let Outcome { verdict, mark, held, at_ns, cost, .. } = outcome;
         let now_ns = ask.now_ns;
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
@@ -109,6 +110,9 @@ impl Table {
         if found == 0 {
             return None;
         }
+        // The lowest, if there are two: there never are at one moment (`install`), but the loads
+        // above are not of one moment, and a key that was forgotten and installed between them is
+        // found in both.
         let cell = found.trailing_zeros() as usize;
         let word = shard.load(cell);
         // Replaced since it was found: as good as not there. An install looks again.
