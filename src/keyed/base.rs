@@ -11,6 +11,8 @@ pub(super) type Headers = [Header; 2 * UNIT];
 
 /// The headers of all shards of a key; of small units the last ones again.
 pub(super) fn headers(table: &Table, first: usize, second: usize) -> Headers {
+    // Acquire, by `header`: a thread that has seen a cell without its key sees the floor below
+    // which that was forgotten, for it was published before the cell was vacated.
     all_shards_of(first, second).map(|index| table.shard(index).header())
 }
 
@@ -24,6 +26,8 @@ pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_
     {
         fresh.ask.now_ns = fresh.ask.now_ns.max(clock.now().as_nanos());
     }
+    // A key that owes nothing starts at the request's own time. Only a floor may be later than
+    // that.
     floor_ns.max(fresh.ask.now_ns)
 }
 

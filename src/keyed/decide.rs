@@ -86,6 +86,7 @@ pub(super) fn decide_slowly(
     second: usize,
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
+    // One look at a line, which is in the cache already if it is home.
     let is_here = |shard: &Shard| hint(shard, identity.tag, &table.layout).is_some();
     let (is_check, home) = (fresh.ask.verb == Verb::Check, table.shard(identity.first));
     let is_home = is_check && is_here(home);
@@ -96,6 +97,8 @@ pub(super) fn decide_slowly(
             prefetch(table.shard(index));
         }
     }
+    // Until a shard says otherwise. A question installs nothing, so no scan would find what a hint
+    // has missed: it looks at the words themselves.
     let mut is_absent = is_check && fresh.ask.charge;
     if is_check {
         for index in shards_of(identity.first, second) {
@@ -107,10 +110,14 @@ pub(super) fn decide_slowly(
             }
             let mut hit = table.hit_outcome(shard, identity.tag, fresh.ask);
             // Its floor follows, and then it is a hit.
+            // Only a charge whose now lies more than an epoch above the floor. A late one is read
+            // from afar, the slow way.
             if matches!(hit, Err(Missed::Afar)) && has_to_follow(table, shard, fresh.ask) {
                 follow(table, index, fresh.ask.now_ns);
                 hit = table.hit_outcome(shard, identity.tag, fresh.ask);
             }
+            // Missed again after the floor has followed: the sweep has forgotten the key, which was
+            // idle for an epoch, or other threads keep the shard busy.
             match hit {
                 Ok((outcome, kernel)) => {
                     fresh.kernel = kernel;
@@ -124,6 +131,8 @@ pub(super) fn decide_slowly(
         }
     }
     // Looked for in vain by hints: the words themselves need no second look, since an install has one.
+    // Otherwise the key may be here: under a floor that is not near, or in a cell that no hint
+    // named.
     let found = if is_absent { None } else { look(table, identity, second, fresh) };
     found.unwrap_or_else(|| install(table, identity, second, fresh))
 }
@@ -131,6 +140,7 @@ pub(super) fn decide_slowly(
 /// Whether a charge of this shard has its floor follow first. Where there are several quotas their words are looked
 /// at before: see `price`.
 fn has_to_follow(table: &Table, shard: &Shard, ask: Ask) -> bool {
+    // A question, or a cost that never fits, changes nothing, not even a floor: see `Ask`.
     let is_behind = table.layout.is_behind(shard.header(), ask.now_ns);
     is_behind && ask.charge && table.book.is_none() && !table.wish(ask).is_never(table.kernel())
 }

@@ -22,10 +22,13 @@ use super::table::Table;
 
 /// Floors trail the clock by at least this, so that threads in step never see a floor ahead of their
 /// own now. A matter of precision, not of safety.
+// A granule: threads whose clocks are synchronised differ by less than a millisecond.
 pub(super) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
 /// Rounds of an advance: a few steps past what lives, two past what is idle, and as many again if others disturb it.
 /// Then it leaves the floor to those others.
+// The longest case is that of several quotas: eight epochs of debt (`layout/shared`), one more for
+// a word that was written an epoch above the floor, and one for which it stays when it is idle.
 const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
 
 /// Moves a shard's floor up to what `now` allows: by at most one epoch at a time while words remain. A word
@@ -49,13 +52,20 @@ pub(super) fn follow(table: &Table, index: usize, now_ns: u64) {
 pub(super) fn last_swept(table: &Table, header: Header, now_ns: u64) -> Option<u64> {
     let (granule, epoch) = (now_ns >> GRANULE_BITS, table.layout.epoch);
     // By each floor that `now` is not near to.
+    // None: now is near to this floor, or lies below it, so no sweep comes before it.
     let beyond = granule.checked_sub(header.floor().checked_add(epoch)? + 1)?;
+    // The floors from here on are F, F + E, F + 2E and so on, and a sweep by each of them precedes
+    // the next. The last floor is the first that now is near to, and has had no sweep yet.
     Some(header.floor() + beyond / epoch.max(1) * epoch)
 }
 
 fn advance_while(table: &Table, index: usize, now_ns: u64, goes_on: impl Fn(Header) -> bool) {
     let goal = floor_at(now_ns);
+    // Bounded: a thread that is disturbed in all of them goes on without the floor, as do those
+    // that disturb it.
     for _ in 0..ROUNDS {
+        // One reading for the sweep and for the publication, which fails if the header is another
+        // by then, by its floor or by its install counter.
         let header = table.shard(index).header();
         // The floor is there, or near enough. Another thread may have brought it there.
         if goal <= header.floor() || !goes_on(header) {
@@ -80,7 +90,11 @@ fn sweep(table: &Table, index: usize, header: Header) -> Option<bool> {
     let shard = table.shard(index);
     let mut live = false;
     let book = table.book.as_deref();
+    // One computation for all words of the shard, since one floor judges them.
     let staleness = table.layout.staleness([header.floor_ns(); 2]);
+    // Each cell once. What happens to a cell behind this look: an install counts in the header, and
+    // the publication fails; a charge finds only words that were kept, and the next floor lies
+    // within their reach.
     for cell in cells() {
         let word = shard.load(cell);
         let idle = match points::kind_swept(word) {
@@ -102,6 +116,7 @@ fn sweep(table: &Table, index: usize, header: Header) -> Option<bool> {
         };
         // Charged, or idle for less than an epoch: its key may come back to it.
         if !idle {
+            // It stays, so the next floor must not leave it behind.
             live = true;
         } else if shard.reclaim(cell, word, 0) {
             table.tallies.reclaimed(index, u64::from(Layout::kind(word) == Kind::Live));
@@ -127,12 +142,14 @@ pub(super) fn is_swept(table: &Table, header: Header, word: u64, last: u64) -> b
     match &table.book {
         // Should the word be gone meanwhile, the caller looks again.
         Some(book) => is_stale_by(book, word, floors_ns).unwrap_or(false),
+        // One quota: the table's own layout reads the word.
         None => table.layout.staleness(floors_ns).of(word),
     }
 }
 
 /// The floor that an instant allows, in granules.
 pub(super) fn floor_at(instant_ns: u64) -> u64 {
+    // Rounded down: a floor never lies above the instant that it was made from.
     instant_ns.saturating_sub(LAG_NS) >> GRANULE_BITS
 }
 

@@ -71,9 +71,13 @@ pub(super) fn install(
     if let Some(book) = &table.book {
         fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
     }
+    // It only spins: no thread yields here, or waits for another.
     let backoff = Backoff::new();
     let (mut lost, mut advances) = (0, 0);
+    // Ends: each turn returns, or counts up one of the two.
     while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
+        // Two threads that claim and vacate each other in step could do so for ever. The longer
+        // they pause, the likelier one of them is through before the other comes.
         if lost >= EAGER_ROUNDS {
             backoff.spin();
         }
@@ -91,6 +95,7 @@ pub(super) fn install(
                 let headers = early.unwrap_or_else(|| enter(table, first, second, claimed));
                 open(table, identity, second, claimed, (headers, early_owed), fresh)
             }
+            // No claim was made, or it was not kept: there is nothing to open.
             other => other,
         };
         match round {
@@ -137,6 +142,7 @@ fn claim(
     // shards. A question is answered as if that had happened.
     let forgotten = if ask.charge { None } else { forgotten_in(table, identity, second, ask) };
     // A lost claim may have met one of the same key whose thread has stalled, which only a look at every word finds.
+    // And a question about a key that would be forgotten must know which cell that would leave.
     let is_first = lost == 0 && forgotten.is_none();
     let vacancy = if is_first { vacancy(table, identity, second, ask) } else { None };
     let choice = match vacancy {
@@ -157,6 +163,7 @@ fn claim(
             | Choice::Advance(index)
             | Choice::Claim(Seen { shard: index, .. }),
         ) if !fresh.ask.charge => Round::Decided(question(table, identity, second, index, fresh)),
+        // A floor that moves changes what the shards offer, so the cell is chosen anew behind it.
         Some(Choice::Follow(index)) => Round::Follow(index),
         Some(Choice::Advance(index)) => Round::Advance(index),
         Some(Choice::Claim(victim)) => claim_and_verify(table, identity, second, victim),
@@ -171,6 +178,8 @@ fn offered(
     ask: &Ask,
     forgotten: Option<usize>,
 ) -> Result<Option<Choice>, Disturbed> {
+    // All shards are read before the first is judged, so that what is read is as nearly of one
+    // moment as can be.
     let mut readings = [Reading::NONE; 2 * UNIT];
     let mut offers = [Offer::NONE; 2 * UNIT];
     let mut count = 0;
@@ -181,6 +190,8 @@ fn offered(
         }
         count += 1;
     }
+    // Judged from the copies: no word is loaded again, so what is claimed later is exactly what was
+    // judged.
     for (reading, offer) in readings[..count].iter().zip(&mut offers) {
         let follows = forgotten == Some(reading.shard);
         // The key has a word here by now, or a word's quota was changed: the caller searches again.

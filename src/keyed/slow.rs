@@ -32,9 +32,12 @@ pub(super) fn look(
     fresh: &mut Fresh<'_>,
 ) -> Option<Outcome> {
     let Identity { first, tag } = identity;
+    // The table's own layout has no arithmetic then: a word is read by the quota that it names.
     if let Some(book) = &table.book {
         return look_priced(table, book, identity, second, fresh);
     }
+    // Home first, where nearly all keys are. A key that moves while its shards are looked at may be
+    // missed in all of them: then the scan after an install's claim finds it.
     shards_of(first, second).find_map(|index| hit_slowly(table, index, tag, &fresh.ask))
 }
 
@@ -68,6 +71,8 @@ fn hit_whole(
             let leave = behind && (ask.charge || is_forgotten(table, header, word, ask.now_ns));
             (!leave).then(|| unpack_afar(table, header, word, ask.now_ns))
         };
+        // Lock-free: a turn that lets the floor follow and finds it far off again means that other
+        // threads have changed the shard in each round of that advance.
         match hit_by(table, algorithm, table.shard(index), tag, *ask, afar) {
             SlowHit::Decided(outcome) => return Some(outcome),
             // The floor comes near to now; the next turn may find the word, or find it forgotten.
@@ -87,9 +92,11 @@ pub(super) fn forgotten_in(
 ) -> Option<usize> {
     shards_of(identity.first, second).find(|&index| {
         let shard = table.shard(index);
+        // Not in this shard. (A claim of the key is no word of it yet, and is not found.)
         let Some((_, word)) = table.find(shard, identity.tag) else { return false };
         // After the word. Should a floor move meanwhile, the caller looks again.
         let header = shard.header();
+        // A charge has the floor follow only from a now that it is not near to, and only upward.
         !table.layout.is_near(header, ask.now_ns)
             && ask.now_ns > header.floor_ns()
             && is_forgotten(table, header, word, ask.now_ns)
@@ -110,7 +117,11 @@ fn hit_by(
     afar: impl Fn(Header, u64) -> Option<Held>,
 ) -> SlowHit {
     loop {
+        // Header, words, header: the order of the loads is what dates the word, see the head of
+        // `shard`.
         let before = shard.header();
+        // Seen in no cell. A key that was installed behind this look is found by the next one, or
+        // by the scan of this thread's own install.
         let Some((cell, word)) = table.find(shard, tag) else { return SlowHit::Elsewhere };
         let header = points::header_behind_word(shard, before);
         // A floor was published between the loads: unknown which of the two dates the word.
@@ -118,12 +129,15 @@ fn hit_by(
             continue;
         }
         let moment = algorithm.moment(ask.now_ns);
+        // Near: the low bits name one instant, counted from now. Else they are read at the floor,
+        // and carried over to now.
         let held = if points::is_near(&table.layout, header, ask.now_ns) {
             table.layout.unpack(word, algorithm, moment)
         } else {
             let Some(held) = afar(header, word) else { return SlowHit::Afar };
             held
         };
+        // An undo needs what was held before, an answer what is held after.
         let outcome = |verdict, (after, at_ns), cost, unpaid| {
             let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, (0, unpaid));
             SlowHit::Decided(Outcome { verdict, mark, before: held, held: after, at_ns, cost })
@@ -152,6 +166,8 @@ fn hit_by(
             let unpaid = if ask.charge { 0 } else { ask.cost };
             return outcome(Verdict::Allowed, (held, ask.now_ns), 0, unpaid);
         }
+        // If it fails, the word was charged or swept by another thread meanwhile, or the CAS failed
+        // for no reason. The word is read anew, with its floor.
         if shard.charge(cell, word, table.layout.live(tag, next.held, algorithm, moment)) {
             return outcome(Verdict::Allowed, (next.held, ask.now_ns), next.cost, 0);
         }
@@ -163,6 +179,7 @@ fn hit_by(
 #[inline(never)]
 fn near(table: &Table, header: Header, word: u64) -> (Held, u64) {
     let (ruled, floor_ns) = (table.ruled(), header.floor_ns());
+    // At its own floor, where every word can be read.
     let held = table.layout.unpack(word, &ruled, ruled.moment(floor_ns));
     table.kernel().seen_nearby(held, floor_ns)
 }
@@ -179,6 +196,8 @@ fn unpack_afar(table: &Table, header: Header, word: u64, now_ns: u64) -> Held {
     if now_ns < floor_ns {
         held.seen_earlier(table.kernel().passed(now_ns, floor_ns))
     } else {
+        // A question, or a cost that never fits, which waits for no floor: nothing is written at
+        // this now.
         held.seen_later(table.kernel().passed(floor_ns, now_ns))
     }
 }

@@ -138,9 +138,12 @@ impl Reading {
 /// Reads the words of a shard; `false` if it was changed meanwhile.
 #[inline(always)]
 pub(super) fn read_all(table: &Table, index: usize, reading: &mut Reading) -> bool {
+    // Header, words, header: as for a decision.
     let shard = table.shard(index);
     (reading.shard, reading.header) = (index, shard.header());
     for cell in cells() {
+        // Acquire: the header that is read behind has the floor of each word's writer, or a newer
+        // one.
         reading.words[cell] = shard.load(cell);
     }
     // After the words, and equal: so each word is judged by the floor it is dated by.
@@ -160,6 +163,7 @@ pub(super) fn vacancy(
     if enough == usize::MAX {
         return None;
     }
+    // Hints only: nothing but the CAS of the claim relies on a cell being vacant.
     let mut offers = [Vacancy::default(); 2 * UNIT];
     let mut count = 0;
     for (shard, offer) in shards_of(identity.first, second).zip(&mut offers) {
@@ -168,12 +172,17 @@ pub(super) fn vacancy(
     }
     let offers = &offers[..count];
     let vacant = |offer: &Vacancy| offer.vacant.count();
+    // Too few for all threads that may bring this key at once: every word is looked at, and the
+    // claim of another thread is seen.
     if offers.iter().map(vacant).sum::<usize>() < enough {
         return None;
     }
+    // Ordered by cells that are held, as `choose` orders vacant cells.
     let choice = first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)?;
     match choice {
         Choice::Claim(Seen { shard, .. })
+            // A header that is newer than the hint: a floor that has followed meanwhile needs no
+            // second advance.
             if table.layout.is_behind(table.shard(shard).header(), ask.now_ns) =>
         {
             Some(Choice::Follow(shard))
@@ -196,11 +205,16 @@ pub(super) fn survey(
     let Reading { shard: index, header, words } = *reading;
     // The floor that a charge of this key would leave, and the later one that now allows.
     let swept = if follows { last_swept(table, header, ask.now_ns) } else { None };
+    // A late now allows nothing that the published floor does not.
     let goal = floor_at(ask.now_ns).max(header.floor());
+    // A floor that follows ends an epoch above the last sweep, or at the goal if that comes first.
     let floor = swept.map_or(header.floor(), |last| goal.min(last + table.layout.epoch));
     let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
+    // Computed once for the words of this shard: they are read by its floor, and judged by the
+    // other two.
     let idleness = table.layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]);
     let is_swept = |word: u64| swept.is_some_and(|last| is_swept(table, header, word, last));
+    // Nothing may be written at now while the floor that dates it lies more than an epoch below.
     let mut offer = Offer {
         shard: index,
         behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(table.layout.epoch),
@@ -233,6 +247,7 @@ pub(super) fn survey(
             }
             // The key's own word, not another key's: it was installed since the key was not found.
             Kind::Live if points::is_own(&table.layout, word, tag) => {
+                // Then the key is decided in its cell: the caller looks again.
                 return None;
             }
             Kind::Live => match outlook(table, word, floors_ns, &idleness)? {
@@ -271,6 +286,8 @@ fn outlook(
 /// changes meanwhile is not looked at again.
 pub(super) fn first_free_ns(table: &Table, first: usize, second: usize, ask: &Ask) -> u64 {
     // Only live words: a claim ends in its own time, which is soon.
+    // Each word is read by the floor that was loaded before it. One that was written under a newer
+    // floor may be read wrongly, and the hint be wrong with it.
     let idle_ns = shards_of(first, second).flat_map(|index| {
         let shard = table.shard(index);
         let floor_ns = shard.header().floor_ns();
@@ -284,6 +301,7 @@ pub(super) fn first_free_ns(table: &Table, first: usize, second: usize, ask: &As
             ruled.idle_ns(table.layout.unpack(word, &ruled, moment), floor_ns)
         })
     });
+    // Idle by then; free once a floor has been published that is as late.
     first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
 }
 
@@ -295,6 +313,7 @@ pub(super) fn first_free_ns(table: &Table, first: usize, second: usize, ask: &As
 pub(super) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
     // An unfinished install of the key: two claims of it would only vacate each other.
+    // The lowest, since of two claims the lower goes on: see `install/verify`.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
@@ -310,12 +329,15 @@ fn first_of<T>(
     full: impl Fn(&T) -> usize,
     choice: impl Fn(&T) -> Option<Choice>,
 ) -> Option<Choice> {
+    // The offers stand in the order of `shards_of`: the home unit first, and none behind it if the
+    // key has only one.
     let (home, second) = offers.split_at(unit().min(offers.len()));
     let sum = |unit: &[T]| unit.iter().map(&full).sum::<usize>();
     let at_home = || home.iter().find_map(&choice);
     // The emptier of the two shards there comes first.
     let abroad = || {
         let is_swapped = second.len() == 2 && full(&second[1]) < full(&second[0]);
+        // In a model a unit may be of one shard.
         let mut order = [second.first(), second.get(1)];
         if is_swapped {
             order.swap(0, 1);

@@ -23,6 +23,7 @@ pub(super) fn without_cell(
     // No spill, or one that was disturbed too often: denied until a cell of its shards may be free.
     decide_in_spill(table, identity, second, fresh).unwrap_or_else(|| {
         let (first, ask) = (identity.first, &fresh.ask);
+        // A question is no denial, and is not counted as one.
         table.tallies.full(first, u64::from(ask.charge));
         no_cell(first_free_ns(table, first, second, ask), ask)
     })
@@ -37,6 +38,8 @@ pub(super) fn question(
     own: usize,
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
+    // Nothing is claimed, so what is read here may be old by the time it is told: as good as any
+    // answer to a question.
     let base_ns = base_ns(headers(table, identity.first, second), fresh);
     // Its own floor would come as far as now, and not further.
     let floor = table.shard(own).header().floor().max(floor_at(fresh.ask.now_ns));
@@ -45,6 +48,7 @@ pub(super) fn question(
     if is_far {
         return no_cell(base_ns, &fresh.ask);
     }
+    // As the opening would be decided.
     newcomer(table, identity, second, fresh)
 }
 
@@ -57,6 +61,7 @@ pub(super) fn newcomer(
 ) -> Outcome {
     let at_ns = base_ns(headers(table, identity.first, second), fresh);
     let (tier, mut lane) = (fresh.ask.tier, None);
+    // Ends as soon as no change of quota comes between the two readings.
     let (layout, owed) = loop {
         let quota = table.quota_of(tier, &mut lane);
         // Lock-free: a turn in vain means that the quota has been changed.
@@ -64,6 +69,7 @@ pub(super) fn newcomer(
             break (*quota.0, owed);
         }
     };
+    // The answer is told by the quota that it was decided by.
     fresh.kernel = table.book.is_some().then_some(layout.kernel);
     let ruled = layout.ruled();
     let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
@@ -82,6 +88,8 @@ pub(super) fn newcomer(
 /// The denial of a newcomer for which there is no cell before `free_ns`.
 pub(super) fn no_cell(free_ns: u64, ask: &Ask) -> Outcome {
     let at_ns = free_ns.max(ask.now_ns);
+    // The view is of an idle word at the instant from which there may be a cell: what the caller is
+    // told to wait for.
     let full = Outcome::of_idle(Verdict::Denied, Held::IDLE, at_ns, ask.cost);
     Outcome { mark: Mark::TableFull, ..full }
 }

@@ -30,11 +30,15 @@ pub(super) fn open(
     (headers, early_owed): (Headers, Option<Held>),
     fresh: &mut Fresh<'_>,
 ) -> Round {
+    // The instant at which the key starts: now, or the latest of all floors that it may have been
+    // forgotten below.
     let base_ns = base_ns(headers, fresh);
     // The key would start later than a word of this shard can say.
     if !points::can_start(&table.layout, headers[0], base_ns) {
+        // The claim would only keep others from the cell.
         give_back(table, mine);
         let reach = floor_at(fresh.ask.now_ns).saturating_add(table.layout.epoch);
+        // Its own floor can come near enough by what now allows.
         if base_ns >> GRANULE_BITS <= reach {
             return Round::Advance(mine.shard);
         }
@@ -43,13 +47,17 @@ pub(super) fn open(
         return Round::Decided(no_cell(base_ns, &fresh.ask));
     }
     // Read only after the claim: see `book`.
+    // A change of quota vacates every claim that it meets, behind a fence of its own. So if it has
+    // not met this one, this thread reads what it has turned its tier to.
     let mut lane = None;
     let tier = fresh.ask.tier;
     let (layout, index) = table.quota_of(tier, &mut lane);
+    // In a table of one quota it stays None: the table's own answers.
     fresh.kernel = fresh.kernel.map(|_| layout.kernel);
     let ruled = layout.ruled();
     let moment = ruled.moment(base_ns);
     let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
+    // How far ahead a word of this quota may go, which in a table of several is not the table's.
     let wish = Wish { most: layout.ahead, ..table.wish(fresh.ask) };
     // Read only after the claim, as the floors are: a thread that spills a charge looks for this claim behind it.
     let owed =
@@ -76,25 +84,35 @@ pub(super) fn open(
         give_back(table, mine); // nothing charged, nothing written
         return Round::Decided(outcome(Verdict::Allowed, owed, base_ns, 0));
     }
+    // Dated by the header that `enter` read: base is near that floor, so the word can be read back
+    // under it and under the next.
     let live = layout.live(identity.tag | index, held, &ruled, moment);
     let shard = table.shard(mine.shard);
     let claim = points::openable(shard, mine.cell, mine.word);
     // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
+    // From the exact claim, nonce and all. Release, by `replace`: a thread that reads the word sees
+    // the floor that was entered, or a newer one.
     if !shard.replace(mine.cell, claim, live) {
         return Round::Lost;
     }
     #[cfg(any(loom, shuttle))]
     assert_one_live(table, identity, second);
     let verdict = Verdict::Allowed;
+    // The key is live from here on, with its first charge in it: there was no moment at which it
+    // stood there idle.
     let (mark, held, at_ns) = ruled.tell(verdict, held, base_ns, (late, 0));
     Round::Decided(Outcome { mark, ..outcome(verdict, held, at_ns, cost) })
 }
 
 /// Reads the floors for a verified claim: that of its own shard first, and then all.
 pub(super) fn enter(table: &Table, first: usize, second: usize, mine: Seen) -> Headers {
+    // First, and as a write: see `Shard::enter`. The floors of the others may be older than this
+    // one; they date nothing, and only raise the instant that the key starts at.
     let own = table.shard(mine.shard).enter();
     let mut headers = headers(table, first, second);
     // Its own stands among them, at least as high as it was when it was entered.
+    // The key's shards in their order; where its units are one, each is there twice, and the first
+    // place is as good.
     let all = all_shards_of(first, second);
     for (nth, index) in all.into_iter().enumerate() {
         if index == mine.shard {
@@ -102,6 +120,7 @@ pub(super) fn enter(table: &Table, first: usize, second: usize, mine: Seen) -> H
             break;
         }
     }
+    // Not the later reading: the floor that was entered is the one that the word will be dated by.
     headers[0] = own;
     headers
 }

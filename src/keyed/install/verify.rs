@@ -28,6 +28,9 @@ pub(super) fn claim_and_verify(
         return Round::Lost;
     }
     // Over a live word this forgets a key; over a vacant cell or another claim it forgets none.
+    // The cell is this thread's from here on, as long as the claim stands: a sweep, another install
+    // of the key, a spilled charge of it or a change of quota may vacate it at any time, and then
+    // the opening fails.
     let reclaimed = Layout::kind(victim.word) == Kind::Live;
     table.tallies.reclaimed(victim.shard, u64::from(reclaimed));
     let mine = Seen { word: claim, ..victim };
@@ -39,6 +42,7 @@ pub(super) fn claim_and_verify(
     // claims, differ from it in no bit above the state but the topmost.
     let states = table.layout.words_per_tag << 1;
     // Counted without a branch: which cells hold what cannot be foreseen.
+    // The first scan: behind the fence, as the second is.
     let mut of_tag = 0_u32;
     for index in shards.clone() {
         let shard = table.shard(index);
@@ -47,9 +51,12 @@ pub(super) fn claim_and_verify(
         }
     }
     // The common case: this claim is the one word of the tag.
+    // One, but it might be another's: of a thread that vacated this claim since.
     if of_tag == 1 && shard.load(mine.cell) == claim {
         return Round::Verified(mine);
     }
+    // The second scan judges each word by itself. Where there is one, it is the scan that the proof
+    // speaks of.
     for index in shards {
         for cell in cells() {
             let word = table.shard(index).load(cell);
@@ -62,12 +69,16 @@ pub(super) fn claim_and_verify(
                 Some(Rival::HigherClaim) => !table.shard(index).replace(cell, word, 0),
             };
             // The other thread goes on; this one searches again.
+            // The CAS above also fails if a sweep has vacated the higher claim first: then this
+            // round is lost for nothing.
             if in_the_way {
                 give_back(table, mine);
                 return Round::Lost;
             }
         }
     }
+    // No word of the key but this claim, or those that this thread has vacated, stood in any cell
+    // when it was looked at.
     Round::Verified(mine)
 }
 
