@@ -99,6 +99,7 @@ impl Place<'_> {
         at: Option<Timestamp>,
         charge: bool,
     ) -> Decision {
+        // With a caller's time there is no clock to be read again, should a floor be ahead of it.
         let (now, clock) = match at {
             Some(now) => (now, None),
             None => (self.clock.now(), Some(self.clock)),
@@ -127,6 +128,8 @@ impl Place<'_> {
             // Decided without a write: nothing is left to carry out.
             Some(Plan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
             // It fits, and the CAS that charges it is known already.
+            // Carried out by `check`, if all limits of the request admit it and the word still
+            // stands.
             Some(charge) => (true, Some(charge)),
             // Not plain GCRA, not at home or not near: the slow way decides.
             None => (self.peek(cost, now).is_allowed(), None),
@@ -149,6 +152,7 @@ impl Place<'_> {
         plan: Option<Plan>,
     ) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);
+        // Without one from `admits`, made now.
         let mut plan = plan.or_else(|| self.plan(ask));
         // Lock-free: a plan fails if another thread has replaced its word.
         while let Some(found) = plan {
@@ -156,6 +160,7 @@ impl Place<'_> {
                 // Built in each branch, as in `Table::decide`.
                 return self.traced(self.table.decision(outcome, ask, 0), &outcome, ask);
             }
+            // None: the key has left its cell at home, or its floor is not near any more.
             plan = self.plan(ask);
         }
         self.decide(ask)
@@ -168,6 +173,7 @@ impl Place<'_> {
     /// At home, under plain GCRA.
     #[inline(always)]
     fn plan(&self, ask: Ask) -> Option<Plan> {
+        // Every other policy is decided the slow way, where a plan would save nothing.
         let Kernel::Gcra(gcra) = self.table.kernel() else { return None };
         self.table.plan_plain(gcra, self.home(), self.identity.tag, ask)
     }
@@ -206,9 +212,13 @@ impl Place<'_> {
         let Some(charge) = undo.permit.charge() else { return };
         let (ruled, at_ns) = (table.ruled(), charge.at_ns);
         let left = table.layout.live(tag, ruled.join(charge.held, 0), &ruled, ruled.moment(at_ns));
+        // The key may have moved since it was charged: forgotten at home, and installed in its
+        // other unit.
         for index in shards_of(self.identity.first, self.second()) {
             let shard = table.shard(index);
             loop {
+                // Lock-free: each further turn means that another thread has changed the word or
+                // advanced the floor.
                 let before = shard.header();
                 // Not in this shard. In none of them: the key was forgotten, and owes nothing.
                 let Some((cell, word)) = table.find(shard, tag) else { break };
@@ -249,6 +259,8 @@ impl Place<'_> {
             let found = Found { held, at_ns: floor_ns, now_ns: now.as_nanos().max(floor_ns) };
             ruled.rolled_back(found, before, charge)
         });
+        // Below the floor nothing may stand: an idle word is written as one of the floor's own
+        // time.
         let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
         self.table.layout.live(self.identity.tag, held, &ruled, at_floor)
     }
@@ -268,8 +280,11 @@ impl Place<'_> {
         let ruled = self.table.ruled();
         let at_floor = ruled.moment(at_ns);
         let held = layout.unpack(word, &ruled, at_floor);
+        // Later by what two clocks may differ: so never more comes back than has not drained by any
+        // of them.
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
         let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
+        // The same word, if nothing is to be given back: the caller then writes nothing.
         if next == held { word } else { layout.live(self.identity.tag, next, &ruled, at_floor) }
     }
 }

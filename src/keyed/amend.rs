@@ -28,6 +28,8 @@ pub(super) fn amend(
     amendment: Amendment<'_>,
 ) -> u64 {
     let Identity { first, tag } = identity;
+    // In the first shard that has the key. In none of them: it was forgotten, and there is nothing
+    // to give back.
     let amended = shards_of(first, second).find_map(|index| match &table.book {
         Some(book) => amend_priced(table, book, index, tag, now, amendment),
         None => amend_in(table, index, tag, now, amendment),
@@ -45,6 +47,7 @@ fn amend_in(
 ) -> Option<u64> {
     let shard = table.shard(index);
     loop {
+        // Header, word, header: as in every reading of a word.
         let before = shard.header();
         let (cell, word) = table.find(shard, tag)?;
         let header = shard.header();
@@ -86,6 +89,7 @@ fn amended(
         Amendment::Undo(charge) => {
             let ruled = table.ruled();
             let moment = ruled.moment(charge.at_ns);
+            // The bits that the charge left, if no other thread has changed the word since.
             let left = table.layout.live(tag, ruled.left(charge), &ruled, moment);
             // Equal bits may also be another's: of a charge after a refund, or a whole wrap later. So
             // nothing of what is given back rests on them: see `refund.rs`.

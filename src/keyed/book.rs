@@ -39,13 +39,17 @@ pub(super) use numbers::NewQuota;
 use numbers::{Named, QuotaNumbers, index_of};
 
 /// Quotas that a table may have at the same time.
+// An index of five bits then tells twice as many apart, which leaves 58 bits for tag and state.
 pub(super) const TIERS_MAX: usize = 16;
 
 /// An index is taken again after so many changes at the earliest. The fewest where loom explores them.
+// With two, a thread that sleeps over two changes could find its index in another quota's use; with
+// four it takes four changes, and bits that are equal besides (`price`).
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// As many indices as tiers again, so that a change finds a free one.
 pub(super) fn indices_for(tiers: usize) -> usize {
+    // A power of two, so that the bits of an index are never out of range.
     (2 * tiers).max(INDICES_MIN).next_power_of_two()
 }
 
@@ -88,6 +92,7 @@ pub(super) enum Page {
 impl Book {
     /// A book of tiers whose quotas divide words like this: at least one, at most [`TIERS_MAX`].
     pub(super) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Option<Self> {
+        // Tier n has index n, until it is changed.
         let indices: Vec<usize> = (0..quotas.len()).collect();
         Self::turned(shared, quotas, &indices, 0)
     }
@@ -120,6 +125,8 @@ impl Book {
         loop {
             // Acquire: as in `in_force`; so are its turns.
             let index = index_of(turned_to.load(Ordering::Acquire));
+            // Lock-free, as in `in_force`: in vain only if a whole change has ended since the index
+            // was read.
             if let Some(numbers) = self.entries[index].named(&self.named[index]) {
                 return Policy::of_numbers(numbers);
             }
@@ -168,6 +175,7 @@ impl Book {
 
     /// The same of a word that carries this index.
     pub(super) fn page_of(&self, index: usize) -> Option<Page> {
+        // None: a change writes there, so the word that led here has been replaced.
         let (layout, tier) = self.read(index)?;
         Some(match self.entries[index].retired_ns() {
             None => Page::InForce(self.lane(layout, index)),
@@ -181,8 +189,11 @@ impl Book {
     #[inline(always)]
     pub(super) fn coded_of(&self, word: u64) -> Option<(Coded, u64)> {
         let index = self.index(word);
+        // None, as in `page_of`. Whose numbers these are is known: the word was found by its key's
+        // tag, of which the tier is a part.
         let (code, _) = self.entries[index].read()?;
         let is_in_force = self.entries[index].retired_ns().is_none();
+        // Retired: the word has to be re-based first, which is for the slow way.
         is_in_force.then(|| (code, self.mark_of(index)))
     }
 
@@ -219,6 +230,7 @@ impl Book {
     /// How the words of the spill's sketch are divided for a quota; `None` if they have no room for it.
     pub(super) fn lens(&self, layout: &Layout, mark: u64) -> Option<Lens> {
         let fields = Fields { count_bits: layout.count_bits };
+        // The index as a number, to stand in the top bits of a word that has no tag.
         let (index, bits) = (mark >> self.shared.index_shift(), self.entries.len().ilog2());
         Lens::fitting(layout.kernel, fields, index, bits)
     }

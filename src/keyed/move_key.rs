@@ -73,11 +73,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         if from == to {
             return Ok(0);
         }
+        // The tier is part of the identity: in its new one the key has other shards, and another
+        // tag.
         let old = self.find_in(key, from);
         let second = self.second(old);
         let mut moved = 0;
         // Lock-free: another turn means that another thread has changed the word.
         loop {
+            // Read anew in each turn: what the word says, and the word that says it.
             let spent = Spent::of(&self.table, old, second, now.as_nanos());
             let cleared = points::clears_first(|| {
                 spent.as_ref().is_some_and(|spent| spent.clear(&self.table))
@@ -94,16 +97,20 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             // An earlier turn has moved its part; another thread has charged the rest since.
             let more = units.saturating_sub(moved);
             if more > 0 {
+                // A charge is made whatever the key owes there already: debt is not refused.
                 let charged = self.place_in(key, to).ask(Verb::Charge, more, Some(now), more > 0);
                 if !charged.is_allowed() {
                     // The old word has not been cleared, so the debt stays where it was.
                     return Err(ChangeError::NoCell);
                 }
+                // From here on it stands in both tiers, until the old word is cleared.
                 moved += more;
             }
             // What stands in the spill stays there until it has drained. A word that owes nothing is left as it is:
             // written anew it would be idle only from now on, and its cell lost to newcomers until a floor says so.
             let is_clear = |spent: Spent| spent.units == 0 || spent.clear(&self.table);
+            // If the CAS fails, another thread has charged the old word: what it charged is moved
+            // in the next turn.
             if cleared || spent.is_none_or(is_clear) {
                 return Ok(moved);
             }

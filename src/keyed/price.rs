@@ -52,6 +52,8 @@ struct Priced {
 impl Priced {
     /// What a live word holds, seen from the floor of its shard; `None` if it is gone.
     fn of(book: &Book, word: u64, floor_ns: u64) -> Option<Self> {
+        // In the ticks that the word was written in. At the floor, where every word of the shard
+        // can be read.
         let unpack = |layout: &Layout| {
             let kernel = &layout.kernel;
             layout.unpack(word, kernel, kernel.moment(floor_ns))
@@ -63,6 +65,7 @@ impl Priced {
             Page::Retired { old, at_ns, new } => {
                 let held = unpack(&old);
                 let change = Change { old: &old.kernel, new: &new.layout.kernel, at_ns };
+                // At the old rate up to the change, at the new one from there to the floor.
                 let held = change.rebased(held, floor_ns);
                 Self { lane: new, held, replaced_ns: Some(at_ns) }
             }
@@ -81,6 +84,7 @@ impl Priced {
 
     /// The same, seen from another instant.
     fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
+        // One of them is 0: the instant lies on one side of the other.
         let (later, earlier) =
             (self.kernel().passed(at_ns, from_ns), self.kernel().passed(from_ns, at_ns));
         Self { held: self.held.seen_later(later).seen_earlier(earlier), ..self }
@@ -95,6 +99,7 @@ impl Table {
     /// that is all there is; else it is read now, and `lane` holds it.
     pub(super) fn quota_of<'a>(&'a self, tier: u8, lane: &'a mut Option<Lane>) -> Quota<'a> {
         let Some(book) = &self.book else { return (&self.layout, 0) };
+        // Kept by the caller, since the layout is borrowed from it.
         let lane = lane.insert(book.in_force(tier.into()));
         (&lane.layout, lane.mark)
     }
@@ -105,6 +110,8 @@ impl Table {
 fn find_priced(table: &Table, book: &Book, index: usize, tag: u64) -> Option<(Standing, Priced)> {
     let shard = table.shard(index);
     loop {
+        // Header, word, header, and then the word once more: the floor dates the word, and the word
+        // vouches for the numbers.
         let before = shard.header();
         let (cell, word) = table.find(shard, tag)?;
         let header = shard.header();
@@ -131,6 +138,7 @@ pub(super) fn priced_idle(
     word: u64,
     [read_ns, floors_ns @ ..]: [u64; 3],
 ) -> Option<[bool; 2]> {
+    // Read where the survey read the shard, then seen from the floors that it judges by.
     let priced = Priced::of(book, word, read_ns)?;
     let kernel = priced.kernel();
     let is_idle = |at_ns| {
@@ -144,11 +152,13 @@ pub(super) fn priced_idle(
 #[cold]
 pub(super) fn is_stale_by(book: &Book, word: u64, [floor_ns, swept_ns]: [u64; 2]) -> Option<bool> {
     let priced = Priced::of(book, word, floor_ns)?;
+    // The layout of the quota in force, whichever the word is counted in.
     let layout = priced.lane.layout;
     Some(match priced.replaced_ns {
         // In the quota in force: stale as in a table of one quota.
         None => layout.staleness([floor_ns, swept_ns]).of(word),
         // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
+        // In an old quota: `settle` re-bases it at the first sweep, or forgets it there.
         Some(_) => layout.kernel.is_idle(priced.held, layout.kernel.moment(floor_ns)),
     })
 }
@@ -175,12 +185,14 @@ pub(super) fn settle(
 ) -> Option<Settled> {
     let shard = table.shard(index);
     let header = shard.header();
+    // Read at its own floor, and then seen from each instant that is asked for.
     let priced = Priced::of(book, word, header.floor_ns())?;
     let Priced { lane: Lane { layout, mark }, held, replaced_ns } = priced;
     let floor_ns = header.floor_ns();
     let moment = layout.kernel.moment(floor_ns);
     let is_idle = layout.kernel.is_idle(held, moment);
     // What is counted in a quota that has been replaced is not kept while it is idle.
+    // An idle word of the quota in force stays for an epoch, for its key may come back to it.
     let is_kept = replaced_ns.is_none() && !layout.staleness([floor_ns; 2]).of(word);
     // The caller vacates the cell.
     if is_idle && !is_kept {
@@ -191,6 +203,8 @@ pub(super) fn settle(
     if points::keeps_ticks(stays) {
         return Some(Settled::Kept);
     }
+    // At the floor: what is owed is measured from there, so it drains neither earlier nor later
+    // than it did.
     let next = layout.live(layout.tag(word) | mark, held, &layout.kernel, moment);
     // `None` if it was charged meanwhile: the caller reads the shard again.
     shard.replace(cell, word, next).then_some(Settled::Kept)

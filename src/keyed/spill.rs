@@ -84,6 +84,7 @@ pub(super) use store::{Spill, can_spill};
 
 /// How often a spilled request is decided or looks again before it is denied. Each time another thread has
 /// claimed or opened a cell for the same key, or a floor has passed the request.
+// As many as an install has: three disturbances in a row are rare.
 const ROUNDS: usize = 8;
 
 /// What a spiller finds that looks at its shards again.
@@ -107,9 +108,12 @@ pub(super) fn decide_in_spill(
     fresh: &mut Fresh<'_>,
 ) -> Option<Outcome> {
     let (spill, book) = (table.spill.as_ref()?, table.book.as_deref());
+    // The same for every round: they follow from the key, whatever becomes of its quota.
     let (places, mark) =
         (spill.places(identity, second, fresh.ask.tier), spill.mark(identity, second));
     let mut rounds = 0..scale::rounds(ROUNDS);
+    // Ends: a turn is in vain for a change of quota, each of which is of another thread, or counts
+    // as a round.
     loop {
         // As for an install: no earlier than any floor that the key may have been forgotten below.
         let at_ns = base_ns(headers(table, identity.first, second), fresh);
@@ -117,6 +121,7 @@ pub(super) fn decide_in_spill(
         if at_ns > LATEST_NS {
             return None;
         }
+        // None: the words of the sketch have no room for this quota, so the table denies.
         let (lens, layout, _) = spill.lens((book, &table.layout), &places)?;
         // Shared cells cannot keep the bound of this quota.
         if !lens.is_shared() {
@@ -125,6 +130,8 @@ pub(super) fn decide_in_spill(
         let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
         // Lock-free: in vain only if its quota has been changed meanwhile.
         let Some(told) = spill.decide(&lens, asked) else { continue };
+        // Only a charge can be lost to an installer that reads too early, so only a charge has to
+        // look for one.
         let charged = told.verdict == Verdict::Allowed && told.cost > 0;
         loop {
             // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
@@ -163,6 +170,8 @@ fn look_again(
     if charged {
         points::fence_after_charge();
     }
+    // Behind the fence: what is not seen here has been claimed later, by a thread that reads the
+    // charge behind a fence of its own.
     for index in shards_of(identity.first, second) {
         let shard = table.shard(index);
         for cell in cells() {
@@ -185,8 +194,11 @@ fn look_again(
         }
     }
     // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
+    // The key may have had a cell since, with charges that had drained by that floor and not by
+    // `at_ns`.
     let passed = |header: Header| header.floor_ns() > at_ns;
     let is_passed = charged && headers(table, identity.first, second).into_iter().any(passed);
+    // The sketch keeps the charge, and gets another: it can only deny more.
     if points::is_decided_anew(is_passed) {
         return Again::Passed;
     }
@@ -203,6 +215,8 @@ fn spilled(
     fresh: &mut Fresh<'_>,
 ) -> Outcome {
     let (Told { verdict, cost, held }, ask) = (told, fresh.ask);
+    // By the sketch's arithmetic, at the instant that it decided at; the request itself may be
+    // late.
     let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
     // A cost above the limit never fits, so there is no instant to name.
     let ready_ns = if verdict == Verdict::Allowed || cost > limit {
@@ -219,6 +233,7 @@ fn spilled(
         idle_ns: kernel.idle_ns(held, at_ns),
         spilled: true,
     };
+    // Answers that are numbers, not a word and its arithmetic.
     fresh.kernel = Some(Kernel::Log(answers));
     table.tallies.spilled(identity.first, u64::from(ask.charge));
     Outcome::of_idle(verdict, held, ask.now_ns, cost)
@@ -234,6 +249,7 @@ pub(super) fn owed(
     at_ns: u64,
     (tier, quota): (u8, Quota<'_>),
 ) -> Option<Held> {
+    // A table without a spill has denied where it had no cell: its newcomers owe nothing.
     let Some(spill) = &table.spill else { return Some(Held::IDLE) };
     // Relaxed: the claim's fence orders it, see the header.
     let mark_ns = spill.mark(identity, second).load(Ordering::Relaxed);
@@ -249,6 +265,7 @@ pub(super) fn owed(
         let (lens, own, counted_in) = spill.lens((book, layout), &places)?;
         // Lock-free: in vain only if its quota has been changed meanwhile.
         if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
+            // In the ticks of the quota that the cells are counted in, rounded up.
             break (own.kernel.carried(held, &lens.kernel, seen_ns), (own.kernel, counted_in));
         }
     };
@@ -262,8 +279,11 @@ pub(super) fn owed(
             let change = Change { old: &old, new: kernel, at_ns: seen_ns };
             change.rebased_shared(held)
         }
+        // One quota, or the cells are counted in the caller's already.
         _ => held,
     };
+    // Idle in one form: nothing of what has drained, no count of a window that is over, is carried
+    // into the word.
     let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
     Some(if is_idle { Held::IDLE } else { own })
 }
@@ -272,6 +292,7 @@ pub(super) fn owed(
 pub(super) fn owed_units(table: &Table, identity: Identity, second: usize, ask: Ask) -> u64 {
     loop {
         let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
+        // Read anew in each turn, as are the floors.
         let quota = table.quota_of(ask.tier, &mut lane);
         let at_ns = base_ns(headers(table, identity.first, second), &mut fresh);
         if let Some(held) = owed(table, identity, second, at_ns, (ask.tier, quota)) {

@@ -38,6 +38,7 @@ impl Changing<'_> {
     /// When a change at `now` takes place: not before the one before it.
     pub(in crate::keyed) fn instant(&self, now_ns: u64) -> u64 {
         // Relaxed, both: the right to change orders them.
+        // Below the last instant, so that one more than it, as `retired` has it, does not overflow.
         let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 1);
         self.book.latest_ns.store(at_ns, Ordering::Relaxed);
         at_ns
@@ -49,6 +50,8 @@ impl Changing<'_> {
         let book = self.book;
         // Relaxed: only the thread with the right to change writes it.
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
+        // Threads that hold words with the old index go on reading its numbers, which stay as they
+        // are.
         let new = self.free_index(old);
         if points::overwrites_numbers() {
             book.entries[old].write(&book.named[old], tier, quota, at_ns);
@@ -59,6 +62,8 @@ impl Changing<'_> {
         // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
         book.turned_to[tier].store(new as u64, Ordering::Release);
         // And so are old ones from here on.
+        // Between the two stores a word of the old quota is charged by that: as if the request had
+        // come before the change.
         book.entries[old].retire(at_ns);
         old
     }

@@ -45,6 +45,8 @@ impl QuotaNumbers {
     #[inline(always)]
     pub(super) fn read(&self) -> Option<(Coded, usize)> {
         // Acquire: each pairs with its Release in `write`.
+        // The version first and last: a thread that finds it even and the same has read nothing of
+        // a writer's in between.
         let before = self.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
         let tier = index_of(self.tier.load(Ordering::Acquire));
@@ -91,6 +93,7 @@ impl QuotaNumbers {
         let NewQuota { policy, code } = quota;
         // Relaxed: only changes write it, and one change comes after the other.
         let version = self.version.load(Ordering::Relaxed);
+        // No other thread writes it: a build has the book alone, and a change has the right to.
         let [odd, even] = points::versions_behind(version);
         // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
         self.version.store(odd, Ordering::Release);

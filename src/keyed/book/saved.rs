@@ -22,6 +22,7 @@ pub(in crate::keyed) fn form(book: &Book, latest_ns: u64) -> Form {
 /// The book, as a file has it. For a caller that has the right to change it.
 pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
     let of_tier = |(tier, index): (usize, usize)| {
+        // There is one for each tier that the book has.
         let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
         let code = Shared::code(&book.in_force(tier).layout).unwrap_or_default();
         std::iter::once(index as u64).chain(policy).chain(code)
@@ -57,6 +58,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
 ) -> Result<Vec<usize>, RestoreError> {
     let mut indices = Vec::with_capacity(quotas.len());
     for (tier, (policy, layout)) in quotas.iter().enumerate() {
+        // In the order in which `words` wrote them.
         let index = reader.word()?;
         let mut numbers = [0; POLICY_WORDS];
         for number in &mut numbers {
@@ -68,6 +70,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
         }
         // A tier of another quota: its words would be read in the wrong ticks.
         if numbers != policy.numbers() {
+            // Numbers of no policy that this version knows: the error says so.
             let unknown = || "of no policy".to_string();
             let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
             return Err(RestoreError::Tier { tier, found, expected: policy.to_string() });
@@ -85,6 +88,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
             let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
             return Err(RestoreError::Field { name: "index of a tier", found: index, expected });
         }
+        // No two tiers may have one index, so those that are given are no longer free.
         indices.push(usize::try_from(index).unwrap_or(0)); // one of the free ones
     }
     Ok(indices)

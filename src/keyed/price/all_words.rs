@@ -11,8 +11,12 @@ use crate::keyed::table::Table;
 /// Re-bases every word with a retired index, and vacates every claim, so that none is left. `at_ns` is
 /// when its quota was replaced. Reads the whole table; waits for no thread.
 pub(in crate::keyed) fn settle_all(table: &Table, book: &Book, retired: usize, at_ns: u64) {
+    // Shard by shard, while others go on: the turn to the new quota has been made, so no shard that
+    // has been settled gets a word or a claim with the retired index again.
     for index in 0..table.shards() {
         // Begun again until a whole turn over the shard met no other thread.
+        // Ends when other threads leave the shard alone for as long as it takes to read it: a
+        // charge or an install there counts as progress of theirs.
         while settle_shard(table, book, index, retired, at_ns).is_none() {}
     }
 }
@@ -26,7 +30,9 @@ fn settle_shard(
     at_ns: u64,
 ) -> Option<()> {
     let shard = table.shard(index);
+    // One floor for the whole shard: should it move, the shard is begun again.
     let header = shard.header();
+    // A word is re-based at the change, and must be readable there by its floor.
     let is_ahead = at_ns >> GRANULE_BITS > header.floor().saturating_add(table.layout.epoch);
     for cell in cells() {
         let word = shard.load(cell);

@@ -20,6 +20,7 @@ pub(in crate::keyed) fn amend_priced(
     now: &impl Fn() -> Timestamp,
     amendment: Amendment<'_>,
 ) -> Option<u64> {
+    // Lock-free, as in `hit_priced`.
     loop {
         let (Standing { cell, word, header }, priced) = find_priced(table, book, index, tag)?;
         let layout = priced.lane.layout;
@@ -29,12 +30,16 @@ pub(in crate::keyed) fn amend_priced(
             continue;
         }
         let kernel = layout.kernel;
+        // Nothing is written below the floor: what is read there is as late as the shard's time has
+        // come.
         let floor_ns = header.floor_ns();
+        // Only now: every thread that has charged this word read its clock before.
         let now_ns = now().as_nanos();
         let latest_ns = layout.latest_ns(header.floor());
         // The instant nearest to now at which this floor lets the word be written.
         let at_ns = now_ns.clamp(floor_ns, latest_ns.max(floor_ns));
         let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
+        // What of the word is the key's: its tag, and the index of the quota in force.
         let own = tag | priced.lane.mark;
         let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
         let (next, units) = match amendment {

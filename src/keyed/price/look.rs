@@ -26,6 +26,7 @@ pub(in crate::keyed) fn look_priced(
 ) -> Option<Outcome> {
     let Identity { first, tag } = identity;
     // A key that is not there is priced by the quota in force, until an install has one.
+    // Should the key be found, its word's quota takes the place of this.
     fresh.kernel = Some(book.in_force(fresh.ask.tier.into()).layout.kernel);
     shards_of(first, second).find_map(|index| hit_priced(table, book, index, tag, fresh))
 }
@@ -38,13 +39,17 @@ pub(in crate::keyed) fn hit_priced(
     fresh: &mut Fresh<'_>,
 ) -> Option<Outcome> {
     let ask = fresh.ask;
+    // Lock-free: each turn that does not return follows a charge, a sweep or a change of another
+    // thread, or brings the floor near to what is to be written.
     loop {
         let (Standing { cell, word, header }, priced) = find_priced(table, book, index, tag)?;
         let layout = priced.lane.layout;
+        // Of the quota in force: a word of a replaced one has been carried over in `find_priced`.
         let kernel = layout.kernel;
         let wish = Wish { verb: ask.verb, cost: ask.cost, most: layout.ahead };
         if ask.charge && !wish.is_never(&kernel) {
             // Nothing may be written further above the floor than it can be read back.
+            // The later of the two, since the word is re-based at the change and charged at now.
             let goal_ns = priced.replaced_ns.unwrap_or(0).max(ask.now_ns);
             // Now, or the change that the word has to be carried over, is out of the floor's reach.
             if goal_ns >> GRANULE_BITS > header.floor().saturating_add(layout.epoch) {
@@ -53,6 +58,7 @@ pub(in crate::keyed) fn hit_priced(
             }
         }
         // A question about a key that a charge would forget first: see `forgotten_in`.
+        // A question waits for no floor; but what it says must be what a charge would be told.
         let is_asked = !ask.charge && !wish.is_never(&kernel);
         if is_asked
             && !table.layout.is_near(header, ask.now_ns)
@@ -60,6 +66,7 @@ pub(in crate::keyed) fn hit_priced(
         {
             return None;
         }
+        // From the floor, at which it was read, to now: earlier or later.
         let Priced { held, .. } = priced.seen_from(header.floor_ns(), ask.now_ns);
         let moment = kernel.moment(ask.now_ns);
         // The decision answers by the quota that it was made by.
@@ -81,6 +88,8 @@ pub(in crate::keyed) fn hit_priced(
         // Written in the quota in force: this re-bases a word of a replaced one.
         let next_word = layout.live(tag | priced.lane.mark, next.held, &kernel, moment);
         // Lock-free: if the CAS fails, another thread has charged, cleared or re-based the word.
+        // From the exact word: so the numbers it was read by were its own, see the head of the
+        // module above.
         if table.shard(index).charge(cell, word, next_word) {
             return outcome(Verdict::Allowed, (next.held, ask.now_ns), next.cost);
         }

@@ -30,12 +30,15 @@ impl Spent {
         now_ns: u64,
     ) -> Option<Self> {
         let book = table.book.as_deref()?;
+        // In the first shard that has the key; there is one at most at any moment.
         let Identity { first, tag } = identity;
         shards_of(first, second).find_map(|index| {
             loop {
+                // Not here: the next shard is looked at.
                 let (standing, priced) = find_priced(table, book, index, tag)?;
                 let Lane { layout, mark } = priced.lane;
                 let floor = standing.header.floor();
+                // The last granule at which this floor lets a word be written.
                 let latest = floor.saturating_add(layout.epoch);
                 // The cleared word is written at now, which the floor must have in its reach; so must the change.
                 if priced.is_ahead_of(standing.header, layout.epoch)
@@ -45,9 +48,11 @@ impl Spent {
                     continue;
                 }
                 let (kernel, floor_ns) = (layout.kernel, standing.header.floor_ns());
+                // A late now counts as the floor: nothing may be written below it.
                 let at_ns = now_ns.max(floor_ns);
                 let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
                 let moment = kernel.moment(at_ns);
+                // It stays in its cell, idle from now on, until a sweep or a newcomer takes that.
                 let cleared = layout.live(tag | mark, Held::IDLE, &kernel, moment);
                 let units = kernel.used(held, moment);
                 return Some(Self { index, standing, cleared, units });
