@@ -109,6 +109,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
             preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
             return Err(RestoreError::SeedsMissing);
         };
+        // The same seeds make the same hashers, so each key is looked for where its word stands.
         let [place, tag] = drawn.hashers();
         let limiter =
             KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag), wall)?;
@@ -147,6 +148,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         hashers: [S; 2],
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
+        // Whether they are the right ones is seen from the fingerprints in the file.
         let ([place, tag], opened) = (hashers, Reader::open(reader)?);
         Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), None)
     }
@@ -193,11 +195,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) -> Result<Self, RestoreError> {
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
+        // Before memory is taken for it.
         let (capacity, has_spill) = size_of_table(&preamble, 0, 1)?;
         // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
+        // Shard by shard: a file that ends too early costs the memory of what it had.
         let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
         if has_spill {
             // No file of a policy that cannot spill has one. Its memory is an eighth of what has been read.
@@ -225,10 +229,12 @@ pub(super) fn size_of_table(
     tiers: usize,
 ) -> Result<(usize, bool), RestoreError> {
     let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
+    // A file of a machine with wider addresses may hold more than this one can.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
     // Capacity and shards come from one computation: a file in which they differ is none of ours.
     field("number of shards", preamble.shards, shards as u64)?;
+    // Sums that are too large for any file saturate, and are refused as another length.
     let of_table = words_of(shards).saturating_add(before);
     let with_spill = of_table.saturating_add(Spill::words_of(shards, tiers));
     let has_spill = length(with_spill) == Some(preamble.length);
@@ -240,6 +246,7 @@ pub(super) fn size_of_table(
 }
 
 pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
+    // Its install counter, too: nonces go on where they were.
     let header = Header::from_bits(reader.word()?);
     let mut words = [0; CELLS];
     for word in &mut words {
@@ -260,6 +267,7 @@ pub(super) fn is_a_snapshots(
         let offset = WORDS_AT.saturating_add(8 * words);
         Err(RestoreError::Word { offset, found, accepted })
     };
+    // One by one here, and all together for twins below.
     for index in 0..table.shards() {
         let header = table.shard(index).header();
         if !header.is_known() {
@@ -281,6 +289,7 @@ pub(super) fn is_a_snapshots(
             return refused(index, 1 + cell, word, accepted);
         }
     }
+    // No other thread has the table yet, so it stands still.
     let word = |shard: usize, cell: usize| table.shard(shard).load(cell);
     match twins(table, word, second).first() {
         // A key with two live words would have twice its quota.

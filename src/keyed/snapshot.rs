@@ -89,9 +89,11 @@ impl Layout {
 fn copy(table: &Table, index: usize) -> Copied {
     let shard = table.shard(index);
     loop {
+        // Header, words, header, as a key is looked for; here of all cells at once.
         let before = shard.header();
         let mut words = [0; CELLS];
         for cell in cells() {
+            // Acquire: see the head of this file. Cells that a model does not use stay 0.
             words[cell] = shard.load(cell);
         }
         let header = points::header_behind_copy(shard, before);
@@ -112,6 +114,7 @@ fn copy_all(
     let refused = |_| SnapshotError::OutOfMemory { bytes };
     // All memory before the first word is read: a copy that fails costs the table nothing.
     copies.try_reserve_exact(table.shards()).map_err(refused)?;
+    // In the order of the shards, which `twins` goes by: what stands further on was read later.
     copies.extend((0..table.shards()).map(|index| copy(table, index)));
     for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
         // An install in progress: it carries no debt.
@@ -129,6 +132,7 @@ fn copy_all(
 
 /// A copy of what the spill holds; nothing, if there is none.
 fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
+    // A table without a spill has no words of one in its file, by which a restore knows.
     let (mut words, Some(spill)) = (Vec::new(), &table.spill) else { return Ok(Vec::new()) };
     let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
     words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
@@ -154,9 +158,12 @@ pub(super) fn twins(
             continue;
         }
         let tag = table.layout.tag(this);
+        // The word's own shard is one of the key's, whichever of its units it is in: so the others
+        // follow from it and the tag.
         let others = shards_of(index, second(Identity { first: index, tag }));
         // Each pair once: only words that come before this one in the order of reading.
         let earlier = others.filter(|&shard| shard < index);
+        // All cells of the shards before, and of its own those before it.
         let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
         for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
             // Two words of one key, which the table never has at one moment.
@@ -240,6 +247,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let (shards, book) = (self.table.shards(), self.table.book.as_deref());
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
+        // What is charged from here on need not be in the file.
         let copies = copy_all(&self.table, |identity| self.second(identity))?;
         let quotas = book.map_or_else(Vec::new, words_of_book);
         let (kind, form, policy) = match (book, &changing) {
@@ -273,6 +281,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
         });
         write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
+        // Of the copy, as it is in the file: not of the table, which has gone on.
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
         Ok(SnapshotSummary { keys, bytes, now })

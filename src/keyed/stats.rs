@@ -63,6 +63,7 @@ impl Table {
             capacity,
             cells: self.cells(),
             bytes: self.bytes(),
+            // One shard after the other, while others go on: no sum of one moment.
             live: (0..self.shards()).map(|index| live_in(self, index, now_ns)).sum(),
             reclaimed: self.tallies.sum(|stripe| &stripe.reclaimed),
             spill_bytes: self.spill.as_ref().map_or(0, Spill::bytes),
@@ -81,6 +82,7 @@ impl Table {
 /// was read.
 fn live_in(table: &Table, index: usize, now_ns: u64) -> usize {
     let shard = table.shard(index);
+    // Read once, before the words: a gauge is worth no second reading.
     let floor_ns = shard.header().floor_ns();
     let ruled = table.ruled();
     let moment = ruled.moment(floor_ns);
@@ -106,6 +108,8 @@ fn collision_probability(table: &Table, keys: usize) -> f64 {
     let units = (table.shards() / unit()) as f64;
     let sharing = (2.0 * keys as f64 / units).min(keys as f64);
     let tag_bits = f64::from(table.layout.tag_bits);
+    // Where the hash has fewer bits than both need together, equal units make equal bits of the tag
+    // likelier.
     let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
     (sharing * (twice - tag_bits).exp2()).min(1.0)
 }

@@ -170,6 +170,7 @@ impl Tiers {
             self.shared_of(&preamble, &clock)?;
             return Err(RestoreError::SeedsMissing);
         };
+        // The same seeds make the same hashers: see `restore`.
         let [place, tag] = drawn.hashers();
         let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag), wall)?;
         Ok(KeyedLimiter { seeds, ..limiter })
@@ -182,6 +183,7 @@ impl Tiers {
         hashers: Hashers<S>,
         wall: Option<SystemTime>,
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
+        // What is expected of the file, before anything is made of it.
         let (shared, quotas) = self.shared_of(&preamble, &clock)?;
         let before = words_of_book(quotas.len());
         let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
@@ -189,6 +191,7 @@ impl Tiers {
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
+        // The book stands before the shards: their words carry its indices.
         let indices = read_book(&mut reader, &quotas)?;
         let book = Book::turned(shared, &quotas, &indices, preamble.form.back);
         // Every layout of a table has numbers.
@@ -228,12 +231,15 @@ impl Tiers {
         preamble: &Preamble,
         clock: &Clock,
     ) -> Result<(Shared, Vec<(Policy, Layout)>), RestoreError> {
+        // The tiers and the headroom, as for a table that is built.
         let all = self.checked()?;
         preamble.is_of_kind(Whose::Tiers)?;
         let (form, tiers) = (preamble.form, self.count());
         field("number of tiers", form.fineness, tiers as u64)?;
         field("length of the policy", preamble.policy.len() as u64, 0)?;
         let divided = |expected: String| RestoreError::Layout { found: form.to_string(), expected };
+        // By the file's own widths, not by those that a new plan would have: words are not divided
+        // anew.
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
             .ok_or_else(|| divided("with tags of 24 to 32 bits".to_string()))?;
         let expected = form_of(shared, tiers, form.back);

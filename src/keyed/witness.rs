@@ -17,6 +17,7 @@ use super::unit::shards_of;
 /// Asked right after an opening, and openings are all that could make a second live cell: so what
 /// holds here holds at every moment.
 pub(super) fn assert_one_live(table: &Table, identity: Identity, second: usize) {
+    // The newest words in modification order, of all shards of the key.
     let live = shards_of(identity.first, second)
         .flat_map(|index| newest(table, index))
         .filter(|&word| table.layout.is_live(word, identity.tag))
@@ -52,6 +53,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn retired_words(&self) -> usize {
         let Some(book) = &self.table.book else { return 0 };
+        // Claims carry no index, and are none of them.
         let of_cells = (0..self.table.shards())
             .flat_map(|index| newest(&self.table, index))
             .filter(|&word| Layout::kind(word) == Kind::Live && !book.is_in_force(word))
