@@ -23,14 +23,16 @@ use crate::all::{SKEW_NS, Undo};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::refund::{Amendment, Found};
-use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::verdict::Verdict;
 
 use super::KeyedLimiter;
+use super::amend::amend;
 use super::ask::{Ask, Fresh, Outcome};
+use super::decide::{decide_slowly, refuse};
 use super::hash::{Identity, Mix};
 use super::hit::Plan;
+use super::points;
 use super::shard::{Header, Shard};
 use super::table::Table;
 use super::unit::{shards_of, unit};
@@ -97,6 +99,7 @@ impl Place<'_> {
         at: Option<Timestamp>,
         charge: bool,
     ) -> Decision {
+        // With a caller's time there is no clock to be read again, should a floor be ahead of it.
         let (now, clock) = match at {
             Some(now) => (now, None),
             None => (self.clock.now(), Some(self.clock)),
@@ -106,7 +109,7 @@ impl Place<'_> {
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        self.table.amend(self.identity, self.second(), &now, amendment)
+        amend(self.table, self.identity, self.second(), &now, amendment)
     }
 
     #[inline(always)]
@@ -125,16 +128,18 @@ impl Place<'_> {
             // Decided without a write: nothing is left to carry out.
             Some(Plan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
             // It fits, and the CAS that charges it is known already.
+            // Carried out by `check`, if all limits of the request admit it and the word still
+            // stands.
             Some(charge) => (true, Some(charge)),
             // Not plain GCRA, not at home or not near: the slow way decides.
             None => (self.peek(cost, now).is_allowed(), None),
         }
     }
 
-    /// Counts a denial that was only asked for: see [`Table::refuse`].
+    /// Counts a denial that was only asked for: see [`refuse`].
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
         let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
-        self.table.refuse(self.identity, self.second(), ask)
+        refuse(self.table, self.identity, self.second(), ask)
     }
 
     /// Decides and charges, by the plan if its word still stands; says what an undo needs to know, if anything was
@@ -147,6 +152,7 @@ impl Place<'_> {
         plan: Option<Plan>,
     ) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);
+        // Without one from `admits`, made now.
         let mut plan = plan.or_else(|| self.plan(ask));
         // Lock-free: a plan fails if another thread has replaced its word.
         while let Some(found) = plan {
@@ -154,6 +160,7 @@ impl Place<'_> {
                 // Built in each branch, as in `Table::decide`.
                 return self.traced(self.table.decision(outcome, ask, 0), &outcome, ask);
             }
+            // None: the key has left its cell at home, or its floor is not near any more.
             plan = self.plan(ask);
         }
         self.decide(ask)
@@ -166,6 +173,7 @@ impl Place<'_> {
     /// At home, under plain GCRA.
     #[inline(always)]
     fn plan(&self, ask: Ask) -> Option<Plan> {
+        // Every other policy is decided the slow way, where a plan would save nothing.
         let Kernel::Gcra(gcra) = self.table.kernel() else { return None };
         self.table.plan_plain(gcra, self.home(), self.identity.tag, ask)
     }
@@ -174,7 +182,7 @@ impl Place<'_> {
     fn decide(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
         // All limits of a request are asked at times that were read before: no clock is read again.
         let mut fresh = Fresh::new(ask, None);
-        let outcome = self.table.decide_slowly(self.identity, self.second(), &mut fresh);
+        let outcome = decide_slowly(self.table, self.identity, self.second(), &mut fresh);
         self.traced(self.table.answer(outcome, &fresh), &outcome, ask)
     }
 
@@ -196,7 +204,7 @@ impl Place<'_> {
         // In a table of several quotas the word may be counted in another one than the charge was.
         if table.book.is_some() {
             undo.amends(self.clock, |now, amendment| {
-                table.amend(self.identity, self.second(), &|| now(), amendment)
+                amend(table, self.identity, self.second(), &|| now(), amendment)
             });
             return;
         }
@@ -204,9 +212,13 @@ impl Place<'_> {
         let Some(charge) = undo.permit.charge() else { return };
         let (ruled, at_ns) = (table.ruled(), charge.at_ns);
         let left = table.layout.live(tag, ruled.join(charge.held, 0), &ruled, ruled.moment(at_ns));
+        // The key may have moved since it was charged: forgotten at home, and installed in its
+        // other unit.
         for index in shards_of(self.identity.first, self.second()) {
             let shard = table.shard(index);
             loop {
+                // Lock-free: each further turn means that another thread has changed the word or
+                // advanced the floor.
                 let before = shard.header();
                 // Not in this shard. In none of them: the key was forgotten, and owes nothing.
                 let Some((cell, word)) = table.find(shard, tag) else { break };
@@ -215,7 +227,7 @@ impl Place<'_> {
                 if header.floor() != before.floor() {
                     continue;
                 }
-                let next = if word == left || planted(Fault::UndoOverAnother) {
+                let next = if points::is_last(word == left) {
                     // The bits are those that the charge left: the word from before it comes back.
                     self.restored((trace.before, at_ns), word, header, undo)
                 } else {
@@ -239,7 +251,7 @@ impl Place<'_> {
         let before = before
             .seen_later(kernel.passed(at_ns, floor_ns))
             .seen_earlier(kernel.passed(floor_ns, at_ns));
-        let charge = undo.permit.charge().filter(|_| !planted(Fault::UndoOverAnother));
+        let charge = points::bounded_by(undo.permit.charge());
         let held = charge.map_or(before, |charge| {
             // Only now: every thread that has charged this word read its clock before.
             let now = undo.fresh(self.clock).unwrap_or_else(|| undo.permit.asked_at());
@@ -247,6 +259,8 @@ impl Place<'_> {
             let found = Found { held, at_ns: floor_ns, now_ns: now.as_nanos().max(floor_ns) };
             ruled.rolled_back(found, before, charge)
         });
+        // Below the floor nothing may stand: an idle word is written as one of the floor's own
+        // time.
         let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
         self.table.layout.live(self.identity.tag, held, &ruled, at_floor)
     }
@@ -266,8 +280,11 @@ impl Place<'_> {
         let ruled = self.table.ruled();
         let at_floor = ruled.moment(at_ns);
         let held = layout.unpack(word, &ruled, at_floor);
+        // Later by what two clocks may differ: so never more comes back than has not drained by any
+        // of them.
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
         let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
+        // The same word, if nothing is to be given back: the caller then writes nothing.
         if next == held { word } else { layout.live(self.identity.tag, next, &ruled, at_floor) }
     }
 }
@@ -276,7 +293,7 @@ impl Place<'_> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::floor::LAG_NS;
+    use super::super::floor::{LAG_NS, advance as advance_floor};
     use super::super::shard::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota};
@@ -291,7 +308,7 @@ mod tests {
 
     fn advance(limiter: &KeyedLimiter<u64>, granule: u64) {
         let first = limiter.place(&7).identity.first;
-        limiter.table.advance(first, (granule << GRANULE_BITS) + LAG_NS);
+        advance_floor(&limiter.table, first, (granule << GRANULE_BITS) + LAG_NS);
         assert_eq!(limiter.table.shard(first).header().floor(), granule);
     }
 

@@ -11,84 +11,93 @@
 use crate::algorithm::{Decides, Held};
 use crate::clock::Timestamp;
 use crate::refund::{Amendment, Found};
-use crate::sync::{Fault, planted};
 
 use super::hash::Identity;
+use super::points;
+use super::price::amend::amend_priced;
 use super::table::Table;
 use super::unit::shards_of;
 
-impl Table {
-    /// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
-    /// word, or a charge cannot be undone any more.
-    pub(super) fn amend(
-        &self,
-        identity: Identity,
-        second: usize,
-        now: &impl Fn() -> Timestamp,
-        amendment: Amendment<'_>,
-    ) -> u64 {
-        let Identity { first, tag } = identity;
-        let amended = shards_of(first, second).find_map(|index| match &self.book {
-            Some(book) => self.amend_priced(book, index, tag, now, amendment),
-            None => self.amend_in(index, tag, now, amendment),
-        });
-        amended.unwrap_or(0)
-    }
+/// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
+/// word, or a charge cannot be undone any more.
+pub(super) fn amend(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    now: &impl Fn() -> Timestamp,
+    amendment: Amendment<'_>,
+) -> u64 {
+    let Identity { first, tag } = identity;
+    // In the first shard that has the key. In none of them: it was forgotten, and there is nothing
+    // to give back.
+    let amended = shards_of(first, second).find_map(|index| match &table.book {
+        Some(book) => amend_priced(table, book, index, tag, now, amendment),
+        None => amend_in(table, index, tag, now, amendment),
+    });
+    amended.unwrap_or(0)
+}
 
-    /// In one shard: `None` if the key is not there. Lock-free as `hit` is.
-    fn amend_in(
-        &self,
-        index: usize,
-        tag: u64,
-        now: &impl Fn() -> Timestamp,
-        amendment: Amendment<'_>,
-    ) -> Option<u64> {
-        let shard = self.shard(index);
-        loop {
-            let before = shard.header();
-            let (cell, word) = self.find(shard, tag)?;
-            let header = shard.header();
-            // A floor was published between the loads: unknown which of the two dates the word.
-            if header.floor() != before.floor() {
-                continue;
-            }
-            // Only now: see `Cell::amend`.
-            let now_ns = now().as_nanos();
-            // Where the word can be read as it is, and what is written can be read back.
-            let latest_ns = self.layout.latest_ns(header.floor());
-            let at_ns = now_ns.clamp(header.floor_ns(), latest_ns.max(header.floor_ns()));
-            let ruled = self.ruled();
-            let moment = ruled.moment(at_ns);
-            let held = self.layout.unpack(word, &ruled, moment);
-            // Time has come as far as the floor, whatever the caller's now: see `Gcra::given_back`.
-            let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
-            let (next, units) = self.amended(found, word, tag, amendment);
-            // Nothing to give back: nothing is written.
-            if next == held {
-                return Some(0);
-            }
-            // Lock-free: if the CAS fails, another thread has changed the word.
-            if shard.charge(cell, word, self.layout.live(tag, next, &ruled, moment)) {
-                return Some(units);
-            }
+/// In one shard: `None` if the key is not there. Lock-free as `hit` is.
+fn amend_in(
+    table: &Table,
+    index: usize,
+    tag: u64,
+    now: &impl Fn() -> Timestamp,
+    amendment: Amendment<'_>,
+) -> Option<u64> {
+    let shard = table.shard(index);
+    loop {
+        // Header, word, header: as in every reading of a word.
+        let before = shard.header();
+        let (cell, word) = table.find(shard, tag)?;
+        let header = shard.header();
+        // A floor was published between the loads: unknown which of the two dates the word.
+        if header.floor() != before.floor() {
+            continue;
+        }
+        // Only now: see `Cell::amend`.
+        let now_ns = now().as_nanos();
+        // Where the word can be read as it is, and what is written can be read back.
+        let latest_ns = table.layout.latest_ns(header.floor());
+        let at_ns = now_ns.clamp(header.floor_ns(), latest_ns.max(header.floor_ns()));
+        let ruled = table.ruled();
+        let moment = ruled.moment(at_ns);
+        let held = table.layout.unpack(word, &ruled, moment);
+        // Time has come as far as the floor, whatever the caller's now: see `Gcra::given_back`.
+        let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
+        let (next, units) = amended(table, found, word, tag, amendment);
+        // Nothing to give back: nothing is written.
+        if next == held {
+            return Some(0);
+        }
+        // Lock-free: if the CAS fails, another thread has changed the word.
+        if shard.charge(cell, word, table.layout.live(tag, next, &ruled, moment)) {
+            return Some(units);
         }
     }
+}
 
-    fn amended(&self, found: Found, word: u64, tag: u64, amendment: Amendment<'_>) -> (Held, u64) {
-        match amendment {
-            Amendment::Refund(charge) => self.ruled().given_back(found, charge),
-            Amendment::Undo(charge) => {
-                let ruled = self.ruled();
-                let moment = ruled.moment(charge.at_ns);
-                let left = self.layout.live(tag, ruled.left(charge), &ruled, moment);
-                // Equal bits may also be another's: of a charge after a refund, or a whole wrap later. So
-                // nothing of what is given back rests on them: see `refund.rs`.
-                let same = word == left || planted(Fault::UndoWhatChanged);
-                if same { ruled.undone(found, charge) } else { (found.held, 0) }
-            }
-            // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
-            Amendment::Reset => (Held::IDLE, 0),
+fn amended(
+    table: &Table,
+    found: Found,
+    word: u64,
+    tag: u64,
+    amendment: Amendment<'_>,
+) -> (Held, u64) {
+    match amendment {
+        Amendment::Refund(charge) => table.ruled().given_back(found, charge),
+        Amendment::Undo(charge) => {
+            let ruled = table.ruled();
+            let moment = ruled.moment(charge.at_ns);
+            // The bits that the charge left, if no other thread has changed the word since.
+            let left = table.layout.live(tag, ruled.left(charge), &ruled, moment);
+            // Equal bits may also be another's: of a charge after a refund, or a whole wrap later. So
+            // nothing of what is given back rests on them: see `refund.rs`.
+            let same = points::is_as_left(word == left);
+            if same { ruled.undone(found, charge) } else { (found.held, 0) }
         }
+        // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
+        Amendment::Reset => (Held::IDLE, 0),
     }
 }
 
@@ -97,7 +106,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::KeyedLimiter;
-    use super::super::floor::LAG_NS;
+    use super::super::floor::{LAG_NS, advance};
     use super::super::shard::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota, Tiers};
@@ -118,7 +127,7 @@ mod tests {
         assert!(of_tier.entry(&7).at(later).check(1).is_allowed());
         for limiter in [&one, &tiers] {
             let now_ns = later.as_nanos() + LAG_NS;
-            (0..limiter.table.shards()).for_each(|index| limiter.table.advance(index, now_ns));
+            (0..limiter.table.shards()).for_each(|index| advance(&limiter.table, index, now_ns));
         }
         let [permit, tiers_permit] = first.map(|decision| decision.into_result().expect("fits"));
         assert_eq!(one.entry(&7).at(start).refund(permit), 0);

@@ -30,6 +30,7 @@ pub(super) struct Fresh<'a> {
 
 impl<'a> Fresh<'a> {
     pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
+        // By the table's own arithmetic, until a look, an install or the spill says otherwise.
         Self { ask, clock, kernel: None }
     }
 }
@@ -56,11 +57,13 @@ impl Outcome {
         at_ns: u64,
         cost: u64,
     ) -> Self {
+        // A mark is what a policy with rules says of its limit, or a table that is full.
         Self { verdict, mark: Mark::None, before, held, at_ns, cost }
     }
 
     /// For a request whose key was idle.
     pub(super) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
+        // An undo puts back what an idle key held: nothing.
         Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
 }

@@ -41,8 +41,11 @@ impl Table {
             return Err(BuildError::ZeroCapacity);
         }
         let too_large = || BuildError::CapacityTooLarge { capacity };
+        // One more than the quotient, which was rounded down.
         let cells = capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
+        // Whole units, since a key's shards are numbered within theirs.
         let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit();
+        // With the spare shard of `memory`.
         let bytes = count.checked_add(1).and_then(|count| count.checked_mul(size_of::<Shard>()));
         bytes.map(|_| count).ok_or_else(too_large)
     }

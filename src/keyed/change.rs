@@ -10,6 +10,7 @@ use crate::sync::{Ordering, fence};
 use super::KeyedLimiter;
 use super::book::NewQuota;
 use super::layout::{Layout, Shared};
+use super::price::all_words::settle_all;
 use super::table::Table;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -70,16 +71,20 @@ impl Table {
         now_ns: u64,
     ) -> Result<(), ChangeError> {
         let book = self.book.as_deref().ok_or(ChangeError::Fixed)?;
+        // A quota that changes is plain: one with rules at its limit is refused.
         let policy = &plain(*policy)?;
         let shared = book.shared();
         // The spill's words are brought over, too: a quota that they have no room for is refused.
         let fits = |layout: &Layout| self.spill.is_none() || book.lens(layout, 0).is_some();
+        // None if it does not fit in the table's words, in the spill's, or if its algorithm has no
+        // numbers.
         let code = shared.layout(policy).filter(fits).as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
         // Checked before the right to change is taken: a quota that does not fit is never `Busy`.
         let code = code.ok_or(ChangeError::DoesNotFit { state_bits })?;
         // One change at a time; this one does not wait for the other.
         let changing = book.begin().ok_or(ChangeError::Busy)?;
+        // Not before the last change, so that a word is carried over each of them in their order.
         let at_ns = changing.instant(now_ns);
         if let Some(spill) = &self.spill {
             // Before the turn, so that what is owed now outlasts a change to a slower rate: see `spill/settle.rs`.
@@ -91,8 +96,10 @@ impl Table {
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);
         // Afterwards no word and no claim has the retired index.
-        self.settle_all(book, retired, at_ns);
+        settle_all(self, book, retired, at_ns);
         if let Some(spill) = &self.spill {
+            // The spill's cells of this tier, as the table's words: none carries the retired index
+            // behind this.
             spill.settle_tier(book, tier);
         }
         drop(changing); // the retired index is free from here on, and no sooner

@@ -73,12 +73,14 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// ```
     pub fn when_full(mut self, full: Full) -> Result<Self, BuildError> {
         if full == Full::Spill
-            && let Some(policy) = self.table.unspillable(self.policy)
+            && let Some(policy) = unspillable(&self.table, self.policy)
         {
             return Err(BuildError::CannotSpill { policy });
         }
+        // The limiter is owned here, so no other thread decides in the spill that goes.
         self.table.spill = match (full, self.table.spill.take()) {
             (Full::Deny, _) => None,
+            // Kept as it is, with what it may hold.
             (Full::Spill, Some(spill)) => Some(spill),
             (Full::Spill, None) => self.table.new_spill(self.policy)?,
         };
@@ -91,16 +93,18 @@ impl Table {
     pub(super) fn new_spill(&self, policy: Policy) -> Result<Option<Spill>, BuildError> {
         match &self.book {
             Some(book) => Spill::of_book(book, self.shards()),
+            // None, if a sketch cannot keep the policy's bound: then the table denies.
             None => Spill::new(policy, &self.layout, self.shards()),
         }
     }
+}
 
-    /// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
-    fn unspillable(&self, policy: Policy) -> Option<Policy> {
-        let Some(book) = &self.book else {
-            return Some(policy).filter(|policy| !can_spill(policy));
-        };
-        let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
-        (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))
-    }
+/// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
+fn unspillable(table: &Table, policy: Policy) -> Option<Policy> {
+    let Some(book) = &table.book else {
+        return Some(policy).filter(|policy| !can_spill(policy));
+    };
+    // One tier that cannot spill is enough to refuse what was asked for all.
+    let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
+    (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))
 }

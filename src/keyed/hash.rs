@@ -9,7 +9,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use crate::scale::scale;
-use crate::sync::{Fault, planted};
+
+use super::points;
 
 /// Where a key may live, and the bits by which its word is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,7 @@ impl<S: BuildHasher> Hashers<S> {
                 hasher.hash_one(addresses[0]),
                 hasher.hash_one(addresses[1]),
             ];
+            // Rotated, so that two hashes in exchanged places give another sum.
             hashes.into_iter().fold(0, |sum: u64, hash| sum.rotate_left(13).wrapping_add(hash))
         }
         [fingerprint(&self.place), fingerprint(&self.tag)]
@@ -94,13 +96,17 @@ impl Mix {
     /// share both, and are one key to the table. May be the same unit; then the key has one.
     #[inline]
     pub(super) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
+        // The same place in the other unit: which of its two shards is looked at first there
+        // follows from the home, and both are looked at in any case.
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
-        if planted(Fault::OverlappingShardPairs) {
-            return (first + 1) % units * unit + side;
-        }
+        // Multiplied by a secret odd number, all of the tag's bits reach the top ones, of which
+        // `scale` takes the unit: so keys that share one unit are spread over all others.
         let pair = scale(identity.tag.wrapping_mul(self.0), units);
+        // Both lie below the number of units, so one addition of it brings a difference that was
+        // borrowed back.
         let (second, borrowed) = pair.overflowing_sub(first);
-        (if borrowed { second.wrapping_add(units) } else { second }) * unit + side
+        let second = if borrowed { second.wrapping_add(units) } else { second };
+        points::second_unit(second, first, units) * unit + side
     }
 }
 
@@ -108,6 +114,8 @@ impl Mix {
 #[inline(always)]
 pub(super) fn tag_of(hash: u64, words_per_tag: u64) -> u64 {
     // The topmost bit of a live word is 0.
+    // A shift to the left: the lowest bits of the hash come to stand above the state. Tag 0 would
+    // make a live word 0, which is vacant, so its keys share tag 1 with those that have that.
     (hash.wrapping_mul(words_per_tag) & (u64::MAX >> 1)).max(words_per_tag)
 }
 

@@ -16,16 +16,20 @@ pub(super) struct CellMask(u32);
 impl CellMask {
     #[inline(always)]
     pub(super) fn first(self) -> Option<usize> {
+        // The two lowest bits are the header's, and are always 0: so a bit that is set is that of a
+        // cell, the first at bit 2.
         (self.0 != 0).then(|| (self.0.trailing_zeros() / 2) as usize - 1)
     }
 
     #[inline(always)]
     pub(super) fn count(self) -> usize {
+        // Two bits for each.
         self.0.count_ones() as usize / 2
     }
 
     #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
     fn with(self, cell: usize) -> Self {
+        // As the vector instructions leave it: two bits, past the header's.
         Self(self.0 | 3 << (2 * cell + 2))
     }
 }
@@ -33,12 +37,15 @@ impl CellMask {
 /// A cell that may hold a live word of `tag`.
 #[inline(always)]
 pub(super) fn hint(shard: &Shard, tag: u64, layout: &Layout) -> Option<usize> {
+    // A claim of the tag is not equal: its topmost bit is set, and a live word's is not. Two live
+    // words of one tag there never are.
     equal(shard, tag, layout.state_bits()).first()
 }
 
 /// The cells that may be vacant.
 #[inline(always)]
 pub(super) fn vacant(shard: &Shard) -> CellMask {
+    // No bit may differ: vacant is 0.
     equal(shard, 0, 0)
 }
 
@@ -52,8 +59,10 @@ fn equal(shard: &Shard, value: u64, lowest: u32) -> CellMask {
     // the compiler knows nothing of what they give but that they are bits.
     unsafe {
         core::arch::asm!(
+            // The value in both halves of a vector: two words are compared by one instruction.
             "movq {values}, {value}",
             "punpcklqdq {values}, {values}",
+            // By how much a word is shifted, so that its lowest bits do not count.
             "movd {shift}, {bits:e}",
             // Per word, 0 if it is equal; then in two halves of 16 bits.
             "movdqa {low}, {values}",
@@ -85,6 +94,7 @@ fn equal(shard: &Shard, value: u64, lowest: u32) -> CellMask {
             options(readonly, nostack, preserves_flags),
         );
     }
+    // The header may be equal to the value by chance: it is no cell.
     CellMask(equal & !3)
 }
 
@@ -98,6 +108,8 @@ fn equal(shard: &Shard, value: u64, lowest: u32) -> CellMask {
 #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
 #[inline(always)]
 fn portable(shard: &Shard, value: u64, lowest: u32) -> CellMask {
+    // Loads that acquire, though a hint needs no order: a model then explores the same loads as a
+    // decision.
     let is_it = |cell: &usize| (shard.load(*cell) ^ value) >> lowest == 0;
     super::shard::cells().filter(is_it).fold(CellMask::default(), CellMask::with)
 }

@@ -11,12 +11,12 @@ use std::hint::select_unpredictable;
 
 use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
 use crate::decision::Decision;
-use crate::sync::{Fault, planted};
 use crate::verdict::Verdict;
 
 use super::ask::{Ask, Outcome};
 use super::hint::hint;
 use super::layout::Layout;
+use super::points;
 use super::shard::Shard;
 use super::table::{Missed, Table, Way};
 
@@ -25,6 +25,8 @@ pub(super) fn way_of(layout: &Layout) -> Option<Way> {
     fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
         Way(if is_plain { plain::<A> } else { ruled::<A> })
     }
+    // The macro has an arm for each algorithm: the function that is named in it is compiled for
+    // that algorithm alone.
     laid_out!(&layout.kernel, one => Some(of(one, layout.rules.are_none())), _ => None)
 }
 
@@ -42,7 +44,11 @@ impl Plan {
     #[inline(always)]
     pub(super) fn carried_out(self, shard: &Shard) -> Option<Outcome> {
         match self {
+            // Nothing is to be written, so the answer is that of the moment at which the word was
+            // read.
             Self::Told(outcome) => Some(outcome),
+            // From the exact word that the plan was made on: if it stands, no thread has charged,
+            // forgotten or re-based it since, and the plan is what would be made now.
             Self::Charge { cell, word, next, outcome } => {
                 shard.charge(cell, word, next).then_some(outcome)
             }
@@ -79,8 +85,14 @@ impl Table {
         ask: Ask,
     ) -> Option<Plan> {
         let Ask { now_ns, cost, charge, .. } = ask;
+        // None: a cost above the burst never fits, and its denial names no instant. The slow way
+        // words it.
         let (cost_ticks, room) = gcra.room_for(cost)?;
+        // Copies: past a load that acquires, the compiler would load them anew.
         let (back, mask) = (self.layout.back, self.layout.time_mask);
+        // Computed before the word is read, so that the line may arrive meanwhile. By itself it
+        // depends on now alone; that now is near the floor, and so names one instant with the word,
+        // is what `read` looks at.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns).ok()?;
         // The word's time, counted from the earliest that it may be: `back` is now.
@@ -94,6 +106,7 @@ impl Table {
             Outcome::plain(verdict, [held(since), held(after)], now_ns, cost)
         };
         // The word's time lies too far ahead of now for the cost to fit.
+        // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
         if since > back + room {
             return Some(Plan::Told(outcome(Verdict::Denied, since, cost)));
         }
@@ -103,6 +116,7 @@ impl Table {
         }
         // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
+        // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
         let next = tag | (earliest.wrapping_add(after) & mask);
         Some(Plan::Charge { cell, word, next, outcome: outcome(Verdict::Allowed, after, cost) })
     }
@@ -116,7 +130,9 @@ impl Table {
         ask: Ask,
     ) -> Result<(Outcome, Option<Kernel>), Missed> {
         match self.way {
+            // One quota: the table's own arithmetic decides, and answers.
             Some(way) => way.0(self, shard, tag, ask).map(|outcome| (outcome, None)),
+            // Several: the answer has to be told by the quota that the word names.
             None => priced(self, shard, tag, ask, |outcome, kernel| (outcome, Some(*kernel))),
         }
     }
@@ -126,15 +142,22 @@ impl Table {
     #[inline(always)]
     fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
         loop {
+            // The hint reads the line without order, all words at once. What follows believes it in
+            // nothing but where to look.
             let cell = hint(shard, tag, &self.layout).ok_or(Missed::Absent)?;
+            // The first reading of the header: what is loaded next is loaded after it, since it
+            // acquires.
             let before = shard.header();
+            // Acquire, by `load`: the reading of the header that follows is no older than the floor
+            // that this word was written under.
             let word = shard.load(cell);
-            let header =
-                if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() };
+            let header = points::header_behind_word(shard, before);
             // Equal with the install counter: neither a floor nor an install came in between.
+            // Not equal: a floor was published or an install begun between the two readings. That
+            // is progress of the other thread, so the loop is lock-free; and the hint may be wrong
+            // by now, so it is asked again.
             if header == before {
-                let is_near =
-                    self.layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow);
+                let is_near = points::is_near(&self.layout, header, now_ns);
                 // If not, the hint was wrong or now is not near: the slow way looks at every word.
                 let is_found = self.layout.is_live(word, tag) && is_near;
                 return if is_found { Ok((cell, word)) } else { Err(Missed::Afar) };
@@ -153,6 +176,7 @@ fn decide_by(
     ask: Ask,
 ) -> Result<Outcome, Missed> {
     loop {
+        // Not here, or not to be decided here: the slow way goes on.
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         let (outcome, next) = step(&table.layout, algorithm, (tag, word), ask);
         // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
@@ -169,6 +193,7 @@ fn plain<A: Algorithm>(
     tag: u64,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
+    // Never: the way was laid out for the kernel of this very table.
     let Some(algorithm) = A::of(table.kernel()) else { return Err(Missed::Afar) };
     decide_by(table, algorithm, shard, tag, ask)
 }
@@ -180,6 +205,7 @@ fn ruled<A: Algorithm>(
     tag: u64,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
+    // Never, as in `plain`.
     let Some(kernel) = A::of(table.kernel()) else { return Err(Missed::Afar) };
     decide_by(table, &Ruled { kernel, rules: &table.layout.rules }, shard, tag, ask)
 }
@@ -204,18 +230,21 @@ fn priced<D>(
     ask: Ask,
     told: impl Fn(Outcome, &Kernel) -> D,
 ) -> Result<D, Missed> {
+    // Never: a table without a way has a book.
     let Some(book) = &table.book else { return Err(Missed::Afar) };
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         // A word whose quota has been replaced is re-based first.
         let Some((code, mark)) = book.coded_of(word) else { return Err(Missed::Afar) };
+        // One arm for each algorithm, as in `way_of`; which it is stands in the word's numbers.
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);
+            // Never: `of_code_as` makes a kernel of this algorithm.
             let Some(algorithm) = A::of(&layout.kernel) else { return Err(Missed::Afar) };
             let (outcome, next) = step(&layout, algorithm, (tag | mark, word), ask);
             // The numbers were read after the word. As long as it stands they are its own: see `price`.
             let stands = if next == word {
-                shard.load(cell) == word || planted(Fault::QuotaReadTorn)
+                points::is_whole(shard.load(cell) == word)
             } else {
                 shard.charge(cell, word, next)
             };
@@ -238,11 +267,15 @@ fn step(
 ) -> (Outcome, u64) {
     let Ask { now_ns, cost, charge, .. } = ask;
     let moment = algorithm.moment(now_ns);
+    // The caller has seen that now is near the floor that dates this word, so its low bits name one
+    // instant.
     let held = layout.unpack(word, algorithm, moment);
     let outcome = |verdict, after, cost, unpaid| {
         let (mark, after, at_ns) = algorithm.tell(verdict, after, now_ns, (0, unpaid));
         Outcome { mark, ..Outcome::plain(verdict, [held, after], at_ns, cost) }
     };
+    // Written at now, which lies at most an epoch above the floor: so it can be read back under
+    // this floor and the next.
     let written = |held| layout.live(own, held, algorithm, moment);
     match algorithm.step(held, moment, 0, cost) {
         // Admitted and charged.

@@ -58,6 +58,7 @@ impl Deref for ShardPages {
 /// What the allocator gave, as it is.
 pub(super) fn keep(shards: Box<[Shard]>) -> ShardPages {
     let owner = MutBorrow::new(Owner::Allocated(shards));
+    // One of the arms only: the owner has just been made.
     ShardPages(Both::new(owner, |owner| match owner.borrow_mut() {
         Owner::Allocated(shards) => shards,
         Owner::Mapped(..) => &[],
@@ -72,8 +73,10 @@ pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<ShardPag
         return None;
     }
     // Whole huge pages, wherever the mapping begins.
+    // One more, since a mapping is aligned to small pages only.
     let mapped = bytes.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
     let map = MmapMut::map_anon(mapped).ok()?;
+    // Less than one huge page, which the mapping has to spare.
     let before = map.as_ptr().align_offset(HUGE_PAGE);
     // A kernel without huge pages refuses the advice; then these are small ones.
     let _ = map.advise_range(Advice::HugePage, before, mapped - HUGE_PAGE);
@@ -83,6 +86,7 @@ pub(super) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<ShardPag
         let Owner::Mapped(map, before) = owner.borrow_mut() else { return Err(()) };
         let shards =
             <[Shard]>::mut_from_bytes(&mut map[*before..*before + bytes]).map_err(|_| ())?;
+        // Touched here for the first time, so the kernel gives the pages now and not to a decision.
         shards.fill_with(shard);
         Ok(&*shards)
     });

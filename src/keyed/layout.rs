@@ -33,6 +33,7 @@ use crate::policy::Policy;
 use super::shard::{GRANULE_BITS, Header};
 
 /// Fewer granules than this in an epoch and the floor would have to follow the clock at every step.
+// These are 67 milliseconds: hits then move a shard's floor fifteen times a second at most.
 const EPOCH_GRANULES_MIN: u64 = 64;
 
 /// An epoch that lasts a minute keeps floor advances rare even in large, thinly used tables.
@@ -42,12 +43,15 @@ const EPOCH_GRANULES_ENOUGH: u64 = 60_000_000_000 >> GRANULE_BITS;
 const EPOCH_GRANULES_LONG: u64 = 4_000_000_000 >> GRANULE_BITS;
 
 /// Granules in all times that there are.
+// Twice as many are still far from the end of a `u64`, so `is_near` cannot overflow.
 const EPOCH_GRANULES_MAX: u64 = u64::MAX >> GRANULE_BITS;
 
 /// Nonces of fewer bits would repeat too soon (an install counter of 12 bits and 2 of the floor).
 const STATE_BITS_MIN: u32 = 14;
 
 /// With fewer tag bits, strangers would share a limit too often.
+// By `Stats::collision_probability` one new key in 860,000 shares its word with another at 24 bits,
+// one in 220 million at 32.
 const TAG_BITS_MIN: u32 = 24;
 
 /// Tag bits that are worth a coarser tick.
@@ -59,6 +63,7 @@ const TAG_BITS_SEARCHED: u32 = 28;
 /// Units of rounding at the edges of the range in the module header.
 const SLACK: u64 = 8;
 
+// So a live word is below 2^63, and a claim is at or above it.
 const CLAIM: u64 = 1 << 63;
 
 use demand::{Demand, QUANTA};
@@ -101,6 +106,7 @@ impl Layout {
             tag_bits: 63_u32.saturating_sub(state_bits),
         };
         let mut best: Option<Self> = None;
+        // For the error alone.
         let mut needed_bits = u32::MAX;
         for demand in (0..).map_while(|choice| Demand::of(policy, choice)) {
             match demand.and_then(Self::fit) {
@@ -120,6 +126,7 @@ impl Layout {
                 Err(bits) => needed_bits = needed_bits.min(bits),
             }
         }
+        // The widest tag of all may still be too narrow.
         best.filter(|layout| u32::from(layout.tag_bits) >= TAG_BITS_MIN)
             .ok_or_else(|| refuse(needed_bits))
     }
@@ -127,6 +134,7 @@ impl Layout {
     /// How good it is: the bits of its tag, and under GCRA its epoch, as far as more of them are better. What windows
     /// choose between is not worth a longer epoch: how precisely they start, and how fast they are decided.
     fn merit(&self) -> (u32, u64) {
+        // As if it were long enough: it does not count.
         let epoch = if self.kernel.is_gcra() { self.epoch } else { EPOCH_GRANULES_LONG };
         // Neither is a search in each decision worth a wider tag than that.
         let enough = match self.kernel {
@@ -142,15 +150,19 @@ impl Layout {
     fn fit(demand: Demand) -> Result<Self, u32> {
         let with = |time_bits: u32| Self::with_time_bits(demand, time_bits);
         let horizon = demand.before.max(demand.ahead); // both count from about now
+        // What every layout must have, whatever else it gives up.
         let enough = |layout: &Self| {
             layout.epoch >= EPOCH_GRANULES_MIN
                 && layout.epoch_units >= horizon / 2
                 && layout.state_bits() >= STATE_BITS_MIN
         };
+        // 62 at most: a tag of one bit and the claim's are left, which `plan` then refuses.
         let narrowest = (demand.time_bits_min..=62)
             .filter_map(with)
             .find(enough)
             .ok_or(63.max(demand.count_bits + demand.time_bits_min))?;
+        // The narrowest that makes it a minute. The first of all is taken even if its tag is
+        // narrow: it costs nothing more.
         let wider = (u32::from(narrowest.time_bits)..=62)
             .map_while(with)
             .take_while(|layout| {
@@ -158,6 +170,8 @@ impl Layout {
                     || u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH
             })
             .find(|layout| layout.epoch >= EPOCH_GRANULES_ENOUGH);
+        // No width makes it a minute beside a tag of 32 bits: then the longest epoch beside such a
+        // tag.
         let widest = (u32::from(narrowest.time_bits)..=62)
             .map_while(with)
             .take_while(|layout| u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH)
@@ -168,7 +182,9 @@ impl Layout {
     /// The layout with a time field of this width, or `None` if it is too narrow for the demand or too
     /// wide for the word.
     fn with_time_bits(demand: Demand, time_bits: u32) -> Option<Self> {
+        // What the head of this file says is at most 5E + before + ahead wide.
         let reach = demand.before.checked_add(demand.ahead)?.checked_add(SLACK)?;
+        // Five epochs and the reach fill the field, but for a remainder below five units.
         let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 5;
         let epoch_ns = u128::from(epoch_units) * demand.unit_ns.0 / demand.unit_ns.1;
         // One less, since an instant is compared with the floor in whole granules.
@@ -186,6 +202,7 @@ impl Layout {
             back: 3 * epoch_units + demand.before + 2,
             ahead: demand.ahead,
             epoch_units,
+            // Where a field tells centuries apart, all times are near all floors.
             epoch: u64::try_from(epoch).unwrap_or(u64::MAX).min(EPOCH_GRANULES_MAX),
         })
     }
@@ -193,6 +210,7 @@ impl Layout {
     /// The latest instant that a word may be written at above this floor: the last of its granule, or of all
     /// instants, where an epoch is centuries long.
     pub(super) fn latest_ns(&self, floor: u64) -> u64 {
+        // One nanosecond before the granule behind the last that is near.
         floor.saturating_add(self.epoch).saturating_add(1).saturating_mul(1 << GRANULE_BITS) - 1
     }
 
@@ -222,12 +240,16 @@ impl Layout {
     /// Whether `word` is live and carries `tag`, which is given as it stands in a word.
     #[inline(always)]
     pub(super) fn is_live(&self, word: u64, tag: u64) -> bool {
+        // One comparison: a word below the tag wraps to a huge number, and a claim, whose topmost bit
+        // is set, lies far above all live words.
         word.wrapping_sub(tag) < self.words_per_tag
     }
 
     /// Whether `word` is a claim that carries `tag`.
     #[inline]
     pub(super) fn is_claim_of(&self, word: u64, tag: u64) -> bool {
+        // Without its topmost bit a claim is a live word of its tag: the nonce stands where the
+        // state does.
         word & CLAIM != 0 && self.is_live(word & !CLAIM, tag)
     }
 
@@ -242,10 +264,14 @@ impl Layout {
 
     /// The tag of a live word, as [`Self::is_live`] takes it.
     pub(super) fn tag(&self, word: u64) -> u64 {
+        // All bits above the state. Of a claim the topmost would be among them: the caller knows
+        // that it is none.
         word & self.words_per_tag.wrapping_neg()
     }
 
     pub(super) fn claim(&self, tag: u64, nonce: u64) -> u64 {
+        // As many of the nonce's low bits as there is room for: the install counter stands in the
+        // lowest.
         CLAIM | tag | (nonce & (self.words_per_tag - 1))
     }
 
@@ -263,6 +289,8 @@ impl Layout {
         algorithm: &impl Decides,
         moment: Moment,
     ) -> u64 {
+        // One of the two is 0. What is cut off by the mask follows from the floor, see the head of
+        // this file.
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
         tag | ((time & self.time_mask) << self.count_bits(algorithm)) | held.counts
     }
@@ -271,9 +299,12 @@ impl Layout {
     #[inline(always)]
     pub(super) fn unpack(&self, word: u64, algorithm: &impl Decides, moment: Moment) -> Held {
         let count_bits = self.count_bits(algorithm);
+        // The earliest time that a word of this shard can have, by the floor that the moment is
+        // near to.
         let earliest = moment.unit.wrapping_sub(self.back);
         let since = (word >> count_bits).wrapping_sub(earliest) & self.time_mask;
         Held {
+            // One of the two is 0: the time lies ahead of the moment, or behind it.
             ahead: since.saturating_sub(self.back),
             behind: self.back.saturating_sub(since),
             counts: word & ((1 << count_bits) - 1),

@@ -69,6 +69,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         mut each: impl FnMut(&Q, Decision),
     ) {
         // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
+        // On the stack: nothing is allocated for a batch.
         let mut ring = [Identity::NONE; BATCH];
         let mut ahead = keys.iter();
         for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
@@ -80,6 +81,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             let (now_ns, verb) = (now.as_nanos(), Verb::Check);
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
             for (key, slot) in batch.iter().zip(&mut ring) {
+                // Taken out before the slot is filled anew, with the key that comes a ring later.
                 let identity = *slot;
                 if let Some(key) = ahead.next() {
                     *slot = self.find_and_fetch(key.borrow());

@@ -42,6 +42,7 @@ impl Memory {
         }
         let mut shards = Vec::new();
         reserve(&mut shards, count + 1)?;
+        // The capacity is exact, so this allocates nothing more.
         shards.resize_with(count + 1, shard);
         Ok(Self::allocated(shards))
     }
@@ -56,6 +57,7 @@ impl Memory {
         while shards.len() < count {
             // Doubled, but never beyond the whole table.
             if shards.len() == shards.capacity() {
+                // The bounds are in order: the loop goes on only while some are missing.
                 let more = shards.len().clamp(1, count - shards.len());
                 reserve(&mut shards, more)?;
             }
@@ -64,6 +66,7 @@ impl Memory {
         // Huge pages cannot grow as they come: for a moment there are two copies.
         let mut told = shards.iter().map(Shard::copy);
         let mapped = map(count + 1, || told.next().unwrap_or_else(|| Shard::new(0)));
+        // The copy in the mapping is the table; the other is freed here.
         if let Some(shards) = mapped {
             return Ok(Self { shards, start: 0 });
         }
@@ -75,16 +78,20 @@ impl Memory {
     /// The last of these shards is the spare one.
     fn allocated(shards: Vec<Shard>) -> Self {
         let mut shards = shards.into_boxed_slice();
+        // The atomics of a model are not eight bytes long, so lines mean nothing there.
         let is_model = cfg!(any(loom, shuttle));
         // The allocator aligns to one line. Where the first unit would not begin at two lines, the spare shard goes
         // before it.
         let start = if is_model { 0 } else { shards.as_ptr().addr() / size_of::<Shard>() % unit() };
+        // The spare one comes from the end to the beginning. All others keep their order, and with
+        // it their numbers.
         shards.rotate_right(start);
         Self { shards: keep(shards), start }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
+        // But for the spare one.
         self.shards.len() - 1
     }
 
@@ -95,12 +102,15 @@ impl Memory {
     /// A shard by its number, which is below [`len`](Self::len): so `hash` makes them.
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
+        // In bounds: the first unit begins at shard 0 or 1, and there is one more than are
+        // numbered.
         &self.shards[self.start + index]
     }
 }
 
 /// Room for so many more, and no more than that.
 fn reserve(shards: &mut Vec<Shard>, more: usize) -> Result<(), BuildError> {
+    // Cannot overflow: `shards_for` has seen that all of them can be addressed.
     let bytes = (shards.len() + more) * size_of::<Shard>();
     shards.try_reserve_exact(more).map_err(|_| BuildError::OutOfMemory { bytes })
 }

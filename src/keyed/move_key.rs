@@ -9,12 +9,13 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
-use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
 use super::KeyedLimiter;
 use super::ask::Ask;
+use super::points;
 use super::price::spent::Spent;
+use super::spill::owed_units;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Moves what a key has spent from one tier to another, as when a customer's plan changes, and says
@@ -72,37 +73,44 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         if from == to {
             return Ok(0);
         }
+        // The tier is part of the identity: in its new one the key has other shards, and another
+        // tag.
         let old = self.find_in(key, from);
         let second = self.second(old);
         let mut moved = 0;
         // Lock-free: another turn means that another thread has changed the word.
         loop {
-            let spent = self.table.spent(old, second, now.as_nanos());
-            // Fault only: the old word is cleared before the debt stands elsewhere.
-            let cleared = planted(Fault::MoveClearsFirst)
-                && spent.as_ref().is_some_and(|spent| self.table.clear(spent));
+            // Read anew in each turn: what the word says, and the word that says it.
+            let spent = Spent::of(&self.table, old, second, now.as_nanos());
+            let cleared = points::clears_first(|| {
+                spent.as_ref().is_some_and(|spent| spent.clear(&self.table))
+            });
             let units = spent.as_ref().map_or_else(
                 // No cell in its old tier: what it owes stands in the spill, if anywhere.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: from };
-                    self.table.owed_units(old, second, ask)
+                    owed_units(&self.table, old, second, ask)
                 },
                 |spent| spent.units,
             );
             // An earlier turn has moved its part; another thread has charged the rest since.
             let more = units.saturating_sub(moved);
             if more > 0 {
+                // A charge is made whatever the key owes there already: debt is not refused.
                 let charged = self.place_in(key, to).ask(Verb::Charge, more, Some(now), more > 0);
                 if !charged.is_allowed() {
                     // The old word has not been cleared, so the debt stays where it was.
                     return Err(ChangeError::NoCell);
                 }
+                // From here on it stands in both tiers, until the old word is cleared.
                 moved += more;
             }
             // What stands in the spill stays there until it has drained. A word that owes nothing is left as it is:
             // written anew it would be idle only from now on, and its cell lost to newcomers until a floor says so.
-            let is_clear = |spent: Spent| spent.units == 0 || self.table.clear(&spent);
+            let is_clear = |spent: Spent| spent.units == 0 || spent.clear(&self.table);
+            // If the CAS fails, another thread has charged the old word: what it charged is moved
+            // in the next turn.
             if cleared || spent.is_none_or(is_clear) {
                 return Ok(moved);
             }

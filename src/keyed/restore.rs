@@ -23,11 +23,12 @@ use crate::snapshot::{
 };
 
 use super::KeyedLimiter;
+use super::book::Book;
 use super::hash::{Hashers, Identity};
 use super::layout::{Kind, Layout};
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, Shard};
-use super::snapshot::words_of;
+use super::snapshot::{twins, words_of};
 use super::spill::Spill;
 use super::table::Table;
 use super::unit::unit;
@@ -108,6 +109,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
             preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
             return Err(RestoreError::SeedsMissing);
         };
+        // The same seeds make the same hashers, so each key is looked for where its word stands.
         let [place, tag] = drawn.hashers();
         let limiter =
             KeyedLimiter::read((reader, preamble), policy, clock, Hashers::new(place, tag), wall)?;
@@ -146,6 +148,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         hashers: [S; 2],
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
+        // Whether they are the right ones is seen from the fingerprints in the file.
         let ([place, tag], opened) = (hashers, Reader::open(reader)?);
         Self::read(opened, policy.into(), clock.into(), Hashers::new(place, tag), None)
     }
@@ -192,11 +195,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) -> Result<Self, RestoreError> {
         let layout = Layout::plan(&policy)?;
         preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
+        // Before memory is taken for it.
         let (capacity, has_spill) = size_of_table(&preamble, 0, 1)?;
         // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
+        // Shard by shard: a file that ends too early costs the memory of what it had.
         let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
         if has_spill {
             // No file of a policy that cannot spill has one. Its memory is an eighth of what has been read.
@@ -207,8 +212,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         }
         // Only behind the end and the checksum are the words looked at.
         reader.close()?;
-        table
-            .is_a_snapshots(|identity| hashers.mix().second(identity, table.shards(), unit()), 0)?;
+        let second = |identity| hashers.mix().second(identity, table.shards(), unit());
+        is_a_snapshots(&table, second, 0)?;
         // Last, so that the time in between counts as passed.
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys: PhantomData })
@@ -224,10 +229,12 @@ pub(super) fn size_of_table(
     tiers: usize,
 ) -> Result<(usize, bool), RestoreError> {
     let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
+    // A file of a machine with wider addresses may hold more than this one can.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
     // Capacity and shards come from one computation: a file in which they differ is none of ours.
     field("number of shards", preamble.shards, shards as u64)?;
+    // Sums that are too large for any file saturate, and are refused as another length.
     let of_table = words_of(shards).saturating_add(before);
     let with_spill = of_table.saturating_add(Spill::words_of(shards, tiers));
     let has_spill = length(with_spill) == Some(preamble.length);
@@ -239,6 +246,7 @@ pub(super) fn size_of_table(
 }
 
 pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
+    // Its install counter, too: nonces go on where they were.
     let header = Header::from_bits(reader.word()?);
     let mut words = [0; CELLS];
     for word in &mut words {
@@ -247,50 +255,54 @@ pub(super) fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, Resto
     Ok(Shard::holding(header, words))
 }
 
-impl Table {
-    /// Refuses a table that no snapshot is of, whatever its checksum.
-    /// So many words stand before its shards.
-    pub(super) fn is_a_snapshots(
-        &self,
-        second: impl Fn(Identity) -> usize,
-        before: u64,
-    ) -> Result<(), RestoreError> {
-        let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
-            let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
-            let offset = WORDS_AT.saturating_add(8 * words);
-            Err(RestoreError::Word { offset, found, accepted })
-        };
-        for index in 0..self.shards() {
-            let header = self.shard(index).header();
-            if !header.is_known() {
-                return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
-            }
-            for cell in 0..CELLS {
-                let word = self.shard(index).load(cell);
-                let accepted = match Layout::kind(word) {
-                    // No thread of this process made it, so none would end it.
-                    Kind::Claim => "vacant, since no thread would finish this install",
-                    // No key has tag 0: vacant cells have it.
-                    Kind::Live if self.layout.tag(word) == 0 => "vacant, or have a tag",
-                    // In a table of several quotas, a word whose numbers the file does not have.
-                    Kind::Live
-                        if self.book.as_ref().is_some_and(|book| !book.has_quota_of(word)) =>
-                    {
-                        "vacant, or counted in a quota of the file's"
-                    }
-                    Kind::Live | Kind::Vacant => continue,
-                };
-                return refused(index, 1 + cell, word, accepted);
-            }
+/// Refuses a table that no snapshot is of, whatever its checksum.
+/// So many words stand before its shards.
+pub(super) fn is_a_snapshots(
+    table: &Table,
+    second: impl Fn(Identity) -> usize,
+    before: u64,
+) -> Result<(), RestoreError> {
+    let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
+        let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
+        let offset = WORDS_AT.saturating_add(8 * words);
+        Err(RestoreError::Word { offset, found, accepted })
+    };
+    // One by one here, and all together for twins below.
+    for index in 0..table.shards() {
+        let header = table.shard(index).header();
+        if !header.is_known() {
+            return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
         }
-        let word = |shard: usize, cell: usize| self.shard(shard).load(cell);
-        match self.twins(word, second).first() {
-            // A key with two live words would have twice its quota.
-            Some(&[(shard, cell), _]) => {
-                let accepted = "vacant, since another word further on has the same key";
-                refused(shard, 1 + cell, word(shard, cell), accepted)
-            }
-            None => Ok(()),
+        for cell in 0..CELLS {
+            let word = table.shard(index).load(cell);
+            let accepted = match Layout::kind(word) {
+                // No thread of this process made it, so none would end it.
+                Kind::Claim => "vacant, since no thread would finish this install",
+                // No key has tag 0: vacant cells have it.
+                Kind::Live if table.layout.tag(word) == 0 => "vacant, or have a tag",
+                // In a table of several quotas, a word whose numbers the file does not have.
+                Kind::Live if table.book.as_ref().is_some_and(|book| !has_quota_of(book, word)) => {
+                    "vacant, or counted in a quota of the file's"
+                }
+                Kind::Live | Kind::Vacant => continue,
+            };
+            return refused(index, 1 + cell, word, accepted);
         }
     }
+    // No other thread has the table yet, so it stands still.
+    let word = |shard: usize, cell: usize| table.shard(shard).load(cell);
+    match twins(table, word, second).first() {
+        // A key with two live words would have twice its quota.
+        Some(&[(shard, cell), _]) => {
+            let accepted = "vacant, since another word further on has the same key";
+            refused(shard, 1 + cell, word(shard, cell), accepted)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a live word is counted in a quota that is in force.
+fn has_quota_of(book: &Book, word: u64) -> bool {
+    let index = book.index_of_word(word);
+    book.indices().any(|in_force| in_force == index)
 }

@@ -17,6 +17,8 @@ pub(super) struct Seeds([u64; 8]);
 
 impl Seeds {
     pub(super) fn draw() -> Self {
+        // The standard library draws one key a thread from the operating system, and counts it up
+        // with each call: no two tables have the same.
         let source = std::hash::RandomState::new();
         Self([0, 1, 2, 3, 4, 5, 6, 7].map(|question: u64| source.hash_one(question)))
     }
@@ -31,6 +33,7 @@ impl Seeds {
 
     /// The hash that places, and the hash that makes the tag.
     pub(super) fn hashers(self) -> [RandomState; 2] {
+        // Four numbers for each, so that neither tells anything of the other.
         let [a, b, c, d, e, f, g, h] = self.0;
         [RandomState::with_seeds(a, b, c, d), RandomState::with_seeds(e, f, g, h)]
     }

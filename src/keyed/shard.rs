@@ -15,10 +15,13 @@
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
+// Coarse enough for a header to hold all instants in 44 bits, with room for the install counter;
+// fine enough for a floor to come within two milliseconds of the clock.
 pub(super) const GRANULE_BITS: u32 = 20;
 
 /// Cells in a shard: with the header they fill a line of 64 bytes.
 #[cfg(not(loom))]
+// 8 words of 8 bytes, one of them the header.
 pub(super) const CELLS: usize = 7;
 /// loom explores every order, so its shards are small.
 #[cfg(loom)]
@@ -72,9 +75,7 @@ impl Shard {
     #[inline]
     pub(super) fn load(&self, cell: usize) -> u64 {
         // Acquire: pairs with the Release of every write to a word; the header's load comes after it.
-        let order =
-            if planted(Fault::RelaxedWords) { Ordering::Relaxed } else { Ordering::Acquire };
-        self.cells[cell].load(order)
+        self.cells[cell].load(acquire_of_words())
     }
 
     /// Replaces the exact word that was read. Also the weak form's spurious failure is a `false`.
@@ -94,22 +95,21 @@ impl Shard {
         self.cells[cell].compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The word that must stand in a cell for it to be reclaimed: the one that was read.
-    #[inline(always)]
-    pub(super) fn reclaimable(&self, cell: usize, word: u64) -> u64 {
-        if planted(Fault::ReclaimWithoutExactWord) { self.load(cell) } else { word }
+    /// [`replace`](Self::replace) for a word that was judged to owe nothing: any other may owe something.
+    pub(super) fn reclaim(&self, cell: usize, judged: u64, next: u64) -> bool {
+        self.replace(cell, reclaimable(self, cell, judged), next)
     }
 
     /// A number for a claim that no other claim in this shard carries until the counter has turned.
     pub(super) fn take_nonce(&self) -> u64 {
         // Some models count installs outside of the header.
         if let Some(count) = scale::count_apart() {
-            return if planted(Fault::EqualNonces) { 7 } else { count };
+            return told_apart(count);
         }
         // Relaxed: all that is asked of it is that no two threads get the same number, which one
         // location's modification order gives.
         let header = Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::Relaxed));
-        if planted(Fault::EqualNonces) { 7 } else { header.nonce() }
+        told_apart(header.nonce())
     }
 
     /// Reads the floor that a new word will be dated by. For a thread that holds a claim in this shard.
@@ -119,7 +119,7 @@ impl Shard {
         // the header, the publication fails. If before, the sweep sees the claim, and vacates it, or
         // what followed it, and judges it: Release pairs with the Acquire of `header`, and the writes
         // in between, all of them read-modify-writes, carry that on. Acquire as in `header`.
-        if planted(Fault::FloorReadUnmarked) || !scale::marks_floors() {
+        if !marks_floors() {
             return self.header();
         }
         Header(self.header.fetch_add(Header::ONE_INSTALL, Ordering::AcqRel))
@@ -162,7 +162,11 @@ pub(super) struct Header(u64);
 impl Header {
     const FLOOR_BITS: u32 = u64::BITS - GRANULE_BITS;
     const FLOOR_MASK: u64 = (1 << Self::FLOOR_BITS) - 1;
+    // What the floor leaves, but for 8 bits in reserve. While a floor stands, a claim's nonce repeats
+    // after 4096 claims and openings in its shard; the floor's low bits tell later ones apart.
     const COUNTER_BITS: u32 = 12;
+    // In the topmost bits, so that an addition that overflows falls off and never touches the
+    // floor.
     const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
 
     pub(super) const fn first(floor: u64) -> Self {
@@ -202,6 +206,34 @@ impl Header {
     fn nonce(self) -> u64 {
         (self.0 >> (u64::BITS - Self::COUNTER_BITS)) | (self.floor() << Self::COUNTER_BITS)
     }
+}
+
+// The points of this type that the proofs lean on: each does what its name says unless a model plants its fault, as those
+// in `points` do.
+
+/// The order of a word's load.
+#[inline(always)]
+fn acquire_of_words() -> Ordering {
+    // Acquire: see `load`. Relaxed, the header that is loaded next could be older than the word.
+    if planted(Fault::RelaxedWords) { Ordering::Relaxed } else { Ordering::Acquire }
+}
+
+/// The word that must stand in a cell for it to be reclaimed: the one that was judged.
+#[inline(always)]
+fn reclaimable(shard: &Shard, cell: usize, judged: u64) -> u64 {
+    if planted(Fault::ReclaimWithoutExactWord) { shard.load(cell) } else { judged }
+}
+
+/// The number that tells a claim from others of its key.
+#[inline(always)]
+fn told_apart(count: u64) -> u64 {
+    if planted(Fault::EqualNonces) { 7 } else { count }
+}
+
+/// Whether an opener's reading of its floor leaves a trace in the header. A model may do without.
+#[inline(always)]
+fn marks_floors() -> bool {
+    !planted(Fault::FloorReadUnmarked) && scale::marks_floors()
 }
 
 #[cfg(test)]

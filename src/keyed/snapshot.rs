@@ -49,12 +49,12 @@ use std::time::SystemTime;
 use crate::snapshot::{
     Form, Kind as Whose, Preamble, SnapshotError, SnapshotSummary, length, wall_ns, write,
 };
-use crate::sync::{Fault, planted};
 
 use super::KeyedLimiter;
-use super::book::Book;
+use super::book::saved::{form, words as words_of_book};
 use super::hash::Identity;
 use super::layout::{Kind, Layout};
+use super::points;
 use super::seeds::Seeds;
 use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
@@ -86,88 +86,93 @@ impl Layout {
     }
 }
 
-impl Table {
-    fn copy(&self, index: usize) -> Copied {
-        let shard = self.shard(index);
-        loop {
-            let before = shard.header();
-            let mut words = [0; CELLS];
-            for cell in cells() {
-                words[cell] = shard.load(cell);
-            }
-            let stale = planted(Fault::SnapshotWithStaleHeader);
-            let header = if stale { before } else { shard.header() };
-            // No floor was published between the words: each is in the range of this one.
-            if header.floor() == before.floor() {
-                return Copied { header, words };
-            }
+fn copy(table: &Table, index: usize) -> Copied {
+    let shard = table.shard(index);
+    loop {
+        // Header, words, header, as a key is looked for; here of all cells at once.
+        let before = shard.header();
+        let mut words = [0; CELLS];
+        for cell in cells() {
+            // Acquire: see the head of this file. Cells that a model does not use stay 0.
+            words[cell] = shard.load(cell);
+        }
+        let header = points::header_behind_copy(shard, before);
+        // No floor was published between the words: each is in the range of this one.
+        if header.floor() == before.floor() {
+            return Copied { header, words };
         }
     }
+}
 
-    /// A copy of all shards, in their order, that a table may be made of.
-    fn copy_all(&self, second: impl Fn(Identity) -> usize) -> Result<Vec<Copied>, SnapshotError> {
-        let mut copies = Vec::new();
-        let bytes = self.shards().saturating_mul(size_of::<Copied>());
-        let refused = |_| SnapshotError::OutOfMemory { bytes };
-        // All memory before the first word is read: a copy that fails costs the table nothing.
-        copies.try_reserve_exact(self.shards()).map_err(refused)?;
-        copies.extend((0..self.shards()).map(|index| self.copy(index)));
-        for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
-            // An install in progress: it carries no debt.
-            if Layout::kind(*word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims) {
-                *word = 0;
-            }
+/// A copy of all shards, in their order, that a table may be made of.
+fn copy_all(
+    table: &Table,
+    second: impl Fn(Identity) -> usize,
+) -> Result<Vec<Copied>, SnapshotError> {
+    let mut copies = Vec::new();
+    let bytes = table.shards().saturating_mul(size_of::<Copied>());
+    let refused = |_| SnapshotError::OutOfMemory { bytes };
+    // All memory before the first word is read: a copy that fails costs the table nothing.
+    copies.try_reserve_exact(table.shards()).map_err(refused)?;
+    // In the order of the shards, which `twins` goes by: what stands further on was read later.
+    copies.extend((0..table.shards()).map(|index| copy(table, index)));
+    for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
+        // An install in progress: it carries no debt.
+        if points::is_left_out(*word) {
+            *word = 0;
         }
-        let word = |shard: usize, cell: usize| copies[shard].words[cell];
-        for [(shard, cell), _] in self.twins(word, second) {
-            // The word that was read first is the older: the key was forgotten there before it was installed again.
-            if !planted(Fault::SnapshotKeepsTwins) {
-                copies[shard].words[cell] = 0;
-            }
-        }
-        Ok(copies)
     }
+    let word = |shard: usize, cell: usize| copies[shard].words[cell];
+    for [(shard, cell), _] in points::left_out(twins(table, word, second)) {
+        // The word that was read first is the older: the key was forgotten there before it was installed again.
+        copies[shard].words[cell] = 0;
+    }
+    Ok(copies)
+}
 
-    /// A copy of what the spill holds; nothing, if there is none.
-    fn copy_spill(&self) -> Result<Vec<u64>, SnapshotError> {
-        let (mut words, Some(spill)) = (Vec::new(), &self.spill) else { return Ok(Vec::new()) };
-        let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
-        words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
-        words.extend(spill.words());
-        Ok(words)
-    }
+/// A copy of what the spill holds; nothing, if there is none.
+fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
+    // A table without a spill has no words of one in its file, by which a restore knows.
+    let (mut words, Some(spill)) = (Vec::new(), &table.spill) else { return Ok(Vec::new()) };
+    let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
+    words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
+    words.extend(spill.words());
+    Ok(words)
+}
 
-    /// The live words that are followed, in the order of reading, by another of the same key: shard and
-    /// cell of both. None in a table, and hardly ever one in a copy.
-    pub(super) fn twins(
-        &self,
-        word: impl Fn(usize, usize) -> u64,
-        second: impl Fn(Identity) -> usize,
-    ) -> Vec<[(usize, usize); 2]> {
-        let mut twins = Vec::new();
-        let places = |shards: Range<usize>, cells: usize| {
-            shards.flat_map(move |shard| (0..cells).map(move |cell| (shard, cell)))
-        };
-        for (index, cell) in places(0..self.shards(), CELLS) {
-            let this = word(index, cell);
-            // Vacant cells and claims of equal tags are no keys.
-            if Layout::kind(this) != Kind::Live {
-                continue;
-            }
-            let tag = self.layout.tag(this);
-            let others = shards_of(index, second(Identity { first: index, tag }));
-            // Each pair once: only words that come before this one in the order of reading.
-            let earlier = others.filter(|&shard| shard < index);
-            let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
-            for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
-                // Two words of one key, which the table never has at one moment.
-                if self.layout.is_live(word(shard, earlier), tag) {
-                    twins.push([(shard, earlier), (index, cell)]);
-                }
+/// The live words that are followed, in the order of reading, by another of the same key: shard and
+/// cell of both. None in a table, and hardly ever one in a copy.
+pub(super) fn twins(
+    table: &Table,
+    word: impl Fn(usize, usize) -> u64,
+    second: impl Fn(Identity) -> usize,
+) -> Vec<[(usize, usize); 2]> {
+    let mut twins = Vec::new();
+    let places = |shards: Range<usize>, cells: usize| {
+        shards.flat_map(move |shard| (0..cells).map(move |cell| (shard, cell)))
+    };
+    for (index, cell) in places(0..table.shards(), CELLS) {
+        let this = word(index, cell);
+        // Vacant cells and claims of equal tags are no keys.
+        if Layout::kind(this) != Kind::Live {
+            continue;
+        }
+        let tag = table.layout.tag(this);
+        // The word's own shard is one of the key's, whichever of its units it is in: so the others
+        // follow from it and the tag.
+        let others = shards_of(index, second(Identity { first: index, tag }));
+        // Each pair once: only words that come before this one in the order of reading.
+        let earlier = others.filter(|&shard| shard < index);
+        // All cells of the shards before, and of its own those before it.
+        let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
+        for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
+            // Two words of one key, which the table never has at one moment.
+            if table.layout.is_live(word(shard, earlier), tag) {
+                twins.push([(shard, earlier), (index, cell)]);
             }
         }
-        twins
     }
+    twins
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -242,16 +247,17 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let (shards, book) = (self.table.shards(), self.table.book.as_deref());
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
-        let copies = self.table.copy_all(|identity| self.second(identity))?;
-        let quotas = book.map_or_else(Vec::new, Book::words);
+        // What is charged from here on need not be in the file.
+        let copies = copy_all(&self.table, |identity| self.second(identity))?;
+        let quotas = book.map_or_else(Vec::new, words_of_book);
         let (kind, form, policy) = match (book, &changing) {
             (Some(book), Some(changing)) => {
-                (Whose::Tiers, book.form(changing.latest_ns()), String::new())
+                (Whose::Tiers, form(book, changing.latest_ns()), String::new())
             }
             _ => (Whose::Keyed, self.table.layout.form(), self.policy.to_string()),
         };
         // Behind the shards: a key that moves from the spill to a cell meanwhile is found in one of them at least.
-        let spill = self.table.copy_spill()?;
+        let spill = copy_spill(&self.table)?;
         drop(changing);
         // After the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
@@ -275,6 +281,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
         });
         write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
+        // Of the copy, as it is in the file: not of the table, which has gone on.
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
         Ok(SnapshotSummary { keys, bytes, now })
@@ -300,7 +307,7 @@ mod tests {
     }
 
     fn copied(table: &Table, second: impl Fn(Identity) -> usize) -> Vec<(usize, usize, u64)> {
-        let copies = table.copy_all(second).expect("little memory");
+        let copies = copy_all(table, second).expect("little memory");
         assert!(copies.iter().all(|copy| copy.header.floor() == 7));
         let words = |(shard, copy): (usize, &Copied)| copy.words.map(|word| (shard, word));
         let words = copies.iter().enumerate().map(words);

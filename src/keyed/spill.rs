@@ -65,14 +65,17 @@ pub(super) mod store;
 
 use crate::algorithm::{Answers, Change, Decides, Held, Kernel};
 use crate::clock::LATEST_NS;
-use crate::sync::{Fault, Ordering, fence, planted, scale};
+use crate::sync::{Ordering, scale};
 use crate::verdict::Verdict;
 
 use super::ask::{Ask, Fresh, Outcome};
+use super::base::{base_ns, headers};
 use super::hash::Identity;
-use super::install::base_ns;
+use super::points;
 use super::price::Quota;
+use super::price::look::hit_priced;
 use super::shard::{Header, cells};
+use super::slow::hit_slowly;
 use super::table::Table;
 use super::unit::shards_of;
 
@@ -81,6 +84,7 @@ pub(super) use store::{Spill, can_spill};
 
 /// How often a spilled request is decided or looks again before it is denied. Each time another thread has
 /// claimed or opened a cell for the same key, or a floor has passed the request.
+// As many as an install has: three disturbances in a row are rare.
 const ROUNDS: usize = 8;
 
 /// What a spiller finds that looks at its shards again.
@@ -95,189 +99,205 @@ enum Again {
     Passed,
 }
 
-impl Table {
-    /// Decides for a key that has no cell and gets none now; `None` if that is not for the spill to say.
-    #[cold]
-    pub(super) fn spill(
-        &self,
-        identity: Identity,
-        second: usize,
-        fresh: &mut Fresh<'_>,
-    ) -> Option<Outcome> {
-        let (spill, book) = (self.spill.as_ref()?, self.book.as_deref());
-        let (places, mark) =
-            (spill.places(identity, second, fresh.ask.tier), spill.mark(identity, second));
-        let mut rounds = 0..scale::rounds(ROUNDS);
+/// Decides for a key that has no cell and gets none now; `None` if that is not for the spill to say.
+#[cold]
+pub(super) fn decide_in_spill(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    fresh: &mut Fresh<'_>,
+) -> Option<Outcome> {
+    let (spill, book) = (table.spill.as_ref()?, table.book.as_deref());
+    // The same for every round: they follow from the key, whatever becomes of its quota.
+    let (places, mark) =
+        (spill.places(identity, second, fresh.ask.tier), spill.mark(identity, second));
+    let mut rounds = 0..scale::rounds(ROUNDS);
+    // Ends: a turn is in vain for a change of quota, each of which is of another thread, or counts
+    // as a round.
+    loop {
+        // As for an install: no earlier than any floor that the key may have been forgotten below.
+        let at_ns = base_ns(headers(table, identity.first, second), fresh);
+        // Beyond this instant the sketch's times stand still, so what is charged would never drain.
+        if at_ns > LATEST_NS {
+            return None;
+        }
+        // None: the words of the sketch have no room for this quota, so the table denies.
+        let (lens, layout, _) = spill.lens((book, &table.layout), &places)?;
+        // Shared cells cannot keep the bound of this quota.
+        if !lens.is_shared() {
+            return None;
+        }
+        let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
+        // Lock-free: in vain only if its quota has been changed meanwhile.
+        let Some(told) = spill.decide(&lens, asked) else { continue };
+        // Only a charge can be lost to an installer that reads too early, so only a charge has to
+        // look for one.
+        let charged = told.verdict == Verdict::Allowed && told.cost > 0;
         loop {
-            // As for an install: no earlier than any floor that the key may have been forgotten below.
-            let at_ns = base_ns(self.headers(identity.first, second), fresh);
-            // Beyond this instant the sketch's times stand still, so what is charged would never drain.
-            if at_ns > LATEST_NS {
-                return None;
+            // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
+            let again = points::look_again(Again::Stands, || {
+                look_again(table, identity, second, (at_ns, charged), fresh)
+            });
+            match again {
+                Again::Stands => {
+                    let kernels = (&lens.kernel, &layout.kernel);
+                    // No cell and no later floor since: what was decided in the sketch is the answer.
+                    return Some(spilled(table, identity, (told, at_ns), kernels, fresh));
+                }
+                // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.
+                Again::Decided(outcome) => return Some(outcome),
+                // Another try; behind the last one the request is denied.
+                Again::Disturbed | Again::Passed => rounds.next()?,
+            };
+            // Decided anew from the later floor. Otherwise the decision may still stand: look once more.
+            if matches!(again, Again::Passed) {
+                break;
             }
-            let (lens, layout, _) = spill.lens((book, &self.layout), &places)?;
-            // Shared cells cannot keep the bound of this quota.
-            if !lens.is_shared() {
-                return None;
-            }
-            let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
-            // Lock-free: in vain only if its quota has been changed meanwhile.
-            let Some(told) = spill.decide(&lens, asked) else { continue };
-            let charged = told.verdict == Verdict::Allowed && told.cost > 0;
-            loop {
-                // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
-                let again = self.look_again(identity, second, (at_ns, charged), fresh);
-                match again {
-                    Again::Stands => {
-                        let kernels = (&lens.kernel, &layout.kernel);
-                        // No cell and no later floor since: what was decided in the sketch is the answer.
-                        return Some(self.spilled(identity, (told, at_ns), kernels, fresh));
-                    }
-                    // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.
-                    Again::Decided(outcome) => return Some(outcome),
-                    // Another try; behind the last one the request is denied.
-                    Again::Disturbed | Again::Passed => rounds.next()?,
+        }
+    }
+}
+
+/// Looks whether the key has got a cell, or is about to get one, since it was decided at `at`.
+fn look_again(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    (at_ns, charged): (u64, bool),
+    fresh: &mut Fresh<'_>,
+) -> Again {
+    // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
+    // before it reads what the key owes; with the fence in between, at least one of them sees the other.
+    if charged {
+        points::fence_after_charge();
+    }
+    // Behind the fence: what is not seen here has been claimed later, by a thread that reads the
+    // charge behind a fence of its own.
+    for index in shards_of(identity.first, second) {
+        let shard = table.shard(index);
+        for cell in cells() {
+            let word = shard.load(cell);
+            // An installer was faster: the request is decided in the key's cell.
+            if table.layout.is_live(word, identity.tag) {
+                let hit = match table.book.as_deref() {
+                    Some(book) => hit_priced(table, book, index, identity.tag, fresh),
+                    None => hit_slowly(table, index, identity.tag, &fresh.ask),
                 };
-                // Decided anew from the later floor. Otherwise the decision may still stand: look once more.
-                if matches!(again, Again::Passed) {
-                    break;
-                }
+                // No hit: the word was forgotten or replaced in between.
+                return hit.map_or(Again::Disturbed, Again::Decided);
+            }
+            // An install that may have read the sketch before this charge must not open.
+            let is_rival = charged && table.layout.is_claim_of(word, identity.tag);
+            if points::vacates_rival(is_rival) && !shard.replace(cell, word, 0) {
+                // It has just been opened or given back.
+                return Again::Disturbed;
             }
         }
     }
-
-    /// Looks whether the key has got a cell, or is about to get one, since it was decided at `at`.
-    fn look_again(
-        &self,
-        identity: Identity,
-        second: usize,
-        (at_ns, charged): (u64, bool),
-        fresh: &mut Fresh<'_>,
-    ) -> Again {
-        if planted(Fault::SpillUnscanned) {
-            return Again::Stands;
-        }
-        // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
-        // before it reads what the key owes; with the fence in between, at least one of them sees the other.
-        if charged && !planted(Fault::SpillWithoutFence) {
-            fence(Ordering::SeqCst);
-        }
-        for index in shards_of(identity.first, second) {
-            let shard = self.shard(index);
-            for cell in cells() {
-                let word = shard.load(cell);
-                // An installer was faster: the request is decided in the key's cell.
-                if self.layout.is_live(word, identity.tag) {
-                    let hit = match self.book.as_deref() {
-                        Some(book) => self.hit_priced(book, index, identity.tag, fresh),
-                        None => self.hit_slowly(index, identity.tag, &fresh.ask),
-                    };
-                    // No hit: the word was forgotten or replaced in between.
-                    return hit.map_or(Again::Disturbed, Again::Decided);
-                }
-                // An install that may have read the sketch before this charge must not open.
-                let rival = charged && self.layout.is_claim_of(word, identity.tag);
-                if rival && !planted(Fault::SpillIgnoresClaims) && !shard.replace(cell, word, 0) {
-                    // It has just been opened or given back.
-                    return Again::Disturbed;
-                }
-            }
-        }
-        // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
-        let passed = |header: Header| header.floor_ns() > at_ns;
-        let is_passed = charged && self.headers(identity.first, second).into_iter().any(passed);
-        if is_passed && !planted(Fault::SpillFloorsReadOnce) {
-            return Again::Passed;
-        }
-        Again::Stands
+    // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
+    // The key may have had a cell since, with charges that had drained by that floor and not by
+    // `at_ns`.
+    let passed = |header: Header| header.floor_ns() > at_ns;
+    let is_passed = charged && headers(table, identity.first, second).into_iter().any(passed);
+    // The sketch keeps the charge, and gets another: it can only deny more.
+    if points::is_decided_anew(is_passed) {
+        return Again::Passed;
     }
+    Again::Stands
+}
 
-    /// The outcome of a request that was decided in the sketch. What there is to answer is worked out now:
-    /// it is not the table's own word that will be asked.
-    fn spilled(
-        &self,
-        identity: Identity,
-        (told, at_ns): (Told, u64),
-        (kernel, own): (&Kernel, &Kernel),
-        fresh: &mut Fresh<'_>,
-    ) -> Outcome {
-        let (Told { verdict, cost, held }, ask) = (told, fresh.ask);
-        let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
-        // A cost above the limit never fits, so there is no instant to name.
-        let ready_ns = if verdict == Verdict::Allowed || cost > limit {
-            ask.now_ns
-        } else {
-            // By then a cell may be free, and its ticks coarser.
-            let carried = own.carried(held, kernel, at_ns);
-            own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
-        };
-        let answers = Answers {
-            limit,
-            remaining: kernel.remaining(held, kernel.moment(at_ns), late),
-            ready_ns,
-            idle_ns: kernel.idle_ns(held, at_ns),
-            spilled: true,
-        };
-        fresh.kernel = Some(Kernel::Log(answers));
-        self.tallies.spilled(identity.first, u64::from(ask.charge));
-        Outcome::of_idle(verdict, held, ask.now_ns, cost)
+/// The outcome of a request that was decided in the sketch. What there is to answer is worked out now:
+/// it is not the table's own word that will be asked.
+fn spilled(
+    table: &Table,
+    identity: Identity,
+    (told, at_ns): (Told, u64),
+    (kernel, own): (&Kernel, &Kernel),
+    fresh: &mut Fresh<'_>,
+) -> Outcome {
+    let (Told { verdict, cost, held }, ask) = (told, fresh.ask);
+    // By the sketch's arithmetic, at the instant that it decided at; the request itself may be
+    // late.
+    let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
+    // A cost above the limit never fits, so there is no instant to name.
+    let ready_ns = if verdict == Verdict::Allowed || cost > limit {
+        ask.now_ns
+    } else {
+        // By then a cell may be free, and its ticks coarser.
+        let carried = own.carried(held, kernel, at_ns);
+        own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
+    };
+    let answers = Answers {
+        limit,
+        remaining: kernel.remaining(held, kernel.moment(at_ns), late),
+        ready_ns,
+        idle_ns: kernel.idle_ns(held, at_ns),
+        spilled: true,
+    };
+    // Answers that are numbers, not a word and its arithmetic.
+    fresh.kernel = Some(Kernel::Log(answers));
+    table.tallies.spilled(identity.first, u64::from(ask.charge));
+    Outcome::of_idle(verdict, held, ask.now_ns, cost)
+}
+
+/// What a key owes that gets a cell of this quota at `at`, seen from there: what the spill knows of it, if
+/// anything that it was charged there may still count. For the thread that holds a verified claim, and has read
+/// the floors and the quota; and for questions. `None` if the quota has been changed since.
+pub(super) fn owed(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    at_ns: u64,
+    (tier, quota): (u8, Quota<'_>),
+) -> Option<Held> {
+    // A table without a spill has denied where it had no cell: its newcomers owe nothing.
+    let Some(spill) = &table.spill else { return Some(Held::IDLE) };
+    // Relaxed: the claim's fence orders it, see the header.
+    let mark_ns = spill.mark(identity, second).load(Ordering::Relaxed);
+    if points::owes_nothing(mark_ns <= at_ns) {
+        // Nothing that was ever charged here counts at this instant any more.
+        return Some(Held::IDLE);
     }
-
-    /// What a key owes that gets a cell of this quota at `at`, seen from there: what the spill knows of it, if
-    /// anything that it was charged there may still count. For the thread that holds a verified claim, and has read
-    /// the floors and the quota; and for questions. `None` if the quota has been changed since.
-    pub(super) fn owed(
-        &self,
-        identity: Identity,
-        second: usize,
-        at_ns: u64,
-        (tier, quota): (u8, Quota<'_>),
-    ) -> Option<Held> {
-        let Some(spill) = &self.spill else { return Some(Held::IDLE) };
-        // Relaxed: the claim's fence orders it, see the header.
-        if spill.mark(identity, second).load(Ordering::Relaxed) <= at_ns
-            || planted(Fault::EstimateLeftOut)
-        {
-            // Nothing that was ever charged here counts at this instant any more.
-            return Some(Held::IDLE);
+    let (book, (layout, mark), kernel) = (table.book.as_deref(), quota, &quota.0.kernel);
+    let places = spill.places(identity, second, tier);
+    // Later the sketch's times stand still: what it holds is seen from there, as more.
+    let seen_ns = at_ns.min(LATEST_NS);
+    let (held, counted_in) = loop {
+        let (lens, own, counted_in) = spill.lens((book, layout), &places)?;
+        // Lock-free: in vain only if its quota has been changed meanwhile.
+        if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
+            // In the ticks of the quota that the cells are counted in, rounded up.
+            break (own.kernel.carried(held, &lens.kernel, seen_ns), (own.kernel, counted_in));
         }
-        let (book, (layout, mark), kernel) = (self.book.as_deref(), quota, &quota.0.kernel);
-        let places = spill.places(identity, second, tier);
-        // Later the sketch's times stand still: what it holds is seen from there, as more.
-        let seen_ns = at_ns.min(LATEST_NS);
-        let (held, counted_in) = loop {
-            let (lens, own, counted_in) = spill.lens((book, layout), &places)?;
-            // Lock-free: in vain only if its quota has been changed meanwhile.
-            if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
-                break (own.kernel.carried(held, &lens.kernel, seen_ns), (own.kernel, counted_in));
+    };
+    let own = match (book, counted_in) {
+        (Some(book), (old, counted_in)) if counted_in != mark => {
+            // The cells are counted in another quota than the caller's: that is read again if it is the old one.
+            if book.in_force(tier.into()).mark != mark {
+                return None;
             }
-        };
-        let own = match (book, counted_in) {
-            (Some(book), (old, counted_in)) if counted_in != mark => {
-                // The cells are counted in another quota than the caller's: that is read again if it is the old one.
-                if book.in_force(tier.into()).mark != mark {
-                    return None;
-                }
-                // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
-                let change = Change { old: &old, new: kernel, at_ns: seen_ns };
-                change.rebased_shared(held)
-            }
-            _ => held,
-        };
-        let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
-        Some(if is_idle { Held::IDLE } else { own })
-    }
-
-    /// The units that a key without a cell owes in the spill, rounded up.
-    pub(super) fn owed_units(&self, identity: Identity, second: usize, ask: Ask) -> u64 {
-        loop {
-            let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
-            let quota = self.quota_of(ask.tier, &mut lane);
-            let at_ns = base_ns(self.headers(identity.first, second), &mut fresh);
-            if let Some(held) = self.owed(identity, second, at_ns, (ask.tier, quota)) {
-                return quota.0.kernel.used(held, quota.0.kernel.moment(at_ns));
-            }
-            // Lock-free: its quota has been changed.
+            // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
+            let change = Change { old: &old, new: kernel, at_ns: seen_ns };
+            change.rebased_shared(held)
         }
+        // One quota, or the cells are counted in the caller's already.
+        _ => held,
+    };
+    // Idle in one form: nothing of what has drained, no count of a window that is over, is carried
+    // into the word.
+    let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
+    Some(if is_idle { Held::IDLE } else { own })
+}
+
+/// The units that a key without a cell owes in the spill, rounded up.
+pub(super) fn owed_units(table: &Table, identity: Identity, second: usize, ask: Ask) -> u64 {
+    loop {
+        let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
+        // Read anew in each turn, as are the floors.
+        let quota = table.quota_of(ask.tier, &mut lane);
+        let at_ns = base_ns(headers(table, identity.first, second), &mut fresh);
+        if let Some(held) = owed(table, identity, second, at_ns, (ask.tier, quota)) {
+            return quota.0.kernel.used(held, quota.0.kernel.moment(at_ns));
+        }
+        // Lock-free: its quota has been changed.
     }
 }

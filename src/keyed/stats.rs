@@ -4,6 +4,7 @@ use crate::algorithm::Decides;
 use std::time::Duration;
 
 use super::layout::{Kind, Layout};
+use super::price::idle_ns;
 use super::shard::CELLS;
 use super::shard::GRANULE_BITS;
 use super::spill::Spill;
@@ -62,7 +63,8 @@ impl Table {
             capacity,
             cells: self.cells(),
             bytes: self.bytes(),
-            live: (0..self.shards()).map(|index| self.live_in(index, now_ns)).sum(),
+            // One shard after the other, while others go on: no sum of one moment.
+            live: (0..self.shards()).map(|index| live_in(self, index, now_ns)).sum(),
             reclaimed: self.tallies.sum(|stripe| &stripe.reclaimed),
             spill_bytes: self.spill.as_ref().map_or(0, Spill::bytes),
             full: self.tallies.sum(|stripe| &stripe.full),
@@ -71,40 +73,43 @@ impl Table {
             tag_bits: u32::from(self.layout.tag_bits),
             state_bits: self.layout.state_bits(),
             epoch: Duration::from_nanos(self.layout.epoch.saturating_mul(1 << GRANULE_BITS)),
-            collision_probability: self.collision_probability(capacity),
+            collision_probability: collision_probability(self, capacity),
         }
     }
+}
 
-    /// Keys of one shard that are not idle at `now`. A shard that is being changed is counted as it
-    /// was read.
-    fn live_in(&self, index: usize, now_ns: u64) -> usize {
-        let shard = self.shard(index);
-        let floor_ns = shard.header().floor_ns();
-        let ruled = self.ruled();
-        let moment = ruled.moment(floor_ns);
-        let is_live = |&cell: &usize| {
-            let word = shard.load(cell);
-            Layout::kind(word) == Kind::Live && {
-                // In a table of several quotas each word says which arithmetic reads it.
-                if let Some(book) = &self.book {
-                    return self.idle_ns(book, word, floor_ns) > now_ns.max(floor_ns);
-                }
-                let held = self.layout.unpack(word, &ruled, moment);
-                ruled.idle_ns(held, floor_ns) > now_ns.max(floor_ns)
+/// Keys of one shard that are not idle at `now`. A shard that is being changed is counted as it
+/// was read.
+fn live_in(table: &Table, index: usize, now_ns: u64) -> usize {
+    let shard = table.shard(index);
+    // Read once, before the words: a gauge is worth no second reading.
+    let floor_ns = shard.header().floor_ns();
+    let ruled = table.ruled();
+    let moment = ruled.moment(floor_ns);
+    let is_live = |&cell: &usize| {
+        let word = shard.load(cell);
+        Layout::kind(word) == Kind::Live && {
+            // In a table of several quotas each word says which arithmetic reads it.
+            if let Some(book) = &table.book {
+                return idle_ns(book, word, floor_ns) > now_ns.max(floor_ns);
             }
-        };
-        (0..CELLS).filter(is_live).count()
-    }
+            let held = table.layout.unpack(word, &ruled, moment);
+            ruled.idle_ns(held, floor_ns) > now_ns.max(floor_ns)
+        }
+    };
+    (0..CELLS).filter(is_live).count()
+}
 
-    /// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability
-    /// 2^-tag_bits, and then shares both units if its home is in either of the new key's two. Bits of the hash that
-    /// both name the unit and are in the tag count once.
-    #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
-    fn collision_probability(&self, keys: usize) -> f64 {
-        let units = (self.shards() / unit()) as f64;
-        let sharing = (2.0 * keys as f64 / units).min(keys as f64);
-        let tag_bits = f64::from(self.layout.tag_bits);
-        let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
-        (sharing * (twice - tag_bits).exp2()).min(1.0)
-    }
+/// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability
+/// 2^-tag_bits, and then shares both units if its home is in either of the new key's two. Bits of the hash that
+/// both name the unit and are in the tag count once.
+#[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
+fn collision_probability(table: &Table, keys: usize) -> f64 {
+    let units = (table.shards() / unit()) as f64;
+    let sharing = (2.0 * keys as f64 / units).min(keys as f64);
+    let tag_bits = f64::from(table.layout.tag_bits);
+    // Where the hash has fewer bits than both need together, equal units make equal bits of the tag
+    // likelier.
+    let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
+    (sharing * (twice - tag_bits).exp2()).min(1.0)
 }

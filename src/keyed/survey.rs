@@ -5,13 +5,15 @@
 //! back.
 
 use crate::algorithm::Decides;
-use crate::sync::{Fault, planted, scale};
+use crate::sync::scale;
 
 use super::ask::Ask;
-use super::floor::{first_instant_of_floor, floor_at};
+use super::floor::{first_instant_of_floor, floor_at, is_swept, last_swept};
 use super::hash::Identity;
 use super::hint::{CellMask, vacant};
 use super::layout::{Idleness, Kind, Layout};
+use super::points;
+use super::price::{idle_ns, priced_idle};
 use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
 use super::table::Table;
@@ -133,164 +135,174 @@ impl Reading {
     pub(super) const NONE: Self = Self { shard: 0, header: Header::first(0), words: [0; CELLS] };
 }
 
-impl Table {
-    /// Reads the words of a shard; `false` if it was changed meanwhile.
-    #[inline(always)]
-    pub(super) fn read_all(&self, index: usize, reading: &mut Reading) -> bool {
-        let shard = self.shard(index);
-        (reading.shard, reading.header) = (index, shard.header());
-        for cell in cells() {
-            reading.words[cell] = shard.load(cell);
-        }
-        // After the words, and equal: so each word is judged by the floor it is dated by.
-        let stale = shard.header().floor() != reading.header.floor();
-        !stale || planted(Fault::SurveyWithStaleHeader)
+/// Reads the words of a shard; `false` if it was changed meanwhile.
+#[inline(always)]
+pub(super) fn read_all(table: &Table, index: usize, reading: &mut Reading) -> bool {
+    // Header, words, header: as for a decision.
+    let shard = table.shard(index);
+    (reading.shard, reading.header) = (index, shard.header());
+    for cell in cells() {
+        // Acquire: the header that is read behind has the floor of each word's writer, or a newer
+        // one.
+        reading.words[cell] = shard.load(cell);
     }
+    // After the words, and equal: so each word is judged by the floor it is dated by.
+    points::header_behind_survey(shard, reading.header).floor() == reading.header.floor()
+}
 
-    /// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is
-    /// there is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
-    pub(super) fn vacancy(&self, identity: Identity, second: usize, ask: &Ask) -> Option<Choice> {
-        let enough = scale::vacancies(ENOUGH_VACANT);
-        // A model that does without this explores no loads for it.
-        if enough == usize::MAX {
-            return None;
+/// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is
+/// there is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
+pub(super) fn vacancy(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    ask: &Ask,
+) -> Option<Choice> {
+    let enough = scale::vacancies(ENOUGH_VACANT);
+    // A model that does without this explores no loads for it.
+    if enough == usize::MAX {
+        return None;
+    }
+    // Hints only: nothing but the CAS of the claim relies on a cell being vacant.
+    let mut offers = [Vacancy::default(); 2 * UNIT];
+    let mut count = 0;
+    for (shard, offer) in shards_of(identity.first, second).zip(&mut offers) {
+        *offer = Vacancy { shard, vacant: vacant(table.shard(shard)) };
+        count += 1;
+    }
+    let offers = &offers[..count];
+    let vacant = |offer: &Vacancy| offer.vacant.count();
+    // Too few for all threads that may bring this key at once: every word is looked at, and the
+    // claim of another thread is seen.
+    if offers.iter().map(vacant).sum::<usize>() < enough {
+        return None;
+    }
+    // Ordered by cells that are held, as `choose` orders vacant cells.
+    let choice = first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)?;
+    match choice {
+        Choice::Claim(Seen { shard, .. })
+            // A header that is newer than the hint: a floor that has followed meanwhile needs no
+            // second advance.
+            if table.layout.is_behind(table.shard(shard).header(), ask.now_ns) =>
+        {
+            Some(Choice::Follow(shard))
         }
-        let mut offers = [Vacancy::default(); 2 * UNIT];
-        let mut count = 0;
-        for (shard, offer) in shards_of(identity.first, second).zip(&mut offers) {
-            *offer = Vacancy { shard, vacant: vacant(self.shard(shard)) };
-            count += 1;
-        }
-        let offers = &offers[..count];
-        let vacant = |offer: &Vacancy| offer.vacant.count();
-        if offers.iter().map(vacant).sum::<usize>() < enough {
-            return None;
-        }
-        let choice = first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)?;
-        match choice {
-            Choice::Claim(Seen { shard, .. })
-                if self.layout.is_behind(self.shard(shard).header(), ask.now_ns) =>
-            {
-                Some(Choice::Follow(shard))
+        choice => Some(choice),
+    }
+}
+
+/// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.
+///
+/// `follows`: as if its floor had followed now already, as a charge of the key has it do that finds its own word
+/// there, and forgets it by that.
+pub(super) fn survey(
+    table: &Table,
+    reading: &Reading,
+    tag: u64,
+    ask: &Ask,
+    follows: bool,
+) -> Option<Offer> {
+    let Reading { shard: index, header, words } = *reading;
+    // The floor that a charge of this key would leave, and the later one that now allows.
+    let swept = if follows { last_swept(table, header, ask.now_ns) } else { None };
+    // A late now allows nothing that the published floor does not.
+    let goal = floor_at(ask.now_ns).max(header.floor());
+    // A floor that follows ends an epoch above the last sweep, or at the goal if that comes first.
+    let floor = swept.map_or(header.floor(), |last| goal.min(last + table.layout.epoch));
+    let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
+    // Computed once for the words of this shard: they are read by its floor, and judged by the
+    // other two.
+    let idleness = table.layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]);
+    let is_swept = |word: u64| swept.is_some_and(|last| is_swept(table, header, word, last));
+    // Nothing may be written at now while the floor that dates it lies more than an epoch below.
+    let mut offer = Offer {
+        shard: index,
+        behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(table.layout.epoch),
+        ..Offer::NONE
+    };
+    for cell in cells() {
+        let word = words[cell];
+        let seen = Seen { shard: index, cell, word };
+        match Layout::kind(word) {
+            Kind::Vacant => {
+                offer.vacant = offer.vacant.or(Some(seen));
+                continue;
             }
-            choice => Some(choice),
-        }
-    }
-
-    /// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.
-    ///
-    /// `follows`: as if its floor had followed now already, as a charge of the key has it do that finds its own word
-    /// there, and forgets it by that.
-    pub(super) fn survey(
-        &self,
-        reading: &Reading,
-        tag: u64,
-        ask: &Ask,
-        follows: bool,
-    ) -> Option<Offer> {
-        let Reading { shard: index, header, words } = *reading;
-        // The floor that a charge of this key would leave, and the later one that now allows.
-        let swept = if follows { self.last_swept(header, ask.now_ns) } else { None };
-        let goal = floor_at(ask.now_ns).max(header.floor());
-        let floor = swept.map_or(header.floor(), |last| goal.min(last + self.layout.epoch));
-        let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
-        let idleness = self.layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]);
-        let is_swept = |word: u64| swept.is_some_and(|last| self.is_swept(header, word, last));
-        let mut offer = Offer {
-            shard: index,
-            behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(self.layout.epoch),
-            ..Offer::NONE
-        };
-        for cell in cells() {
-            let word = words[cell];
-            let seen = Seen { shard: index, cell, word };
-            match Layout::kind(word) {
-                Kind::Vacant => {
-                    offer.vacant = offer.vacant.or(Some(seen));
-                    continue;
-                }
-                // The sweep on the way to now would vacate it.
-                Kind::Claim if follows => {
-                    offer.vacant = offer.vacant.or(Some(seen));
-                    continue;
-                }
-                // Another key's install, or an unfinished one of this key, which can be taken over.
-                Kind::Claim => {
-                    offer.taken += 1;
-                    if self.layout.is_claim_of(word, tag) {
-                        offer.own_claim = offer.own_claim.or(Some(seen));
-                    }
-                }
-                // The sweep on the way to now would forget it.
-                Kind::Live if is_swept(word) => {
-                    offer.vacant = offer.vacant.or(Some(seen));
-                    continue;
-                }
-                // The key's own word, not another key's: it was installed since the key was not found.
-                Kind::Live
-                    if self.layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers) =>
-                {
-                    return None;
-                }
-                Kind::Live => match self.outlook(word, floors_ns, &idleness)? {
-                    Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
-                    // Free only once the floor has advanced: judged by now alone, its key might still owe something.
-                    Outlook::IdleSoon => {
-                        offer.idle_soon = true;
-                        if planted(Fault::ForgetByOwnClock) {
-                            offer.idle = offer.idle.or(Some(seen));
-                        }
-                    }
-                    Outlook::Busy => offer.taken += 1,
-                },
+            // The sweep on the way to now would vacate it.
+            Kind::Claim if follows => {
+                offer.vacant = offer.vacant.or(Some(seen));
+                continue;
             }
-            offer.held += 1;
+            // Another key's install, or an unfinished one of this key, which can be taken over.
+            Kind::Claim => {
+                offer.taken += 1;
+                if table.layout.is_claim_of(word, tag) {
+                    offer.own_claim = offer.own_claim.or(Some(seen));
+                }
+            }
+            // The sweep on the way to now would forget it.
+            Kind::Live if is_swept(word) => {
+                offer.vacant = offer.vacant.or(Some(seen));
+                continue;
+            }
+            // The key's own word, not another key's: it was installed since the key was not found.
+            Kind::Live if points::is_own(&table.layout, word, tag) => {
+                // Then the key is decided in its cell: the caller looks again.
+                return None;
+            }
+            Kind::Live => match outlook(table, word, floors_ns, &idleness)? {
+                Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
+                // Free only once the floor has advanced: judged by now alone, its key might still owe something.
+                Outlook::IdleSoon => offer.idle_soon = true,
+                Outlook::Busy => offer.taken += 1,
+            },
         }
-        Some(offer)
+        offer.held += 1;
     }
+    Some(offer)
+}
 
-    /// What a live word, read by the first of these floors, means for a newcomer: by the second, and by the third,
-    /// to which the floor may advance. `None` if it is gone.
-    fn outlook(
-        &self,
-        word: u64,
-        floors_ns: [u64; 3],
-        idleness: &Idleness<'_, 2>,
-    ) -> Option<Outlook> {
-        if planted(Fault::EvictLive) {
-            return Some(Outlook::Idle);
-        }
-        // In a table of several quotas each word says which arithmetic reads it.
-        let [is_idle, is_idle_soon] = match &self.book {
-            Some(book) => self.priced_idle(book, word, floors_ns)?,
-            None => idleness.of(word),
-        };
-        Some(match (is_idle, is_idle_soon) {
-            (true, _) => Outlook::Idle,
-            (false, true) => Outlook::IdleSoon,
-            (false, false) => Outlook::Busy,
+/// What a live word, read by the first of these floors, means for a newcomer: by the second, and by the third,
+/// to which the floor may advance. `None` if it is gone.
+fn outlook(
+    table: &Table,
+    word: u64,
+    floors_ns: [u64; 3],
+    idleness: &Idleness<'_, 2>,
+) -> Option<Outlook> {
+    // In a table of several quotas each word says which arithmetic reads it.
+    let idle = match &table.book {
+        Some(book) => priced_idle(book, word, floors_ns)?,
+        None => idleness.of(word),
+    };
+    Some(match points::judged(idle) {
+        [true, _] => Outlook::Idle,
+        [false, true] => Outlook::IdleSoon,
+        [false, false] => Outlook::Busy,
+    })
+}
+
+/// When the first cell of the key's shards can be taken over, if nothing else happens. A hint: what
+/// changes meanwhile is not looked at again.
+pub(super) fn first_free_ns(table: &Table, first: usize, second: usize, ask: &Ask) -> u64 {
+    // Only live words: a claim ends in its own time, which is soon.
+    // Each word is read by the floor that was loaded before it. One that was written under a newer
+    // floor may be read wrongly, and the hint be wrong with it.
+    let idle_ns = shards_of(first, second).flat_map(|index| {
+        let shard = table.shard(index);
+        let floor_ns = shard.header().floor_ns();
+        let moment = table.ruled().moment(floor_ns);
+        let live = cells().map(|cell| shard.load(cell));
+        live.filter(|&word| Layout::kind(word) == Kind::Live).map(move |word| {
+            if let Some(book) = &table.book {
+                return idle_ns(book, word, floor_ns);
+            }
+            let ruled = table.ruled();
+            ruled.idle_ns(table.layout.unpack(word, &ruled, moment), floor_ns)
         })
-    }
-
-    /// When the first cell of the key's shards can be taken over, if nothing else happens. A hint: what
-    /// changes meanwhile is not looked at again.
-    pub(super) fn first_free_ns(&self, first: usize, second: usize, ask: &Ask) -> u64 {
-        // Only live words: a claim ends in its own time, which is soon.
-        let idle_ns = shards_of(first, second).flat_map(|index| {
-            let shard = self.shard(index);
-            let floor_ns = shard.header().floor_ns();
-            let moment = self.ruled().moment(floor_ns);
-            let live = cells().map(|cell| shard.load(cell));
-            live.filter(|&word| Layout::kind(word) == Kind::Live).map(move |word| {
-                if let Some(book) = &self.book {
-                    return self.idle_ns(book, word, floor_ns);
-                }
-                let ruled = self.ruled();
-                ruled.idle_ns(self.layout.unpack(word, &ruled, moment), floor_ns)
-            })
-        });
-        first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
-    }
+    });
+    // Idle by then; free once a floor has been published that is as late.
+    first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
 }
 
 /// Where a new key should go, by the offers of its shards in their order: to an unfinished install of the same tag;
@@ -301,6 +313,7 @@ impl Table {
 pub(super) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
     // An unfinished install of the key: two claims of it would only vacate each other.
+    // The lowest, since of two claims the lower goes on: see `install/verify`.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
@@ -316,12 +329,15 @@ fn first_of<T>(
     full: impl Fn(&T) -> usize,
     choice: impl Fn(&T) -> Option<Choice>,
 ) -> Option<Choice> {
+    // The offers stand in the order of `shards_of`: the home unit first, and none behind it if the
+    // key has only one.
     let (home, second) = offers.split_at(unit().min(offers.len()));
     let sum = |unit: &[T]| unit.iter().map(&full).sum::<usize>();
     let at_home = || home.iter().find_map(&choice);
     // The emptier of the two shards there comes first.
     let abroad = || {
         let is_swapped = second.len() == 2 && full(&second[1]) < full(&second[0]);
+        // In a model a unit may be of one shard.
         let mut order = [second.first(), second.get(1)];
         if is_swapped {
             order.swap(0, 1);

@@ -1,6 +1,6 @@
 //! [`Table`]: the shards of a keyed limiter, and how a word in one of them is found and read.
 
-use crate::algorithm::{Decides, Held, Kernel, Ruled};
+use crate::algorithm::{Kernel, Ruled};
 use crate::decision::{Decision, View};
 use crate::verb::Wish;
 
@@ -8,8 +8,7 @@ use super::ask::{Ask, Outcome};
 use super::book::Book;
 use super::layout::Layout;
 use super::memory::Memory;
-use super::shard::GRANULE_BITS;
-use super::shard::{CELLS, Header, Shard, cells};
+use super::shard::{CELLS, Shard, cells};
 use super::spill::store::Spill;
 use super::tally::Tallies;
 
@@ -89,27 +88,10 @@ impl Table {
         ask: Ask,
         soft_bp: u16,
     ) -> Decision {
+        // What was held before is for an undo, and no part of the answer.
         let Outcome { verdict, mark, held, at_ns, cost, .. } = outcome;
         let now_ns = ask.now_ns;
         Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
-    }
-
-    /// Whether a floor that follows `now` forgets a live word. Then its key is one without a cell, which may owe
-    /// something in the spill, or come too late for another of its shards.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
-        self.last_swept(header, now_ns).is_some_and(|last| self.is_swept(header, word, last))
-    }
-
-    /// Whether a sweep under floor `last` forgets a live word.
-    pub(super) fn is_swept(&self, header: Header, word: u64, last: u64) -> bool {
-        let floors_ns = [header.floor_ns(), last << GRANULE_BITS];
-        match &self.book {
-            // Should the word be gone meanwhile, the caller looks again.
-            Some(book) => self.is_stale_by(book, word, floors_ns).unwrap_or(false),
-            None => self.layout.staleness(floors_ns).of(word),
-        }
     }
 
     /// The live word of `tag` in a shard, and its cell.
@@ -128,40 +110,12 @@ impl Table {
         if found == 0 {
             return None;
         }
+        // The lowest, if there are two: there never are at one moment (`install`), but the loads
+        // above are not of one moment, and a key that was forgotten and installed between them is
+        // found in both.
         let cell = found.trailing_zeros() as usize;
         let word = shard.load(cell);
         // Replaced since it was found: as good as not there. An install looks again.
         is_it(word).then_some((cell, word))
-    }
-
-    /// Whether words can be read as they are at an instant, and what is written there can be read back.
-    #[inline(always)]
-    pub(super) fn is_near(&self, header: Header, instant_ns: u64) -> bool {
-        self.layout.is_near(header, instant_ns)
-    }
-
-    /// What a live word holds, seen from near its time: for a request so late that it cannot tell.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn near(&self, header: Header, word: u64) -> (Held, u64) {
-        let (ruled, floor_ns) = (self.ruled(), header.floor_ns());
-        let held = self.layout.unpack(word, &ruled, ruled.moment(floor_ns));
-        self.kernel().seen_nearby(held, floor_ns)
-    }
-
-    /// What a live word holds, seen from an instant far below the floor, or far above it: read at the
-    /// floor, then carried over. What a late charge writes lies no lower than what it found, so it can
-    /// be read back; above the floor nothing may be written before the floor has followed.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn unpack_afar(&self, header: Header, word: u64, now_ns: u64) -> Held {
-        let floor_ns = header.floor_ns();
-        let held = self.layout.unpack(word, self.kernel(), self.kernel().moment(floor_ns));
-        // Late by more than an epoch.
-        if now_ns < floor_ns {
-            held.seen_earlier(self.kernel().passed(now_ns, floor_ns))
-        } else {
-            held.seen_later(self.kernel().passed(floor_ns, now_ns))
-        }
     }
 }

@@ -5,6 +5,7 @@ use crossbeam_utils::CachePadded;
 use crate::sync::{Ordering, Tally};
 
 /// Counters are spread over this many lines, so that installs in different shards do not share one.
+// Only installs and denials for want of a cell count, so few cores meet in one; a kilobyte a table.
 const STRIPES: usize = 8;
 
 /// Counts of what happens off the hot path. A hit counts nothing.
@@ -23,6 +24,8 @@ pub(super) struct Stripe {
 
 impl Tallies {
     fn stripe(&self, shard: usize) -> &Stripe {
+        // By the shard, which is known, and not by the thread, whose number would have to be looked
+        // up.
         &self.stripes[shard % STRIPES]
     }
 

@@ -194,10 +194,15 @@ impl Tiers {
         hashers: [S; 2],
     ) -> Result<KeyedLimiter<K, S>, BuildError> {
         let (book, clock) = (self.book()?, clock.into());
+        // As far as now allows: a table that is built late in a clock's life need not advance
+        // through all of it.
         let floor = floor_at(clock.now().as_nanos());
+        // The table's own layout knows tags and nothing else, so no word is read without its index.
         let mut table = Table::new(book.shared().bare(), capacity, floor)?;
         table.book = Some(Box::new(book));
         let (policy, seeds) = (self.policies[0], None);
+        // The default, as for one policy; `when_full` below refuses where a spill was asked for and
+        // cannot be.
         if self.full != Some(Full::Deny) {
             table.spill = table.new_spill(policy)?;
         }
@@ -220,6 +225,7 @@ impl Tiers {
         if tiers > TIERS_MAX {
             return Err(BuildError::TierCount { tiers, most: TIERS_MAX });
         }
+        // Headroom is a quota that may come: it has to be one that can.
         let all = [&self.policies[..], &self.headroom[..]].concat();
         match all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
             Some(&policy) => Err(BuildError::TierAtLimit { policy }),

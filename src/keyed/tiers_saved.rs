@@ -17,56 +17,19 @@ use std::time::SystemTime;
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::policy::Policy;
-use crate::snapshot::{
-    Form, Kind as Whose, Preamble, Reader, RestoreError, WORDS_AT, field, resume,
-};
+use crate::snapshot::{Kind as Whose, Preamble, Reader, RestoreError, WORDS_AT, field, resume};
 
 use super::KeyedLimiter;
-use super::book::{Book, index_bits_for, indices_for};
+use super::book::saved::{form_of, read_book, words_of as words_of_book};
+use super::book::{Book, index_bits_for};
 use super::hash::Hashers;
-use super::layout::{Coded, Layout, Shared};
-use super::restore::{read_shard, size_of_table};
+use super::layout::{Layout, Shared};
+use super::restore::{is_a_snapshots, read_shard, size_of_table};
 use super::seeds::Seeds;
-use super::shard::CELLS;
-use super::shard::GRANULE_BITS;
 use super::snapshot::words_of;
 use super::table::Table;
 use super::tiers::Tiers;
 use super::unit::unit;
-
-/// A policy in numbers.
-const POLICY_WORDS: usize = 4;
-
-/// The words of each tier: its index, its policy, and how that divides words.
-const WORDS_PER_TIER: usize = 1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>();
-
-impl Book {
-    /// What a file says of the words' division. `latest_ns` is when a quota was changed last.
-    pub(super) fn form(&self, latest_ns: u64) -> Form {
-        form_of(self.shared(), self.tiers(), latest_ns)
-    }
-
-    /// The book, as a file has it. For a caller that has the right to change it.
-    pub(super) fn words(&self) -> Vec<u64> {
-        let of_tier = |(tier, index): (usize, usize)| {
-            let policy = self.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
-            let code = Shared::code(&self.in_force(tier).layout).unwrap_or_default();
-            std::iter::once(index as u64).chain(policy).chain(code)
-        };
-        self.indices().enumerate().flat_map(of_tier).collect()
-    }
-
-    /// How many words that are.
-    pub(super) fn words_of(tiers: usize) -> u64 {
-        (tiers * WORDS_PER_TIER) as u64
-    }
-
-    /// Whether a live word is counted in a quota that is in force.
-    pub(super) fn has_quota_of(&self, word: u64) -> bool {
-        let index = self.index_of_word(word);
-        self.indices().any(|in_force| in_force == index)
-    }
-}
 
 impl Tiers {
     /// The limiter of these tiers whose [`snapshot`](KeyedLimiter::snapshot) this is: as
@@ -207,6 +170,7 @@ impl Tiers {
             self.shared_of(&preamble, &clock)?;
             return Err(RestoreError::SeedsMissing);
         };
+        // The same seeds make the same hashers: see `restore`.
         let [place, tag] = drawn.hashers();
         let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag), wall)?;
         Ok(KeyedLimiter { seeds, ..limiter })
@@ -219,13 +183,15 @@ impl Tiers {
         hashers: Hashers<S>,
         wall: Option<SystemTime>,
     ) -> Result<KeyedLimiter<K, S>, RestoreError> {
+        // What is expected of the file, before anything is made of it.
         let (shared, quotas) = self.shared_of(&preamble, &clock)?;
-        let before = Book::words_of(quotas.len());
+        let before = words_of_book(quotas.len());
         let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
         // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
             return Err(RestoreError::Hashers);
         }
+        // The book stands before the shards: their words carry its indices.
         let indices = read_book(&mut reader, &quotas)?;
         let book = Book::turned(shared, &quotas, &indices, preamble.form.back);
         // Every layout of a table has numbers.
@@ -242,10 +208,8 @@ impl Tiers {
         }
         // Only behind the end and the checksum are the words looked at.
         reader.close()?;
-        table.is_a_snapshots(
-            |identity| hashers.mix().second(identity, table.shards(), unit()),
-            before,
-        )?;
+        let second = |identity| hashers.mix().second(identity, table.shards(), unit());
+        is_a_snapshots(&table, second, before)?;
         // Found before the checksum was, but told only now: a damaged file is the better answer.
         if let Some((place, found)) = foreign {
             let words =
@@ -267,12 +231,15 @@ impl Tiers {
         preamble: &Preamble,
         clock: &Clock,
     ) -> Result<(Shared, Vec<(Policy, Layout)>), RestoreError> {
+        // The tiers and the headroom, as for a table that is built.
         let all = self.checked()?;
         preamble.is_of_kind(Whose::Tiers)?;
         let (form, tiers) = (preamble.form, self.count());
         field("number of tiers", form.fineness, tiers as u64)?;
         field("length of the policy", preamble.policy.len() as u64, 0)?;
         let divided = |expected: String| RestoreError::Layout { found: form.to_string(), expected };
+        // By the file's own widths, not by those that a new plan would have: words are not divided
+        // anew.
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
             .ok_or_else(|| divided("with tags of 24 to 32 bits".to_string()))?;
         let expected = form_of(shared, tiers, form.back);
@@ -287,60 +254,4 @@ impl Tiers {
         let refused = || divided("such that all tiers fit".to_string());
         Ok((shared, self.in_words_of(shared).ok_or_else(refused)?))
     }
-}
-
-/// What a file says of the words' division. `latest_ns` is when a quota was changed last.
-#[expect(clippy::cast_possible_truncation, reason = "7 cells, 20 bits, up to 5 of an index")]
-fn form_of(shared: Shared, tiers: usize, latest_ns: u64) -> Form {
-    Form {
-        cells: CELLS as u8,
-        granule_bits: GRANULE_BITS as u8,
-        count_bits: index_bits_for(tiers) as u8,
-        time_bits: 0,
-        tag_bits: shared.bare().tag_bits,
-        fineness: tiers as u64,
-        epoch: shared.bare().epoch,
-        back: latest_ns,
-        end_quantum_ns: 0,
-    }
-}
-
-/// Reads the book: the index of each tier, if its quota is the one that was given, and is counted alike.
-fn read_book<R: Read>(
-    reader: &mut Reader<R>,
-    quotas: &[(Policy, Layout)],
-) -> Result<Vec<usize>, RestoreError> {
-    let mut indices = Vec::with_capacity(quotas.len());
-    for (tier, (policy, layout)) in quotas.iter().enumerate() {
-        let index = reader.word()?;
-        let mut numbers = [0; POLICY_WORDS];
-        for number in &mut numbers {
-            *number = reader.word()?;
-        }
-        let mut code = Coded::default();
-        for number in &mut code {
-            *number = reader.word()?;
-        }
-        // A tier of another quota: its words would be read in the wrong ticks.
-        if numbers != policy.numbers() {
-            let unknown = || "of no policy".to_string();
-            let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
-            return Err(RestoreError::Tier { tier, found, expected: policy.to_string() });
-        }
-        let expected = Shared::code(layout).unwrap_or_default();
-        // The same quota, divided in another way than this version does.
-        if code != expected {
-            let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
-            return Err(RestoreError::Layout { found, expected });
-        }
-        let free = (0..indices_for(quotas.len())).filter(|index| !indices.contains(index));
-        let free = free.map(|index| index as u64).collect::<Vec<_>>();
-        // Out of range, or another tier's.
-        if !free.contains(&index) {
-            let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
-            return Err(RestoreError::Field { name: "index of a tier", found: index, expected });
-        }
-        indices.push(usize::try_from(index).unwrap_or(0)); // one of the free ones
-    }
-    Ok(indices)
 }

@@ -8,6 +8,8 @@
 use crate::sync::scale;
 
 /// Shards in a unit: the lines of 64 bytes that common hardware fetches in pairs.
+// Intel's spatial prefetcher completes aligned pairs of lines (Intel 64 and IA-32 Architectures
+// Optimization Reference Manual). Where hardware does not, a sibling costs one more miss.
 pub(super) const UNIT: usize = 2;
 
 /// Shards in a unit of this table: a model may make do with one.
@@ -21,6 +23,8 @@ pub(super) fn unit() -> usize {
 #[inline(always)]
 pub(super) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usize> + Clone {
     let all = all_shards_of(home, second);
+    // The tag may pair a unit with itself: then the key has two shards, and none is to be looked at
+    // twice, since each word of the tag counts (`install/verify`).
     let count = if home / unit() == second / unit() { unit() } else { 2 * unit() };
     (0..count).map(move |nth| all[nth])
 }
@@ -29,6 +33,8 @@ pub(super) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usiz
 #[inline(always)]
 pub(super) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
     std::array::from_fn(|nth| {
+        // The home itself comes first in its unit, then its sibling: `side` shards on, around the
+        // end of the unit.
         let (base, side) = if nth < unit() { (home, nth) } else { (second, nth - unit()) };
         let first = base % unit();
         base - first + (first + side) % unit()

@@ -14,20 +14,19 @@ use super::spill::Spill;
 use super::table::Table;
 use super::unit::shards_of;
 
-impl Table {
-    /// Asked right after an opening, and openings are all that could make a second live cell: so what
-    /// holds here holds at every moment.
-    pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
-        let live = shards_of(identity.first, second)
-            .flat_map(|index| self.newest(index))
-            .filter(|&word| self.layout.is_live(word, identity.tag))
-            .count();
-        assert!(live <= 1, "{live} live cells carry one key");
-    }
+/// Asked right after an opening, and openings are all that could make a second live cell: so what
+/// holds here holds at every moment.
+pub(super) fn assert_one_live(table: &Table, identity: Identity, second: usize) {
+    // The newest words in modification order, of all shards of the key.
+    let live = shards_of(identity.first, second)
+        .flat_map(|index| newest(table, index))
+        .filter(|&word| table.layout.is_live(word, identity.tag))
+        .count();
+    assert!(live <= 1, "{live} live cells carry one key");
+}
 
-    fn newest(&self, index: usize) -> impl Iterator<Item = u64> {
-        cells().map(move |cell| self.shard(index).newest(cell))
-    }
+fn newest(table: &Table, index: usize) -> impl Iterator<Item = u64> {
+    cells().map(move |cell| table.shard(index).newest(cell))
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -44,7 +43,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn claims(&self) -> usize {
         (0..self.table.shards())
-            .flat_map(|index| self.table.newest(index))
+            .flat_map(|index| newest(&self.table, index))
             .filter(|&word| Layout::kind(word) == Kind::Claim)
             .count()
     }
@@ -54,8 +53,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn retired_words(&self) -> usize {
         let Some(book) = &self.table.book else { return 0 };
+        // Claims carry no index, and are none of them.
         let of_cells = (0..self.table.shards())
-            .flat_map(|index| self.table.newest(index))
+            .flat_map(|index| newest(&self.table, index))
             .filter(|&word| Layout::kind(word) == Kind::Live && !book.is_in_force(word))
             .count();
         let is_retired = |word: &Word| !book.is_index_in_force(book.index_of_spilled(*word));

@@ -4,6 +4,8 @@ use crate::algorithm::{Kernel, Packing, Rules};
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
 /// Ticks per unit of cost are 2^12 at the finest and 2^8 at the coarsest in a keyed word.
+// A tick of 1/4096 of a unit's time is finer than a client can notice; at 1/256 a wait is still
+// told to half a percent of that time.
 const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
 
 /// Nor need a tick be finer than it takes to read a clock: then they are 2^4 at the coarsest.
@@ -38,6 +40,7 @@ impl Demand {
         match (policy.algorithm(), choice) {
             // Ticks twice as long with each choice.
             (Algorithm::Gcra, _) => {
+                // The time in which one unit comes back.
                 let unit_ns = policy.quota().period_ns() / policy.quota().count();
                 let is_short = |bits: &u8| TICK_NS_SHORT.contains(&(unit_ns >> bits));
                 let mut choices = UNIT_BITS.rev().chain(UNIT_BITS_SHORT.rev().filter(is_short));
@@ -45,6 +48,7 @@ impl Demand {
             }
             // Coarser starts with each choice.
             (Algorithm::FixedWindowFromFirst, _) => {
+                // The widest counts, which are read without a search.
                 let side_by_side = policy.needs().packings().next()?;
                 QUANTA.get(choice).map(|&quanta| Self::of_window(policy, side_by_side, quanta))
             }
@@ -63,6 +67,7 @@ impl Demand {
         quanta: u64,
     ) -> Result<Self, u32> {
         // Counts alone fill the word.
+        // One bit is the claim's.
         if count_bits >= 63 {
             return Err(count_bits);
         }
@@ -82,6 +87,7 @@ impl Demand {
             _ => greatest_quantum_ns(window_ns, END_QUANTA),
         };
         // In whole units, and one more for each of its two ends.
+        // A penalty lasts so many units, which the word's time must reach ahead.
         let end =
             policy.at_limit().penalty.map_or(0, |_| policy.at_limit().penalty_ns() / unit_ns + 2);
         let count_bits = policy.needs().bits_beside_end(count_bits, unit_ns, end_quantum_ns);
@@ -97,6 +103,7 @@ impl Demand {
             unit_ns: (u128::from(unit_ns), 1),
             before,
             ahead: end.max(1),
+            // Below that not even an epoch of one unit fits: five, and the reach.
             time_bits_min: 4,
         })
     }
@@ -104,6 +111,8 @@ impl Demand {
     pub(super) fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
         // Twice the burst, or as far as a denial or a penalty reaches.
+        // A word may say that much without wrapping: a charge into debt, a reservation, or what a
+        // newcomer brings along from the spill.
         let ahead = policy
             .needs()
             .ticks_ahead(unit_bits)

@@ -9,6 +9,7 @@ impl Layout {
     /// epoch by then.
     pub(in crate::keyed) fn staleness(&self, [floor_ns, swept_ns]: [u64; 2]) -> Staleness<'_> {
         Staleness(
+            // Before the first epoch has passed nothing has been idle for one.
             swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])),
         )
     }
@@ -22,9 +23,13 @@ impl Layout {
         let times = match &self.kernel {
             // The word is a time: idleness is one comparison, with a bound that is the same for all words.
             Kernel::Gcra(gcra) if self.rules.are_none() => {
+                // As `unpack` counts: a word's time, from the earliest that it may be.
                 let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
                 let bounds = instants_ns.map(|at_ns| {
+                    // How far the instant lies above the floor, or below it: one of the two is 0.
                     let later = gcra.passed(floor_ns, at_ns);
+                    // A word is idle at an instant if its time is not later: so one more is the
+                    // first that is not.
                     let bound = self.back.saturating_add(later).saturating_add(1);
                     bound.saturating_sub(gcra.passed(at_ns, floor_ns))
                 });
@@ -53,10 +58,12 @@ impl<const N: usize> Idleness<'_, N> {
     pub(in crate::keyed) fn of(&self, word: u64) -> [bool; N] {
         let Self { layout, floor_ns, instants_ns, times } = self;
         if let Some((earliest, bounds)) = times {
+            // No branch, and no division: the bounds are the same for all words of the shard.
             let since = word.wrapping_sub(*earliest) & layout.time_mask;
             return bounds.map(|bound| since < bound);
         }
         let ruled = layout.ruled();
+        // At the floor, where each word can be read, and then seen from each instant.
         let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
         instants_ns.map(|at_ns| {
             let held = held.seen_later(layout.kernel.passed(*floor_ns, at_ns));

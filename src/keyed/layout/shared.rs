@@ -26,7 +26,7 @@ use crate::clock::LATEST_NS;
 use crate::error::BuildError;
 use crate::policy::{Fineness, POWERS_OF_TEN, Policy};
 
-/// Epochs in the longest time for which a key may stay live: an advance gives up after 12 steps.
+/// Epochs in the longest time for which a key may stay live: an advance gives up after 14 steps (`floor`).
 const EPOCHS_IN_HORIZON: u128 = 8;
 
 /// The words of a [`Layout`] that is kept in atomics.
@@ -47,16 +47,21 @@ pub(in crate::keyed) type Coded = [u64; CODED_WORDS];
 impl Shared {
     /// The division that all these quotas fit in, with so many bits for the index.
     pub(in crate::keyed) fn plan(policies: &[Policy], index_bits: u32) -> Result<Self, BuildError> {
+        // For each quota the shortest epoch that will do, and of these the longest.
         let slowest = policies.iter().map(epoch_for).max().unwrap_or(0);
         let epoch_min = slowest.max(EPOCH_GRANULES_MIN);
         let with = |tag_bits, epoch| Self { index_bits, tag_bits, epoch };
         let fits = |shared: &Self| policies.iter().all(|policy| shared.layout(policy).is_some());
         let fits_beside_tag = |epoch: &u64| fits(&with(TAG_BITS_ENOUGH, *epoch));
+        // Twice, four times and so on, until it overflows.
         let longer = (1..i64::BITS).map_while(|n| epoch_min.checked_mul(1 << n));
+        // A longer epoch takes more bits of each quota's time field: behind the first that does not
+        // fit none does.
         let doublings = longer.take_while(fits_beside_tag).count();
         // Half of the doublings that fit: room for slower quotas as for faster ones.
         let middle = epoch_min.saturating_mul(1 << (doublings / 2));
         // More than half, if it takes that to make it a minute.
+        // If that fits: else half of the doublings.
         let minute = Some(middle.max(EPOCH_GRANULES_ENOUGH)).filter(fits_beside_tag);
         let epoch = minute.unwrap_or(middle);
         // The widest tag beside which all quotas fit.
@@ -94,6 +99,7 @@ impl Shared {
 
     fn fitting(self, demand: Demand) -> Option<Layout> {
         let Demand { count_bits, unit_ns, before, ahead, .. } = demand;
+        // Four bits at least, as in `Demand`.
         let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits >= 4)?;
         // One granule more, since an instant is compared with the floor in whole granules.
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
@@ -106,6 +112,7 @@ impl Shared {
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
             return None;
         }
+        // It fits: five of them are below 2^time_bits.
         let epoch_units = u64::try_from(epoch_units).ok()?;
         let (count_bits, time_bits) =
             (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
@@ -129,6 +136,7 @@ impl Shared {
         let (mut kernels, count_bits) = alone(policy);
         let time_bits = self.index_shift().checked_sub(count_bits).filter(|bits| *bits > 4)?;
         let quarter = 1_u64 << (time_bits - 2);
+        // A GCRA word reaches up to twice the burst ahead, which a quarter must hold.
         let fits = |kernel: &Kernel| {
             let burst = if let Kernel::Gcra(gcra) = kernel { gcra.burst_ticks() } else { 0 };
             kernel.moment(LATEST_NS).unit < quarter - SLACK && burst <= quarter / 2
@@ -146,6 +154,7 @@ impl Shared {
     /// Its arithmetic is none. That of a word is found by the word's index.
     #[inline(always)]
     pub(in crate::keyed) fn bare(self) -> Layout {
+        // Numbers that answer nothing: no word is read by them.
         let nothing =
             Answers { limit: u64::MAX, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
         let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
@@ -169,6 +178,7 @@ impl Shared {
     /// A layout of this table in numbers; `None` if its algorithm has none.
     pub(in crate::keyed) fn code(layout: &Layout) -> Option<Coded> {
         let [small, length, limit, fine, multiplier] = layout.kernel.code()?;
+        // Both widths in one number: neither takes more than a byte.
         let bits = u64::from(layout.count_bits) | u64::from(layout.time_bits) << 8;
         let Layout { back, ahead, epoch_units, .. } = *layout;
         Some([small, length, limit, fine, multiplier, bits, back, ahead, epoch_units])
@@ -194,6 +204,7 @@ impl Shared {
 fn epoch_for(policy: &Policy) -> u64 {
     let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
     let epochs = demands.map(|Demand { unit_ns, before, ahead, .. }| {
+        // Of a demand in its own units, so in nanoseconds first: quotas are compared.
         let horizon_ns = u128::from(before.max(ahead)) * unit_ns.0 / unit_ns.1;
         (horizon_ns / EPOCHS_IN_HORIZON) >> GRANULE_BITS
     });
@@ -210,6 +221,7 @@ fn alone(policy: &Policy) -> (impl Iterator<Item = Kernel>, u32) {
         Kernel::FromFirst(_) => (0, POWERS_OF_TEN.len()),
         _ => (0, 0),
     };
+    // Counts stand side by side: a word of its own has room for them.
     let fineness = |unit_bits, quantum_ns| {
         let end_quantum_ns = 1; // of penalties, of which there are none
         policy.kernel(Fineness {

@@ -24,6 +24,7 @@ impl Table {
         ask: Ask,
         clock: Option<&Clock>,
     ) -> Decision {
+        // Nearly always: an entry is taken once, and asked many times.
         match self.hit(identity, second, ask) {
             Some(decision) => decision,
             None => self.install(identity, second, ask, clock),
@@ -37,14 +38,17 @@ impl Table {
     /// request that has written its unit meets that once.
     pub(super) fn hit(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         loop {
+            // None: no entry is this key's log, as far as each header said when it was read.
             let (place, mut header) = self.find(identity, second)?;
             // A question, or a cost that never fits, changes nothing: it leaves an entry closed that another thread
             // looks at.
             if header.kind() == Kind::Closing && ask.charge && ask.cost <= self.rule.limit {
+                // Another thread was faster: it has opened the entry again, or it has vacated it.
                 let Some(live) = self.store.reopen(place, header) else { continue };
                 header = live;
             }
             // `None`: the entry changed hands under the request, which has taken back what it wrote.
+            // By the header that was found: what is written is confirmed against it.
             if let Some(decision) = self.rule.decide(&self.store.entry(place, header), ask) {
                 return Some(decision);
             }
@@ -55,6 +59,7 @@ impl Table {
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))
             .map(|place| (place, self.store.header(place)))
+            // Closing, too: the entry is the key's until it is vacated.
             .find(|(_, header)| header.is_log_of(identity.tag))
     }
 

@@ -22,6 +22,8 @@ pub(super) enum Kind {
 
 impl Header {
     const KIND_BITS: u32 = 2;
+    // What the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of
+    // milliseconds at the very least.
     const GENERATION_BITS: u32 = 22;
 
     /// So many headers differ in what is not the tag.
@@ -48,6 +50,7 @@ impl Header {
     }
 
     fn tag(self) -> u64 {
+        // All bits above the generation; the topmost is 0.
         self.0 & Self::WORDS_PER_TAG.wrapping_neg()
     }
 
@@ -68,6 +71,7 @@ impl Header {
 
     /// The header that follows, of no key.
     pub(super) fn vacated(self) -> Self {
+        // The tag goes, the generation stays: so a header of a former owner never comes back soon.
         self.followed_by(0, Kind::Vacant)
     }
 
@@ -77,6 +81,7 @@ impl Header {
     }
 
     fn followed_by(self, tag: u64, kind: Kind) -> Self {
+        // The tag is shifted along with it, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
         Self(tag | (generation << Self::KIND_BITS) | kind as u64)

@@ -36,6 +36,7 @@ const EAGER_ROUNDS: usize = 3;
 const FIRST_SHARD_SHARE: usize = 4;
 
 /// When to come again after claims of others were in the way: they are gone in microseconds.
+// A millisecond: long enough for them, short for a client.
 const SOON_NS: u64 = 1_000_000;
 
 /// How a round went.
@@ -77,6 +78,7 @@ impl Table {
         mut clock: Option<&Clock>,
     ) -> Decision {
         let backoff = Backoff::new();
+        // Bounded, so no thread waits for another: behind the last the key is denied.
         for round in 0..scale::rounds(ROUNDS) {
             if round >= EAGER_ROUNDS {
                 backoff.spin();
@@ -100,6 +102,7 @@ impl Table {
         ask: &mut Ask,
         clock: &mut Option<&Clock>,
     ) -> Round {
+        // May be one shard twice: its floor is then read twice.
         let shards = [identity.first, second];
         // It never fits, or comes before the floor: denied without an entry.
         if ask.cost > self.rule.limit || self.is_early(shards, ask, clock) {
@@ -125,6 +128,7 @@ impl Table {
             header = vacant;
         }
         match self.claim(identity, second, place, header) {
+            // Verified: no other thread can open this key.
             Some(claim) => {
                 self.open(identity, second, Candidate { place, header: claim }, ask, clock)
             }
@@ -138,6 +142,7 @@ impl Table {
         if planted(Fault::LogBelowFloor) {
             return false;
         }
+        // Read anew at each call: a floor only rises.
         let floor_ns = self.store.floor_ns(shards);
         // The request may just have read its clock a while ago: it is read once more, and only once.
         if floor_ns > ask.now_ns
@@ -152,6 +157,7 @@ impl Table {
     fn offer(&self, identity: Identity, second: usize, now_ns: u64) -> Option<Offer> {
         let mut offer = Offer::default();
         for (nth, shard) in pair(identity.first, second).enumerate() {
+            // Each header once; what is made of it later is a CAS from exactly this one.
             for entry in cells() {
                 let place = Place { shard, entry };
                 let header = self.store.header(place);
@@ -168,6 +174,8 @@ impl Table {
                     Kind::Claim => offer.busy[nth] += 1,
                     // The key's own log, opened since the key was not found.
                     _ if header.is_log_of(identity.tag) => return None,
+                    // Another key's log: whether it can be forgotten is looked at here for a guess,
+                    // and again by `forget`.
                     Kind::Live | Kind::Closing => {
                         let until_ns = self.store.entry(place, header).idle_ns();
                         // Everything in it is free: a candidate, if there is no vacant entry.
@@ -193,6 +201,7 @@ impl Table {
         place: Place,
         header: Header,
     ) -> Option<Header> {
+        // Another generation than any header of this entry that a thread may still hold.
         let claim = header.claimed_for(identity.tag);
         // Another install, or the log's own key, was faster.
         if !self.store.replace(place, header, claim) {
@@ -206,6 +215,7 @@ impl Table {
         if planted(Fault::NoVerify) {
             return Some(claim);
         }
+        // Behind the fence, every header of both shards.
         for shard in pair(identity.first, second) {
             for other in cells().map(|entry| Place { shard, entry }) {
                 let header = self.store.header(other);
@@ -250,6 +260,8 @@ impl Table {
             // decision is a denial.
             self.store.entry(place, claim).begin_at(self.store.floor_ns(shards));
         }
+        // From the exact claim: if it was vacated and the entry claimed anew, the generation
+        // differs.
         let live = claim.turned(Kind::Live);
         // If this fails, another install of the key has vacated the claim.
         if self.store.replace(place, claim, live) {
@@ -266,6 +278,7 @@ impl Table {
     /// The answer to a question about a key that is not there, to a cost that never fits, or to a time that
     /// lies before the floor.
     fn newcomer(&self, shards: [usize; 2], ask: Ask) -> Decision {
+        // Where its log would begin.
         let from_ns = self.store.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
         // Before the floor nothing is known to be free.
@@ -289,6 +302,7 @@ impl Table {
 impl Offer {
     fn best(&self) -> Option<Candidate> {
         let [first, second] = self.free;
+        // The first shard while it is not half full, and also when it is no fuller than the other.
         let emptier = self.busy[0] < FIRST_SHARD_SHARE || self.busy[0] <= self.busy[1];
         self.own_claim.or(if emptier { first.or(second) } else { second.or(first) })
     }

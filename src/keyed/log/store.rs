@@ -24,6 +24,7 @@ use super::header::Header;
 const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// Words of an entry beside its slots: base and until.
+// Not in the header's line: a search reads only headers.
 const BESIDES: usize = 2;
 
 /// The shards of a key, each once.
@@ -63,6 +64,7 @@ impl Store {
             return Err(BuildError::ZeroCapacity);
         }
         let too_large = || BuildError::CapacityTooLarge { capacity };
+        // One more than the quotient, which was rounded down.
         let entries =
             capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
         let (shards, stride) = (entries.div_ceil(CELLS), slots + BESIDES);
@@ -105,6 +107,7 @@ impl Store {
 
     /// The slots of the key that the header is of.
     pub(super) fn entry(&self, place: Place, seen: Header) -> Entry<'_> {
+        // The entries of a shard follow one another, and shards do.
         let first = (place.shard * CELLS + place.entry) * self.stride;
         // As many times the stride as there are entries.
         let words = &self.words[first..first + self.stride];
@@ -191,6 +194,8 @@ impl Slots for Entry<'_> {
     /// Threads begin at lines of their own, as far as there are lines.
     fn start(&self, _: u64) -> (usize, usize) {
         const SLOTS_PER_LINE: usize = 8;
+        // Eight slots of eight bytes: threads that begin in different lines do not share one until
+        // the log is nearly full.
         let lines = self.slots().len().div_ceil(SLOTS_PER_LINE);
         let slot = thread_number() as usize % lines * SLOTS_PER_LINE;
         (slot / ROW_MOST, slot % ROW_MOST)
@@ -223,6 +228,8 @@ impl Slots for Entry<'_> {
         if !planted(Fault::ConfirmWithoutFence) {
             fence(Ordering::SeqCst);
         }
+        // The header that was read before the first slot: any other says that the entry has changed
+        // hands.
         self.is_same()
     }
 

@@ -2,8 +2,9 @@
 
 use crate::algorithm::{Decides, Held};
 
-use super::{Priced, Standing};
+use super::{Priced, Standing, find_priced};
 use crate::keyed::book::Lane;
+use crate::keyed::floor::advance;
 use crate::keyed::hash::Identity;
 use crate::keyed::shard::GRANULE_BITS;
 use crate::keyed::table::Table;
@@ -20,44 +21,49 @@ pub(in crate::keyed) struct Spent {
     pub(in crate::keyed) units: u64,
 }
 
-impl Table {
+impl Spent {
     /// What a key has spent by now, in a table of several quotas; `None` if it has no word.
-    pub(in crate::keyed) fn spent(
-        &self,
+    pub(in crate::keyed) fn of(
+        table: &Table,
         identity: Identity,
         second: usize,
         now_ns: u64,
-    ) -> Option<Spent> {
-        let book = self.book.as_deref()?;
+    ) -> Option<Self> {
+        let book = table.book.as_deref()?;
+        // In the first shard that has the key; there is one at most at any moment.
         let Identity { first, tag } = identity;
         shards_of(first, second).find_map(|index| {
             loop {
-                let (standing, priced) = self.find_priced(book, index, tag)?;
+                // Not here: the next shard is looked at.
+                let (standing, priced) = find_priced(table, book, index, tag)?;
                 let Lane { layout, mark } = priced.lane;
                 let floor = standing.header.floor();
+                // The last granule at which this floor lets a word be written.
                 let latest = floor.saturating_add(layout.epoch);
                 // The cleared word is written at now, which the floor must have in its reach; so must the change.
                 if priced.is_ahead_of(standing.header, layout.epoch)
                     || now_ns >> GRANULE_BITS > latest
                 {
-                    self.advance(index, priced.replaced_ns.unwrap_or(0).max(now_ns));
+                    advance(table, index, priced.replaced_ns.unwrap_or(0).max(now_ns));
                     continue;
                 }
                 let (kernel, floor_ns) = (layout.kernel, standing.header.floor_ns());
+                // A late now counts as the floor: nothing may be written below it.
                 let at_ns = now_ns.max(floor_ns);
                 let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
                 let moment = kernel.moment(at_ns);
+                // It stays in its cell, idle from now on, until a sweep or a newcomer takes that.
                 let cleared = layout.live(tag | mark, Held::IDLE, &kernel, moment);
                 let units = kernel.used(held, moment);
-                return Some(Spent { index, standing, cleared, units });
+                return Some(Self { index, standing, cleared, units });
             }
         })
     }
 
     /// Forgets what a key has spent, if its word still says exactly that. Others may have restored the bits
     /// meanwhile: they say what is owed now, and just that has been moved.
-    pub(in crate::keyed) fn clear(&self, spent: &Spent) -> bool {
-        let Standing { cell, word, .. } = spent.standing;
-        self.shard(spent.index).replace(cell, word, spent.cleared)
+    pub(in crate::keyed) fn clear(&self, table: &Table) -> bool {
+        let Standing { cell, word, .. } = self.standing;
+        table.shard(self.index).replace(cell, word, self.cleared)
     }
 }

@@ -17,9 +17,10 @@
 //! charged so recently that the sixteen epochs cover the eight after the change.
 
 use crate::sketch::Places;
-use crate::sync::{Fault, Ordering, planted};
+use crate::sync::Ordering;
 
 use crate::keyed::book::{Book, Lane, Page};
+use crate::keyed::points;
 
 use super::store::{Quotas, Spill};
 
@@ -28,6 +29,8 @@ impl Spill {
     /// instant the quota of before was replaced, that is the one of before: the cells' words lead to their numbers, as
     /// the table's words do. So no thread waits for one that changes a quota.
     pub(super) fn settled(&self, book: &Book, places: &Places) -> Lane {
+        // Not stopped by a change of the same tier meanwhile: each cell is brought over by
+        // whichever thread comes first.
         let mut lane = None;
         // All of them, so that the request finds its cells in one quota: that of the last one read.
         for &place in places.cells() {
@@ -53,17 +56,18 @@ impl Spill {
     /// Brings every cell of a tier over to the quota in force: so that none carries the index that a change has
     /// retired. Waits for no thread.
     pub(in crate::keyed) fn settle_tier(&self, book: &Book, tier: u8) {
+        // All of its tier's, and no other's: so a request in another tier meets no work of this
+        // change.
         let first = usize::from(tier) * self.part();
-        if !planted(Fault::OldTicksLeft) {
-            for place in first..first + self.part() {
-                self.settle_cell(book, place);
-            }
+        for place in points::brought_over(first..first + self.part()) {
+            self.settle_cell(book, place);
         }
     }
 
     /// Lock-free: a turn that does not end it means that another thread has charged the cell or brought it over.
     fn settle_cell(&self, book: &Book, place: usize) -> Lane {
         loop {
+            // The index is in the word, so the numbers are read after it: as in `price`.
             let word = self.cells.word(place);
             let index = book.index_of_spilled(word);
             match book.page_of(index) {

@@ -7,7 +7,7 @@ use crate::error::BuildError;
 use crate::meter::Meter;
 use crate::policy::{Algorithm, AtLimit, Policy};
 use crate::sketch::{Cells, GOLDEN, Lens, Places, SketchSize, mix};
-use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::sync::{AtomicU64, Ordering};
 use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
@@ -16,6 +16,7 @@ use crate::keyed::ask::Ask;
 use crate::keyed::book::{Book, Lane};
 use crate::keyed::hash::Identity;
 use crate::keyed::layout::Layout;
+use crate::keyed::points;
 
 use super::super::unit::unit;
 use super::reach::reach_ns;
@@ -31,6 +32,8 @@ const CELLS_PER_SHARD: usize = 1;
 const CELLS_PER_ROW_MIN: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Near enough to tell full regions from others; 1/512 of the table's memory.
+// While a mark lies ahead, each install in its 64 shards reads two cells of the sketch, mostly for
+// nothing; with a mark for each shard the marks would be an eighth of the table.
 const SHARDS_PER_MARK: usize = 64;
 
 /// A sketch for keys that have no cell.
@@ -73,6 +76,8 @@ pub(super) struct Asked<'a> {
 
 /// Whether a sketch can keep the bound of a policy.
 pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
+    // A window that opens with its first request has a start for each key, and cells that keys
+    // share have one.
     policy.algorithm() != Algorithm::FixedWindowFromFirst && policy.at_limit() == AtLimit::default()
 }
 
@@ -103,9 +108,11 @@ impl Spill {
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
             return Ok(None);
         };
+        // Each cell starts as an unused word of its tier, which says by its index whose it is.
         let mut spill = Self::of(Quotas::Several { reach_ns: reach_ns(book) }, shards, tiers)?;
         let part = spill.part();
         let unused = |place: usize| Ok(lenses[place / part].unused());
+        // Cannot fail: these words are read from nowhere.
         let filled: Result<(), BuildError> = spill.cells.fill(unused);
         filled.map(|()| Some(spill))
     }
@@ -127,6 +134,8 @@ impl Spill {
     /// The sketch of each tier in a table with so many shards, and the number of its marks; `None` if there is no
     /// such sketch.
     fn plan(shards: usize, tiers: usize) -> Option<(SketchSize, usize)> {
+        // Rounded down, but never below what a tiny table gets; each tier then has an equal part,
+        // of one cell at least.
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
         let size = SketchSize::new(ROWS_OF_SKETCH, (cells_per_row / tiers).max(1)).ok()?;
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
@@ -166,6 +175,7 @@ impl Spill {
         mut next: impl FnMut() -> Result<u64, E>,
     ) -> Result<Option<(usize, u64)>, E> {
         for mark in &mut self.marks {
+            // A restore owns the spill alone, so no order is needed.
             *mark = AtomicU64::new(next()?);
         }
         self.cells.fill(|_| next().map(Word::from_bits))?;
@@ -184,9 +194,12 @@ impl Spill {
     pub(super) fn places(&self, identity: Identity, second: usize, tier: u8) -> Places {
         // The tag and the shard are parts of hashes that no client can foresee. Multiplied by odd numbers that
         // look random, and folded, all bits of both are in every bit of these.
+        // Not the home, which another key of the tag may have in the other unit: they are one key
+        // here, too.
         let lower = lower(identity, second) as u64;
         let hashes = [mix(identity.tag ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
         let places = Places::of(hashes, self.size.rows(), self.size.cells_per_row());
+        // The parts of the tiers follow one another.
         places.starting_at(usize::from(tier) * self.part())
     }
 
@@ -207,6 +220,7 @@ impl Spill {
                 let Lane { layout, mark } = self.settled(book, places);
                 Some((book.lens(&layout, mark)?, layout, mark))
             }
+            // Never: a spill of several quotas is made of a book.
             (Quotas::Several { .. }, None) => None,
         }
     }
@@ -221,8 +235,9 @@ impl Spill {
     pub(super) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<Told> {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
-        let late = kernel.lateness(ask.now_ns, at_ns);
-        let late = if planted(Fault::LateTestedAtFloor) { 0 } else { late };
+        let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
+        // A first look, without a write. It decides what `apply` can say for all verbs; a charge
+        // decides by what it finds then.
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
             // A sketch promises no place in the future: a reservation is admitted if it can be used at once.
@@ -241,6 +256,8 @@ impl Spill {
         if !ask.charge || cost == 0 {
             return Some(Told { verdict, cost: 0, held });
         }
+        // What it will owe is not known before the charge, so the mark reaches as far as any quota
+        // of the table does.
         if let Quotas::Several { reach_ns } = self.quotas {
             // Before the charge: see `settle`. One that is denied after all has marked in vain.
             note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
@@ -248,6 +265,8 @@ impl Spill {
         // A charge into debt is made whatever the cells hold, so none of them has to decide it.
         let told = if verb == Verb::Charge {
             // A cell was brought over to a new quota meanwhile. What the others got can only deny.
+            // Each of the key's cells gets the cost, one after the other, and each stops at what it
+            // can remember.
             if !lens.add(&self.cells, places, at, cost) {
                 return None;
             }
@@ -261,6 +280,8 @@ impl Spill {
             }
         };
         // Under a single quota the mark follows from what the key owes now, so it is written after the charge.
+        // Both orders are sound: the fence of the look that follows comes behind the mark and the
+        // charge. An installer that reads neither is seen by its claim.
         if matches!(self.quotas, Quotas::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
@@ -279,9 +300,10 @@ fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
     // the header of the module above. If the mark is already high enough, the fence of its writer orders it the
     // same way.
-    if mark.load(Ordering::Relaxed) < until_ns && !planted(Fault::SpillUnmarked) {
+    if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
         // A quarter more, so that it is not written by every charge: it costs only a look.
         let more_ns = until_ns.saturating_sub(now_ns) / 4;
+        // It only grows, so a thread that comes late with a lower one changes nothing.
         mark.fetch_max(until_ns.saturating_add(more_ns), Ordering::Relaxed);
     }
 }
@@ -292,13 +314,16 @@ const SPREAD: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
 /// The first shard of the lower of a key's two units: with the tag it tells the key, whichever of its shards is home.
 fn lower(identity: Identity, second: usize) -> usize {
+    // The unit of the lower number: the two homes lie in the key's two units, whichever is first.
     let lower = identity.first.min(second);
+    // Its first shard, whichever of its two is home.
     lower - lower % unit()
 }
 
 /// How the words of a sketch for one quota are read: by the arithmetic of the table's own words where 64 bits have
 /// room for it until the latest time, so that what is carried over need not be rounded.
 fn sole(policy: Policy, layout: &Layout) -> Lens {
+    // The finest arithmetic that 64 bits have room for until the latest time.
     let whole = Meter::new(policy);
     let has_room = match (&whole.kernel, &layout.kernel) {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),

@@ -63,8 +63,8 @@ fn full_units_send_away_and_wait_for_a_floor_if_that_frees_a_cell() {
 
 fn offer_of(table: &Table, ask: &Ask) -> Offer {
     let mut reading = Reading::NONE;
-    assert!(table.read_all(0, &mut reading), "no other thread is there");
-    table.survey(&reading, 1, ask, false).expect("it has no word there")
+    assert!(read_all(table, 0, &mut reading), "no other thread is there");
+    survey(table, &reading, 1, ask, false).expect("it has no word there")
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! The instant that a new key starts at, and the floors that it follows from.
+
+use super::ask::Fresh;
+use super::points;
+use super::shard::Header;
+use super::table::Table;
+use super::unit::{UNIT, all_shards_of};
+
+/// The headers of a key's shards.
+pub(super) type Headers = [Header; 2 * UNIT];
+
+/// The headers of all shards of a key; of small units the last ones again.
+pub(super) fn headers(table: &Table, first: usize, second: usize) -> Headers {
+    // Acquire, by `header`: a thread that has seen a cell without its key sees the floor below
+    // which that was forgotten, for it was published before the cell was vacated.
+    all_shards_of(first, second).map(|index| table.shard(index).header())
+}
+
+/// The instant that a new key starts at: now, or the highest floor of its shards if that is later.
+pub(super) fn base_ns<const N: usize>(headers: [Header; N], fresh: &mut Fresh<'_>) -> u64 {
+    let floor_ns = points::highest(headers.map(Header::floor_ns));
+    // A thread with a later time moved the floor. This request may just have read its clock a while ago: it is
+    // read once more, and only once.
+    if floor_ns > fresh.ask.now_ns
+        && let Some(clock) = fresh.clock.take()
+    {
+        fresh.ask.now_ns = fresh.ask.now_ns.max(clock.now().as_nanos());
+    }
+    // A key that owes nothing starts at the request's own time. Only a floor may be later than
+    // that.
+    floor_ns.max(fresh.ask.now_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ask::Ask;
+    use super::super::shard::GRANULE_BITS;
+    use super::*;
+    use crate::verb::Verb;
+    use crate::{ManualClock, Timestamp};
+
+    #[test]
+    fn the_clock_is_read_again_only_if_a_floor_is_ahead() {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_nanos(9 << GRANULE_BITS));
+        let clock = clock.into();
+        for (floors, base, read_again) in
+            [([7, 0], 9, true), ([0, 12], 12, true), ([5, 4], 5, false)]
+        {
+            let now_ns = 5 << GRANULE_BITS;
+            let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
+            let mut fresh = Fresh::new(ask, Some(&clock));
+            assert_eq!(base_ns(floors.map(Header::first), &mut fresh), base << GRANULE_BITS);
+            assert_eq!(fresh.clock.is_none(), read_again, "{floors:?}");
+            assert_eq!(fresh.ask.now_ns, (if read_again { 9 } else { 5 }) << GRANULE_BITS);
+        }
+    }
+}

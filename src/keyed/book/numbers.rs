@@ -1,0 +1,127 @@
+//! [`QuotaNumbers`]: what stands in a book under one index, and how a thread that reads it while it is written notices.
+
+use crate::policy::Policy;
+use crate::sync::{AtomicU64, Ordering};
+
+use crate::keyed::layout::Coded;
+use crate::keyed::points;
+
+/// The numbers of a quota, and what became of it.
+#[derive(Debug)]
+pub(super) struct QuotaNumbers {
+    /// Odd while the numbers are written.
+    version: AtomicU64,
+    numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
+    tier: AtomicU64,
+    /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
+    /// is in force.
+    retired: AtomicU64,
+    /// The instant at which it replaced another; 0 if it was the first.
+    since: AtomicU64,
+}
+
+/// The numbers of a policy ([`Policy::numbers`]).
+pub(super) type Named = [AtomicU64; 4];
+
+/// A quota, as a table is built with it or changed to it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct NewQuota<'a> {
+    pub(in crate::keyed) policy: &'a Policy,
+    pub(in crate::keyed) code: &'a Coded,
+}
+
+impl QuotaNumbers {
+    pub(super) fn vacant() -> Self {
+        let numbers = std::array::from_fn(|_| AtomicU64::new(0));
+        let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
+        Self { version, numbers, tier, retired, since }
+    }
+
+    /// The numbers and whose they are, or `None` while they are written.
+    ///
+    /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or
+    /// newer, at the end. And it sees what came before it: that the word was replaced, or the tier turned, through
+    /// which it came. So a reader fails here at most once for each change, and never waits for one.
+    #[inline(always)]
+    pub(super) fn read(&self) -> Option<(Coded, usize)> {
+        // Acquire: each pairs with its Release in `write`.
+        // The version first and last: a thread that finds it even and the same has read nothing of
+        // a writer's in between.
+        let before = self.version.load(Ordering::Acquire);
+        let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
+        let tier = index_of(self.tier.load(Ordering::Acquire));
+        // Odd, or changed: a change is writing here, so the word that led here is gone.
+        let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
+        points::is_whole(whole).then_some((code, tier))
+    }
+
+    /// The policy whose numbers these are, kept in `named`; `None` while it is written.
+    pub(super) fn named(&self, named: &Named) -> Option<[u64; 4]> {
+        // Acquire throughout, as in `read`.
+        let before = self.version.load(Ordering::Acquire);
+        let numbers = std::array::from_fn(|n| named[n].load(Ordering::Acquire));
+        // An even version that is the same behind the numbers: none of them was written in between.
+        let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
+        whole.then_some(numbers)
+    }
+
+    /// The instant at which the quota was replaced, if it was.
+    #[inline(always)]
+    pub(super) fn retired_ns(&self) -> Option<u64> {
+        // Acquire: pairs with the Release of `retire`. A thread that sees a quota retired sees its tier turned.
+        match self.retired.load(Ordering::Acquire) {
+            // No change has retired it.
+            0 => None,
+            retired => Some(retired - 1),
+        }
+    }
+
+    /// Says when the quota was replaced. Its tier has been turned to another before.
+    pub(super) fn retire(&self, at_ns: u64) {
+        // Release: pairs with the Acquire of `retired_ns`.
+        self.retired.store(at_ns + 1, Ordering::Release);
+    }
+
+    /// The instant from which the quota has been in force.
+    pub(super) fn since_ns(&self) -> u64 {
+        // Acquire: a thread that sees the word, or the tier turned, sees what was written before.
+        self.since.load(Ordering::Acquire)
+    }
+
+    /// Writes the numbers of an index that no word carries, in force `since`. Only a build or a change does.
+    pub(super) fn write(&self, named: &Named, tier: usize, quota: NewQuota<'_>, since: u64) {
+        let NewQuota { policy, code } = quota;
+        // Relaxed: only changes write it, and one change comes after the other.
+        let version = self.version.load(Ordering::Relaxed);
+        // No other thread writes it: a build has the book alone, and a change has the right to.
+        let [odd, even] = points::versions_behind(version);
+        // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
+        self.version.store(odd, Ordering::Release);
+        // Release, here and below: a thread that sees one of them sees the odd version, too.
+        for (number, &value) in self.numbers.iter().zip(code) {
+            number.store(value, Ordering::Release);
+        }
+        // No step of a model: no decision depends on it. Release, as for the numbers.
+        if !cfg!(loom) {
+            for (number, value) in named.iter().zip(policy.numbers()) {
+                number.store(value, Ordering::Release);
+            }
+            self.since.store(since, Ordering::Release);
+        }
+        // Release, both: as for the numbers.
+        self.tier.store(tier as u64, Ordering::Release);
+        self.retired.store(0, Ordering::Release);
+        // Release: a thread that sees the even version sees everything that was written before it.
+        self.version.store(even, Ordering::Release);
+    }
+}
+
+/// An index as it is kept in an atomic.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "indices are small; of a word, its low bits are"
+)]
+#[inline]
+pub(super) fn index_of(bits: u64) -> usize {
+    bits as usize
+}

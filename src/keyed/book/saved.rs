@@ -1,0 +1,95 @@
+//! A book in a file: which index the words of each tier carry, its policy, and how that divides words.
+
+use std::io::Read;
+
+use super::{Book, index_bits_for, indices_for};
+use crate::keyed::layout::{Coded, Layout, Shared};
+use crate::keyed::shard::{CELLS, GRANULE_BITS};
+use crate::policy::Policy;
+use crate::snapshot::{Form, Reader, RestoreError};
+
+/// A policy in numbers.
+const POLICY_WORDS: usize = 4;
+
+/// The words of each tier: its index, its policy, and how that divides words.
+const WORDS_PER_TIER: usize = 1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>();
+
+/// What a file says of the words' division in a table of this book. `latest_ns` is when a quota was changed last.
+pub(in crate::keyed) fn form(book: &Book, latest_ns: u64) -> Form {
+    form_of(book.shared(), book.tiers(), latest_ns)
+}
+
+/// The book, as a file has it. For a caller that has the right to change it.
+pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
+    let of_tier = |(tier, index): (usize, usize)| {
+        // There is one for each tier that the book has.
+        let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
+        let code = Shared::code(&book.in_force(tier).layout).unwrap_or_default();
+        std::iter::once(index as u64).chain(policy).chain(code)
+    };
+    book.indices().enumerate().flat_map(of_tier).collect()
+}
+
+/// How many words that are.
+pub(in crate::keyed) fn words_of(tiers: usize) -> u64 {
+    (tiers * WORDS_PER_TIER) as u64
+}
+
+/// What a file says of the words' division. `latest_ns` is when a quota was changed last.
+#[expect(clippy::cast_possible_truncation, reason = "7 cells, 20 bits, up to 5 of an index")]
+pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) -> Form {
+    Form {
+        cells: CELLS as u8,
+        granule_bits: GRANULE_BITS as u8,
+        count_bits: index_bits_for(tiers) as u8,
+        time_bits: 0,
+        tag_bits: shared.bare().tag_bits,
+        fineness: tiers as u64,
+        epoch: shared.bare().epoch,
+        back: latest_ns,
+        end_quantum_ns: 0,
+    }
+}
+
+/// Reads the book: the index of each tier, if its quota is the one that was given, and is counted alike.
+pub(in crate::keyed) fn read_book<R: Read>(
+    reader: &mut Reader<R>,
+    quotas: &[(Policy, Layout)],
+) -> Result<Vec<usize>, RestoreError> {
+    let mut indices = Vec::with_capacity(quotas.len());
+    for (tier, (policy, layout)) in quotas.iter().enumerate() {
+        // In the order in which `words` wrote them.
+        let index = reader.word()?;
+        let mut numbers = [0; POLICY_WORDS];
+        for number in &mut numbers {
+            *number = reader.word()?;
+        }
+        let mut code = Coded::default();
+        for number in &mut code {
+            *number = reader.word()?;
+        }
+        // A tier of another quota: its words would be read in the wrong ticks.
+        if numbers != policy.numbers() {
+            // Numbers of no policy that this version knows: the error says so.
+            let unknown = || "of no policy".to_string();
+            let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
+            return Err(RestoreError::Tier { tier, found, expected: policy.to_string() });
+        }
+        let expected = Shared::code(layout).unwrap_or_default();
+        // The same quota, divided in another way than this version does.
+        if code != expected {
+            let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
+            return Err(RestoreError::Layout { found, expected });
+        }
+        let free = (0..indices_for(quotas.len())).filter(|index| !indices.contains(index));
+        let free = free.map(|index| index as u64).collect::<Vec<_>>();
+        // Out of range, or another tier's.
+        if !free.contains(&index) {
+            let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
+            return Err(RestoreError::Field { name: "index of a tier", found: index, expected });
+        }
+        // No two tiers may have one index, so those that are given are no longer free.
+        indices.push(usize::try_from(index).unwrap_or(0)); // one of the free ones
+    }
+    Ok(indices)
+}

@@ -1,0 +1,126 @@
+//! Open: a verified claim becomes the live word of its key.
+
+use crate::algorithm::{Decides, Held};
+use crate::verb::{Charged, Verbs, Wish};
+use crate::verdict::Verdict;
+
+use super::answer::{no_cell, without_cell};
+use super::round::Round;
+use super::verify::give_back;
+use crate::keyed::ask::{Fresh, Outcome};
+use crate::keyed::base::{Headers, base_ns, headers};
+use crate::keyed::floor::floor_at;
+use crate::keyed::hash::Identity;
+use crate::keyed::points;
+use crate::keyed::shard::GRANULE_BITS;
+use crate::keyed::spill::owed;
+use crate::keyed::survey::Seen;
+use crate::keyed::table::Table;
+use crate::keyed::unit::all_shards_of;
+#[cfg(any(loom, shuttle))]
+use crate::keyed::witness::assert_one_live;
+
+/// Decides, from the later of now and the highest floor of the key's shards on, and turns the claim into a live
+/// word. The header of its own shard comes first.
+pub(super) fn open(
+    table: &Table,
+    identity: Identity,
+    second: usize,
+    mine: Seen,
+    (headers, early_owed): (Headers, Option<Held>),
+    fresh: &mut Fresh<'_>,
+) -> Round {
+    // The instant at which the key starts: now, or the latest of all floors that it may have been
+    // forgotten below.
+    let base_ns = base_ns(headers, fresh);
+    // The key would start later than a word of this shard can say.
+    if !points::can_start(&table.layout, headers[0], base_ns) {
+        // The claim would only keep others from the cell.
+        give_back(table, mine);
+        let reach = floor_at(fresh.ask.now_ns).saturating_add(table.layout.epoch);
+        // Its own floor can come near enough by what now allows.
+        if base_ns >> GRANULE_BITS <= reach {
+            return Round::Advance(mine.shard);
+        }
+        // A request of a time far ahead moved another shard's floor: to follow would carry that time on.
+        table.tallies.full(identity.first, 1);
+        return Round::Decided(no_cell(base_ns, &fresh.ask));
+    }
+    // Read only after the claim: see `book`.
+    // A change of quota vacates every claim that it meets, behind a fence of its own. So if it has
+    // not met this one, this thread reads what it has turned its tier to.
+    let mut lane = None;
+    let tier = fresh.ask.tier;
+    let (layout, index) = table.quota_of(tier, &mut lane);
+    // In a table of one quota it stays None: the table's own answers.
+    fresh.kernel = fresh.kernel.map(|_| layout.kernel);
+    let ruled = layout.ruled();
+    let moment = ruled.moment(base_ns);
+    let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
+    // How far ahead a word of this quota may go, which in a table of several is not the table's.
+    let wish = Wish { most: layout.ahead, ..table.wish(fresh.ask) };
+    // Read only after the claim, as the floors are: a thread that spills a charge looks for this claim behind it.
+    let owed =
+        early_owed.or_else(|| owed(table, identity, second, base_ns, (tier, (layout, index))));
+    let Some(owed) = owed else {
+        give_back(table, mine);
+        return Round::Lost; // its quota has been changed
+    };
+    let outcome = |verdict, held, at_ns, cost| Outcome {
+        before: owed,
+        ..Outcome::of_idle(verdict, held, at_ns, cost)
+    };
+    if owed.ahead > layout.ahead {
+        // A request came with a time far ahead. A word has no room for it; the spill has.
+        give_back(table, mine);
+        return Round::Decided(without_cell(table, identity, second, fresh));
+    }
+    let Some(Charged { held, cost }) = ruled.apply(wish, owed, moment, late) else {
+        // It has no cell, so a policy that counts denials cannot count this one.
+        give_back(table, mine);
+        return Round::Decided(outcome(Verdict::Denied, owed, base_ns, wish.denied_cost()));
+    };
+    if cost == 0 {
+        give_back(table, mine); // nothing charged, nothing written
+        return Round::Decided(outcome(Verdict::Allowed, owed, base_ns, 0));
+    }
+    // Dated by the header that `enter` read: base is near that floor, so the word can be read back
+    // under it and under the next.
+    let live = layout.live(identity.tag | index, held, &ruled, moment);
+    let shard = table.shard(mine.shard);
+    let claim = points::openable(shard, mine.cell, mine.word);
+    // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
+    // From the exact claim, nonce and all. Release, by `replace`: a thread that reads the word sees
+    // the floor that was entered, or a newer one.
+    if !shard.replace(mine.cell, claim, live) {
+        return Round::Lost;
+    }
+    #[cfg(any(loom, shuttle))]
+    assert_one_live(table, identity, second);
+    let verdict = Verdict::Allowed;
+    // The key is live from here on, with its first charge in it: there was no moment at which it
+    // stood there idle.
+    let (mark, held, at_ns) = ruled.tell(verdict, held, base_ns, (late, 0));
+    Round::Decided(Outcome { mark, ..outcome(verdict, held, at_ns, cost) })
+}
+
+/// Reads the floors for a verified claim: that of its own shard first, and then all.
+pub(super) fn enter(table: &Table, first: usize, second: usize, mine: Seen) -> Headers {
+    // First, and as a write: see `Shard::enter`. The floors of the others may be older than this
+    // one; they date nothing, and only raise the instant that the key starts at.
+    let own = table.shard(mine.shard).enter();
+    let mut headers = headers(table, first, second);
+    // Its own stands among them, at least as high as it was when it was entered.
+    // The key's shards in their order; where its units are one, each is there twice, and the first
+    // place is as good.
+    let all = all_shards_of(first, second);
+    for (nth, index) in all.into_iter().enumerate() {
+        if index == mine.shard {
+            headers.swap(0, nth);
+            break;
+        }
+    }
+    // Not the later reading: the floor that was entered is the one that the word will be dated by.
+    headers[0] = own;
+    headers
+}

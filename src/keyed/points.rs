@@ -1,0 +1,310 @@
+//! The points that the proofs of the table lean on, each by a name that says what is right there.
+//!
+//! Under loom and shuttle a model plants one [`Fault`], and the point that asks for it does the wrong thing; everywhere
+//! else [`planted`] is the constant `false`, and each of these is what it says and nothing more. They stand in one file
+//! so that a reader of the protocol meets its steps, and a reader of the models all that can be broken. What concerns one
+//! step on a word or a header is in the type that takes it, [`Shard`].
+
+use std::ops::Range;
+
+use crate::sync::{Fault, Ordering, fence, planted};
+
+use super::install::rival::Rival;
+use super::layout::{Kind, Layout};
+use super::shard::{Header, Shard};
+
+// Words and headers.
+
+/// The header, loaded after a word that is to be dated by it. `before` was loaded before the word.
+#[inline(always)]
+pub(super) fn header_behind_word(shard: &Shard, before: Header) -> Header {
+    // The word may have been written under a floor that was published after `before` was loaded.
+    if planted(Fault::HeaderOnlyBeforeWords) { before } else { shard.header() }
+}
+
+/// The same for a sweep, which forgets by it.
+#[inline(always)]
+pub(super) fn header_behind_swept(shard: &Shard, before: Header) -> Header {
+    if planted(Fault::SweepWithStaleHeader) { before } else { shard.header() }
+}
+
+/// The same for a survey, which takes cells by it.
+#[inline(always)]
+pub(super) fn header_behind_survey(shard: &Shard, before: Header) -> Header {
+    if planted(Fault::SurveyWithStaleHeader) { before } else { shard.header() }
+}
+
+/// The same for a copy, which dates words by it in a file.
+#[inline(always)]
+pub(super) fn header_behind_copy(shard: &Shard, before: Header) -> Header {
+    if planted(Fault::SnapshotWithStaleHeader) { before } else { shard.header() }
+}
+
+/// Whether words can be read as they are at an instant, by the floor that dates them.
+#[inline(always)]
+pub(super) fn is_near(layout: &Layout, header: Header, now_ns: u64) -> bool {
+    // Against now alone, a late thread would take a live word for one that expired long ago.
+    layout.is_near(header, now_ns) || planted(Fault::DecodeAgainstNow)
+}
+
+/// A key's other unit, which its tag pairs with the first so that it leads back to that.
+#[inline(always)]
+pub(super) fn second_unit(second: usize, first: usize, units: usize) -> usize {
+    // Pairs that overlap would give keys with equal tags one shard in common, and one not.
+    if planted(Fault::OverlappingShardPairs) { (first + 1) % units } else { second }
+}
+
+// Floors.
+
+/// Sweeps before a floor is published; says what the sweep does.
+#[inline(always)]
+pub(super) fn sweeps(sweep: impl FnOnce() -> Option<bool>) -> Option<bool> {
+    if planted(Fault::PublishWithoutSweep) { Some(true) } else { sweep() }
+}
+
+/// What a sweep meets in a cell.
+#[inline(always)]
+pub(super) fn kind_swept(word: u64) -> Kind {
+    // A claim that is left standing could be opened below any number of newer floors.
+    match Layout::kind(word) {
+        Kind::Claim if planted(Fault::SweepSparesClaims) => Kind::Vacant,
+        kind => kind,
+    }
+}
+
+/// Whether words that remain bound the next floor: they must be readable under it.
+#[inline(always)]
+pub(super) fn bounds_floor(live: bool) -> bool {
+    live && !planted(Fault::JumpOverLiveWords)
+}
+
+// Surveys.
+
+/// Whether a word is the key's own.
+#[inline(always)]
+pub(super) fn is_own(layout: &Layout, word: u64, tag: u64) -> bool {
+    layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)
+}
+
+/// Whether another key's word is idle at the published floor, and whether it is at the one that now allows. Only the
+/// first makes its cell free.
+#[inline(always)]
+pub(super) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] {
+    let is_evicted =
+        planted(Fault::EvictLive) || (is_idle_soon && planted(Fault::ForgetByOwnClock));
+    [is_idle || is_evicted, is_idle_soon]
+}
+
+// Installs.
+
+/// Whether the claim of another thread is opened as it was found.
+#[inline(always)]
+pub(super) fn opens_as_found(is_own_claim: bool) -> bool {
+    // Never: two threads would hold one claim, and the second would open what it has not verified.
+    is_own_claim && planted(Fault::HelpWithoutReclaim)
+}
+
+/// Orders a claim before the scan that verifies it.
+#[inline(always)]
+pub(super) fn fence_after_claim() {
+    if !planted(Fault::NoFence) {
+        // SeqCst: see the caller.
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The shards that the scan after a claim looks at: all of the key's.
+#[inline(always)]
+pub(super) fn scanned(
+    shards: impl Iterator<Item = usize> + Clone,
+) -> impl Iterator<Item = usize> + Clone {
+    shards.filter(|_| !planted(Fault::NoVerify))
+}
+
+/// What the scan after a claim heeds of the words that it meets: all that are of the key.
+#[inline(always)]
+pub(super) fn heeded(rival: Option<Rival>) -> Option<Rival> {
+    rival.filter(|rival| {
+        !planted(match rival {
+            Rival::Live => Fault::VerifyIgnoresLive,
+            Rival::LowerClaim => Fault::VerifyIgnoresLower,
+            Rival::HigherClaim => Fault::VerifyIgnoresHigher,
+        })
+    })
+}
+
+/// The word that must stand in a cell for it to be opened: the claim that was verified.
+#[inline(always)]
+pub(super) fn openable(shard: &Shard, cell: usize, claim: u64) -> u64 {
+    if planted(Fault::OpenWithoutExactWord) { shard.load(cell) } else { claim }
+}
+
+/// Whether an install that does not open its claim gives it back.
+#[inline(always)]
+pub(super) fn gives_back() -> bool {
+    !planted(Fault::GiveBackForgotten)
+}
+
+/// The floor that a new key starts at: the highest of its shards', its own claim's first.
+#[inline(always)]
+pub(super) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
+    // The key may have been forgotten below any of them.
+    if planted(Fault::FloorLeftOutOfBase) {
+        0
+    } else if planted(Fault::OneFloorLeftOut) {
+        floors_ns[0]
+    } else {
+        floors_ns.into_iter().fold(0, u64::max)
+    }
+}
+
+/// Whether a word of this shard can say the instant that its key starts at.
+#[inline(always)]
+pub(super) fn can_start(layout: &Layout, header: Header, base_ns: u64) -> bool {
+    layout.is_near(header, base_ns) || planted(Fault::FloorLeftOutOfBase)
+}
+
+/// By how much a request came before the instant that its key starts at: it is tested at its own.
+#[inline(always)]
+pub(super) fn lateness(late: u64) -> u64 {
+    if planted(Fault::LateTestedAtFloor) { 0 } else { late }
+}
+
+/// What is read before a claim although it must be read behind it: nothing, unless a model plants it.
+#[inline(always)]
+pub(super) fn floors_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
+    // A floor that is published between the two would be missed, and with it what was forgotten below it.
+    planted(Fault::FloorsBeforeClaim).then(read)
+}
+
+/// The same of what a key owes in the spill.
+#[inline(always)]
+pub(super) fn owed_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
+    // A charge between the two would be missed, by a thread that does not see the claim either.
+    planted(Fault::EstimateBeforeClaim).then(read)
+}
+
+// The spill.
+
+/// Looks once more for a key that was decided in the spill.
+#[inline(always)]
+pub(super) fn look_again<T>(stands: T, look: impl FnOnce() -> T) -> T {
+    if planted(Fault::SpillUnscanned) { stands } else { look() }
+}
+
+/// Orders a charge in the spill before the look at the key's shards.
+#[inline(always)]
+pub(super) fn fence_after_charge() {
+    if !planted(Fault::SpillWithoutFence) {
+        // SeqCst: see the caller.
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Whether a charge in the spill vacates a claim of its key.
+#[inline(always)]
+pub(super) fn vacates_rival(is_rival: bool) -> bool {
+    is_rival && !planted(Fault::SpillIgnoresClaims)
+}
+
+/// Whether a charge in the spill is decided anew, since a floor has passed it.
+#[inline(always)]
+pub(super) fn is_decided_anew(is_passed: bool) -> bool {
+    is_passed && !planted(Fault::SpillFloorsReadOnce)
+}
+
+/// Whether a key that gets a cell owes nothing in the spill: the mark of its shards lies behind.
+#[inline(always)]
+pub(super) fn owes_nothing(is_mark_passed: bool) -> bool {
+    is_mark_passed || planted(Fault::EstimateLeftOut)
+}
+
+/// Whether a charge in the spill raises the mark of its shards, which is lower.
+#[inline(always)]
+pub(super) fn raises_mark(is_lower: bool) -> bool {
+    is_lower && !planted(Fault::SpillUnmarked)
+}
+
+// Quotas that change.
+
+/// Whether the numbers that were read are those of one quota, or a word still stands behind them.
+#[inline(always)]
+pub(super) fn is_whole(is_whole: bool) -> bool {
+    is_whole || planted(Fault::QuotaReadTorn)
+}
+
+/// Whether a change writes over the numbers that words still speak of. Never: it takes an index that no word carries.
+#[inline(always)]
+pub(super) fn overwrites_numbers() -> bool {
+    planted(Fault::QuotaWrittenInPlace)
+}
+
+/// The versions of numbers while they are written, and behind that.
+#[inline(always)]
+pub(super) fn versions_behind(version: u64) -> [u64; 2] {
+    let steps = if overwrites_numbers() { [0, 0] } else { [1, 2] };
+    steps.map(|step| version + step)
+}
+
+/// What a change meets in a cell.
+#[inline(always)]
+pub(super) fn kind_changed(word: u64) -> Kind {
+    // A claim that is left standing could be opened with the retired index.
+    match Layout::kind(word) {
+        Kind::Claim if planted(Fault::ChangeSparesClaims) => Kind::Vacant,
+        kind => kind,
+    }
+}
+
+/// Whether a word is left in its ticks: those of the quota in force.
+#[inline(always)]
+pub(super) fn keeps_ticks(is_current: bool) -> bool {
+    is_current || planted(Fault::OldTicksLeft)
+}
+
+/// The cells of the spill that a change brings over: all of its tier's.
+#[inline(always)]
+pub(super) fn brought_over(cells: Range<usize>) -> Range<usize> {
+    if planted(Fault::OldTicksLeft) { 0..0 } else { cells }
+}
+
+/// Clears the old word of a key that moves before its debt stands elsewhere: never.
+#[inline(always)]
+pub(super) fn clears_first(clear: impl FnOnce() -> bool) -> bool {
+    // A request between the two would find the debt in neither tier.
+    planted(Fault::MoveClearsFirst) && clear()
+}
+
+// Undoing.
+
+/// Whether a word still has the bits that a charge left, so that the charge is undone as what came last.
+#[inline(always)]
+pub(super) fn is_as_left(is_same: bool) -> bool {
+    is_same || planted(Fault::UndoWhatChanged)
+}
+
+/// The same under several limits.
+#[inline(always)]
+pub(super) fn is_last(is_same: bool) -> bool {
+    is_same || planted(Fault::UndoOverAnother)
+}
+
+/// The charge that an undo takes back no more of than has not drained.
+#[inline(always)]
+pub(super) fn bounded_by<T>(charge: Option<T>) -> Option<T> {
+    charge.filter(|_| !planted(Fault::UndoOverAnother))
+}
+
+// Snapshots.
+
+/// Whether a word is left out of a copy: an install in progress is.
+#[inline(always)]
+pub(super) fn is_left_out(word: u64) -> bool {
+    Layout::kind(word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims)
+}
+
+/// The words that a copy leaves out because another of their key follows: all of them.
+#[inline(always)]
+pub(super) fn left_out<T>(twins: Vec<T>) -> Vec<T> {
+    if planted(Fault::SnapshotKeepsTwins) { Vec::new() } else { twins }
+}

@@ -1,0 +1,72 @@
+//! Amending a word in a table of several quotas: what is given back is priced by the quota that was charged.
+
+use crate::algorithm::{Decides, Held};
+use crate::clock::Timestamp;
+use crate::refund::{Amendment, Found};
+
+use super::{Priced, Standing, find_priced};
+use crate::keyed::book::Book;
+use crate::keyed::floor::advance;
+use crate::keyed::table::Table;
+
+/// [`amend`](crate::keyed::amend::amend) for one shard of a table of several quotas: `None` if the key is not there.
+#[cold]
+#[inline(never)]
+pub(in crate::keyed) fn amend_priced(
+    table: &Table,
+    book: &Book,
+    index: usize,
+    tag: u64,
+    now: &impl Fn() -> Timestamp,
+    amendment: Amendment<'_>,
+) -> Option<u64> {
+    // Lock-free, as in `hit_priced`.
+    loop {
+        let (Standing { cell, word, header }, priced) = find_priced(table, book, index, tag)?;
+        let layout = priced.lane.layout;
+        // The change lies out of the floor's reach, so what would be written at it could not be read back.
+        if priced.is_ahead_of(header, layout.epoch) {
+            advance(table, index, priced.replaced_ns.unwrap_or(0));
+            continue;
+        }
+        let kernel = layout.kernel;
+        // Nothing is written below the floor: what is read there is as late as the shard's time has
+        // come.
+        let floor_ns = header.floor_ns();
+        // Only now: every thread that has charged this word read its clock before.
+        let now_ns = now().as_nanos();
+        let latest_ns = layout.latest_ns(header.floor());
+        // The instant nearest to now at which this floor lets the word be written.
+        let at_ns = now_ns.clamp(floor_ns, latest_ns.max(floor_ns));
+        let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
+        // What of the word is the key's: its tag, and the index of the quota in force.
+        let own = tag | priced.lane.mark;
+        let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
+        let (next, units) = match amendment {
+            Amendment::Refund(charge) | Amendment::Undo(charge)
+                // Charged under an earlier quota, whose units are not this one's: it stays until it has drained.
+                if !book.is_of(priced.lane.mark, charge) =>
+            {
+                (held, 0)
+            }
+            Amendment::Refund(charge) => kernel.given_back(found, charge),
+            Amendment::Undo(charge) => {
+                let moment = kernel.moment(charge.at_ns);
+                // Equal bits may be another charge's, as in `amended`.
+                let same = word == layout.live(own, charge.held, &kernel, moment);
+                if same { kernel.undone(found, charge) } else { (held, 0) }
+            }
+            // The word stays, idle from now on, until a sweep or a newcomer takes its cell.
+            Amendment::Reset => (Held::IDLE, 0),
+        };
+        // Nothing to give back: nothing is written.
+        if next == held {
+            return Some(0);
+        }
+        let next = layout.live(own, next, &kernel, kernel.moment(at_ns));
+        // Lock-free, as in `hit_priced`.
+        if table.shard(index).charge(cell, word, next) {
+            return Some(units);
+        }
+    }
+}

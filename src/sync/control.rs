@@ -1,0 +1,149 @@
+//! What a model sets before it runs. Loom and shuttle run all threads of a model on one thread of the
+//! system, so settings of that thread are the model's own.
+
+use std::cell::Cell;
+
+pub use super::faults::Fault;
+
+thread_local! {
+    static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+    static SPURIOUS: Cell<u32> = const { Cell::new(0) };
+    static CELLS: Cell<usize> = const { Cell::new(if cfg!(loom) { 2 } else { usize::MAX }) };
+    static UNIT: Cell<usize> = const { Cell::new(if cfg!(loom) { 1 } else { usize::MAX }) };
+    static VACANCIES: Cell<usize> = const { Cell::new(if cfg!(loom) { usize::MAX } else { 0 }) };
+    static ROUNDS: Cell<usize> = const { Cell::new(if cfg!(loom) { 3 } else { usize::MAX }) };
+    static APART: Cell<Option<u64>> = const { Cell::new(None) };
+    static MARKS: Cell<bool> = const { Cell::new(true) };
+    static ROW_BITS: Cell<u32> = const { Cell::new(u32::MAX) };
+    static ANSWERS: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Plants a fault, or takes it away.
+pub fn plant(fault: Option<Fault>) {
+    PLANTED.set(fault);
+}
+
+/// The planted fault.
+#[must_use]
+pub fn fault() -> Option<Fault> {
+    PLANTED.get()
+}
+
+pub(crate) fn planted(fault: Fault) -> bool {
+    PLANTED.get() == Some(fault)
+}
+
+/// Makes weak compare-and-swaps fail for no reason, as hardware may and loom never does: bit n of
+/// the mask says whether the n-th from now fails.
+pub fn fail_spuriously(mask: u32) {
+    SPURIOUS.set(mask);
+}
+
+pub(crate) fn fails_spuriously() -> bool {
+    let mask = SPURIOUS.replace(SPURIOUS.get() >> 1);
+    mask & 1 == 1
+}
+
+#[cfg(loom)]
+loom::thread_local! {
+    static NUMBER: Cell<u32> = Cell::new(0);
+}
+
+/// Says what number this thread of a model has.
+#[cfg(loom)]
+pub fn number_thread(number: u32) {
+    NUMBER.with(|own| own.set(number));
+}
+
+#[cfg(loom)]
+pub(crate) fn thread_number() -> u32 {
+    NUMBER.with(Cell::get)
+}
+
+#[cfg(shuttle)]
+pub use super::switched::{run_in_turns, thread_number, writes};
+
+/// How many cells of each shard are used.
+pub fn use_cells(cells: usize) {
+    CELLS.set(cells);
+}
+
+/// How many shards a unit has: one or two.
+pub fn use_unit(shards: usize) {
+    UNIT.set(shards);
+}
+
+/// After how many lost rounds an install gives up.
+pub fn use_rounds(rounds: usize) {
+    ROUNDS.set(rounds);
+}
+
+/// Of how many cells that seem vacant an install takes one without reading every word.
+pub fn use_vacancies(least: usize) {
+    VACANCIES.set(least);
+}
+
+/// Whether claims are counted apart from the headers, where loom does not see it.
+///
+/// The count orders nothing, it only has to differ. In a header it gives every other load of that
+/// header one more value to explore, all with the same floor: a model that does without explores
+/// more threads.
+pub fn count_apart(apart: bool) {
+    APART.set(apart.then_some(0));
+}
+
+/// Whether an opener's reading of its floor leaves a trace in the header. A model of threads that
+/// all stay within an epoch can do without, for the same reason.
+pub fn mark_floors(mark: bool) {
+    MARKS.set(mark);
+}
+
+/// How many slots are in a row of a log, as a power of two.
+pub fn use_row_bits(bits: u32) {
+    ROW_BITS.set(bits);
+}
+
+/// Whether a decision of a log that was charged for reads what it could be asked.
+///
+/// It decides nothing, but every slot that is read is one more load to explore: a model that does without
+/// explores more threads.
+pub fn tell_answers(tell: bool) {
+    ANSWERS.set(tell);
+}
+
+pub(crate) mod scale {
+    pub(crate) fn tells_answers() -> bool {
+        super::ANSWERS.get()
+    }
+
+    pub(crate) fn row_bits(most: u32) -> u32 {
+        super::ROW_BITS.get().min(most)
+    }
+
+    pub(crate) fn count_apart() -> Option<u64> {
+        let count = super::APART.get();
+        super::APART.set(count.map(|count| count + 1));
+        count
+    }
+
+    pub(crate) fn marks_floors() -> bool {
+        super::MARKS.get()
+    }
+
+    pub(crate) fn cells(most: usize) -> usize {
+        super::CELLS.get().min(most)
+    }
+
+    pub(crate) fn unit(most: usize) -> usize {
+        super::UNIT.get().min(most)
+    }
+
+    pub(crate) fn rounds(most: usize) -> usize {
+        super::ROUNDS.get().min(most)
+    }
+
+    pub(crate) fn vacancies(least: usize) -> usize {
+        let set = super::VACANCIES.get();
+        if set == 0 { least } else { set }
+    }
+}

@@ -1,0 +1,161 @@
+//! [`Fault`]: the bugs that models plant, so that a model which cannot fail is noticed.
+
+/// Bugs that a model can plant: each breaks one thing that a proof leans on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(any(loom, shuttle)), expect(unreachable_pub, reason = "exported for the models"))]
+#[cfg_attr(
+    not(any(loom, shuttle)),
+    allow(dead_code, reason = "some are asked only by their atomics")
+)]
+pub enum Fault {
+    /// A charge is stored, whatever the word has become since it was read.
+    PlainStoreForCas,
+    /// A charge that was not written counts as written.
+    FailureTakenForSuccess,
+    /// A claim is opened without a look at the other cells.
+    NoVerify,
+    /// No total order between a claim and the scan that verifies it.
+    NoFence,
+    /// The scan does not mind a live word of the same key.
+    VerifyIgnoresLive,
+    /// The scan does not mind a claim of the same key in a lower cell.
+    VerifyIgnoresLower,
+    /// The scan leaves a claim of the same key in a higher cell standing.
+    VerifyIgnoresHigher,
+    /// A claim is opened although it no longer stands.
+    OpenWithoutExactWord,
+    /// Another's claim of the same key is opened as it was found: neither claimed anew nor verified.
+    HelpWithoutReclaim,
+    /// All claims of a key look the same.
+    EqualNonces,
+    /// An idle cell is taken or cleared whatever it holds by now.
+    ReclaimWithoutExactWord,
+    /// A cell is taken when it is idle by the newcomer's own clock, below no published floor.
+    ForgetByOwnClock,
+    /// A newcomer whose key was installed meanwhile counts that word as another key's.
+    OwnWordForStrangers,
+    /// A cell is taken although its key still limits something.
+    EvictLive,
+    /// A new key starts at its own now, also below a floor.
+    FloorLeftOutOfBase,
+    /// A new key heeds the floor of the shard that it goes to only.
+    OneFloorLeftOut,
+    /// A new key's floors are read before its claim stands.
+    FloorsBeforeClaim,
+    /// An opener reads its floor without a trace, so that a newer one may be published past its word.
+    FloorReadUnmarked,
+    /// A late newcomer is tested at the floor, not at its own now.
+    LateTestedAtFloor,
+    /// A word is dated by a header that was read before it.
+    HeaderOnlyBeforeWords,
+    /// Words are loaded without the edge that brings their writer's floor.
+    RelaxedWords,
+    /// A word is dated by the caller's now instead of the floor.
+    DecodeAgainstNow,
+    /// A sweep judges words written under a newer floor by the older one.
+    SweepWithStaleHeader,
+    /// A newcomer judges words written under a newer floor by the older one.
+    SurveyWithStaleHeader,
+    /// A sweep leaves claims standing: they may be opened below any number of newer floors.
+    SweepSparesClaims,
+    /// A floor is published over cells that no sweep has looked at.
+    PublishWithoutSweep,
+    /// A floor goes straight to its goal, also over live words.
+    JumpOverLiveWords,
+    /// An install that ends in a denial leaves its claim behind.
+    GiveBackForgotten,
+    /// The second shard does not lead back to the first.
+    OverlappingShardPairs,
+    /// A striped limit denies when the thread's own stripe has too little.
+    OwnStripeOnly,
+    /// A refund gives back twice what was charged.
+    ReturnTwice,
+    /// A refund gives back what has drained meanwhile.
+    ReturnWhatDrained,
+    /// A cancellation gives back what has drained meanwhile, if the word has the bits that it left.
+    UndoWhatDrained,
+    /// A charge into debt is admitted and leaves no trace.
+    ChargeForgotten,
+    /// A charge is undone although another request has built on it.
+    UndoWhatChanged,
+    /// A log takes slots that another request has marked.
+    MarkedSlotTaken,
+    /// A log admits a request for which it has marked fewer slots than it asks for.
+    ShortGatherAdmitted,
+    /// A log's denied request leaves its marks behind.
+    MarksForgotten,
+    /// A log's denied request leaves the slots that it had marked as never used.
+    MarksEndUnused,
+    /// A row of a log is said to be taken for longer than its slots say.
+    RowPassedOver,
+    /// A unit counts, whatever key the log belongs to by the time it is written.
+    ChargeUnconfirmed,
+    /// A unit that was written into another key's log is left there.
+    ChargeLeftBehind,
+    /// No total order between a unit and the look at whose log it is.
+    ConfirmWithoutFence,
+    /// A log is forgotten without a second look at when it was taken last.
+    ForgetAtFirstSight,
+    /// A key's new log starts below the floor that its old one was forgotten at.
+    LogBelowFloor,
+    /// A sketch charges the row that decides, and no other.
+    OthersNotCharged,
+    /// A sketch charges the other rows when it has decided.
+    OthersChargedLate,
+    /// An add to a row forgets what the row held.
+    AddLowersRow,
+    /// An add to a row stops one burst ahead of now, not two.
+    AddStopsAtBurst,
+    /// The fullest row decides, not the emptiest.
+    FullestRowDecides,
+    /// A row decides although its window has turned since it was chosen.
+    TurnedRowDecides,
+    /// A request that is decided in the spill does not look at its shards again.
+    SpillUnscanned,
+    /// A request that is decided in the spill leaves claims of its key standing.
+    SpillIgnoresClaims,
+    /// No total order between a spilled charge and the look at the shards.
+    SpillWithoutFence,
+    /// A request that is decided in the spill stands although a floor has passed it meanwhile.
+    SpillFloorsReadOnce,
+    /// A charge in the spill leaves no mark.
+    SpillUnmarked,
+    /// A key that gets a cell owes nothing.
+    EstimateLeftOut,
+    /// What a key owes is read before its claim stands.
+    EstimateBeforeClaim,
+    /// A snapshot dates words by a floor that was read before them.
+    SnapshotWithStaleHeader,
+    /// A snapshot keeps both words of a key that moved while it was taken.
+    SnapshotKeepsTwins,
+    /// A snapshot keeps installs in progress.
+    SnapshotKeepsClaims,
+    /// What several limits were charged before one of them denied stays charged.
+    UndoLeftOut,
+    /// A charge is undone to what was found before it, whatever has been charged since.
+    UndoOverAnother,
+    /// A report of headroom prices anew what was lent before.
+    ReportPricesAnew,
+    /// A denial of a policy with a penalty leaves the denials in a row as they were.
+    DenialNotCounted,
+    /// A denial of a policy with a penalty counts for two.
+    DenialCountedTwice,
+    /// An admission leaves the denials in a row as they were.
+    DenialsOutliveAdmission,
+    /// A denial that counts is not written.
+    DenialNotWritten,
+    /// Numbers of a quota are taken as they were read, also while they are written.
+    QuotaReadTorn,
+    /// A changed quota's numbers overwrite the old ones, which words still speak of.
+    QuotaWrittenInPlace,
+    /// A change of quota forgets what was spent.
+    RebaseForgets,
+    /// A word of the old quota is read in the new one's ticks.
+    RebaseReadsOldTicks,
+    /// Words of the old quota are left as they are.
+    OldTicksLeft,
+    /// A change of quota leaves claims standing, which may be opened with the old quota's index.
+    ChangeSparesClaims,
+    /// A key that moves is cleared in its old tier before it is charged in its new one.
+    MoveClearsFirst,
+}
