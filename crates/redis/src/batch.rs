@@ -31,7 +31,7 @@ pub(crate) struct Job {
 
 /// How far a request has come. The caller whose deadline passes and the task that sends the request each swap it
 /// once, and so agree which of them was first: a request that its caller left waiting in line is not sent, and so not
-/// charged. Relaxed: no other memory is read because of it.
+/// charged.
 #[derive(Debug, Default)]
 pub(crate) struct Stage(AtomicU8);
 
@@ -43,12 +43,18 @@ const LEFT: u8 = 2;
 impl Stage {
     /// Marks the request as sent. `false` if its caller has left: then it must not be sent.
     pub(crate) fn send(&self) -> bool {
-        self.0.swap(SENT, Ordering::Relaxed) == IN_LINE
+        self.reach(SENT) == IN_LINE
     }
 
     /// The caller leaves. `true` if the request had been sent by then.
     pub(crate) fn leave(&self) -> bool {
-        self.0.swap(LEFT, Ordering::Relaxed) == SENT
+        self.reach(LEFT) == SENT
+    }
+
+    fn reach(&self, stage: u8) -> u8 {
+        // Relaxed: swaps of one word are in one order, which says which of the two was first. Neither goes on to
+        // memory that the other has written: the request is in the channel's hands, and so is its answer.
+        self.0.swap(stage, Ordering::Relaxed)
     }
 }
 

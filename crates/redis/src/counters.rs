@@ -1,8 +1,8 @@
 //! What a store has done, in numbers.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::counter::{CounterLane, LANES, StoreTotal, lane};
 use crate::decision::Source;
 use crate::error::Fault;
 use crate::evictions::Evictions;
@@ -34,58 +34,38 @@ pub(crate) enum Count {
     SetBack,
 }
 
-/// Lanes of the counter that every decision within a lease adds to: with one word, threads would wait for its cache
-/// line longer than for anything else.
-pub(crate) const LANES: usize = 8;
-
-/// A lane, on cache lines of its own: two, since some processors fetch them in pairs.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Lane(AtomicU64);
-
-/// Which lane this thread adds to.
-pub(crate) fn lane() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static LANE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
-    }
-    // A thread that is ending has no lane any more.
-    LANE.try_with(|lane| *lane).unwrap_or_default()
-}
-
-/// Counters that many threads add to. Each is read by itself, so all accesses are relaxed: a reader may see one of
-/// two related counts before the other.
+/// What a store and its limiters count.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    counts: [AtomicU64; 11],
-    allowed: [AtomicU64; 5],
-    denied: [AtomicU64; 5],
-    faults: [AtomicU64; Fault::ALL.len()],
+    counts: [StoreTotal; 11],
+    allowed: [StoreTotal; 5],
+    denied: [StoreTotal; 5],
+    faults: [StoreTotal; Fault::ALL.len()],
     /// Decisions within leases, which are among `allowed`.
-    leased: [Lane; LANES],
+    leased: [CounterLane; LANES],
     pub(crate) evictions: Evictions,
 }
 
 impl Counters {
     pub(crate) fn add(&self, count: Count, by: u64) {
-        self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
+        self.counts[count as usize].add(by);
     }
 
     pub(crate) fn get(&self, count: Count) -> u64 {
-        self.counts[count as usize].load(Ordering::Relaxed)
+        self.counts[count as usize].get()
     }
 
     pub(crate) fn fault(&self, fault: Fault) {
-        self.faults[fault as usize].fetch_add(1, Ordering::Relaxed);
+        self.faults[fault as usize].add(1);
     }
 
     pub(crate) fn decision(&self, source: Source, allowed: bool) {
         if allowed && source == Source::Lease {
-            self.leased[lane()].0.fetch_add(1, Ordering::Relaxed);
+            self.leased[lane()].0.add(1);
             return;
         }
         let counters = if allowed { &self.allowed } else { &self.denied };
-        counters[source as usize].fetch_add(1, Ordering::Relaxed);
+        counters[source as usize].add(1);
     }
 }
 
@@ -146,11 +126,11 @@ pub struct Stats {
 
 impl Stats {
     pub(crate) fn read(counters: &Counters, degraded: bool, degraded_for: Duration) -> Self {
-        fn all<const N: usize>(counters: &[AtomicU64; N]) -> [u64; N] {
-            std::array::from_fn(|n| counters[n].load(Ordering::Relaxed))
+        fn all<const N: usize>(counters: &[StoreTotal; N]) -> [u64; N] {
+            std::array::from_fn(|n| counters[n].get())
         }
         let mut allowed = all(&counters.allowed);
-        let lanes = counters.leased.iter().map(|lane| lane.0.load(Ordering::Relaxed));
+        let lanes = counters.leased.iter().map(|lane| lane.0.get());
         allowed[Source::Lease as usize] = lanes.sum();
         Self {
             degraded,

@@ -5,25 +5,27 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::counter::StoreTotal;
+
 /// No number was read yet.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Evictions {
     last: AtomicU64,
-    grown: AtomicU64,
+    grown: StoreTotal,
 }
 
 impl Default for Evictions {
     fn default() -> Self {
-        Self { last: AtomicU64::new(NEVER), grown: AtomicU64::new(0) }
+        Self { last: AtomicU64::new(NEVER), grown: StoreTotal::default() }
     }
 }
 
 impl Evictions {
-    /// Enters the server's number. Relaxed: only the task of the connection calls this, and a thread that reads the
-    /// sum reads no other memory because of it.
+    /// Enters the server's number.
     pub(crate) fn read(&self, evicted: u64) {
+        // Relaxed: only the task of the connection calls this, and what follows depends on the number alone.
         let last = self.last.swap(evicted, Ordering::Relaxed);
         let more = match last {
             NEVER => 0,
@@ -31,12 +33,12 @@ impl Evictions {
             _ if evicted < last => evicted,
             _ => evicted - last,
         };
-        self.grown.fetch_add(more, Ordering::Relaxed);
+        self.grown.add(more);
     }
 
     /// Evictions since the first reading.
     pub(crate) fn grown(&self) -> u64 {
-        self.grown.load(Ordering::Relaxed)
+        self.grown.get()
     }
 }
 

@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::counters::{LANES, lane};
+use crate::counter::{LANES, lane};
 use crate::lease::Lent;
 use crate::purse::{Filling, Purse, Spent};
 

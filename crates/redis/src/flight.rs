@@ -30,9 +30,10 @@ const SLACK_US: u64 = 1_000_000;
 
 impl ServerClock {
     /// Enters a time that the server has told. Returns by how much the clock was set back, if by more than replies
-    /// that overtake one another explain. Relaxed: no other memory is read because of it; of replies that come at the
-    /// same time one finds the set-back.
+    /// that overtake one another explain.
     fn read(&self, now_us: u64) -> Option<Duration> {
+        // Relaxed, three times: nothing is published with the time. Of replies that come at the same moment the
+        // exchange below lets one find the set-back.
         let before_us = self.0.fetch_max(now_us, Ordering::Relaxed);
         let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
         let (this, relaxed) = (&self.0, Ordering::Relaxed);

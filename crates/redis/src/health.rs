@@ -56,6 +56,7 @@ impl Health {
         if let Some(since) = isolation.since.take() {
             isolation.before += now.saturating_duration_since(since);
         }
+        // Relaxed: see `is_up`. What a caller needs to know of the isolation it reads under the lock.
         self.up.store(true, Ordering::Relaxed);
     }
 
@@ -63,6 +64,7 @@ impl Health {
         let mut isolation = self.isolation();
         isolation.losses += u64::from(isolation.since.is_none());
         isolation.since.get_or_insert(now);
+        // Relaxed: as in `rise`.
         self.up.store(false, Ordering::Relaxed);
     }
 

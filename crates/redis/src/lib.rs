@@ -6,6 +6,7 @@ mod all;
 mod backoff;
 mod batch;
 mod count;
+mod counter;
 mod counters;
 mod counts;
 mod decision;

@@ -35,6 +35,7 @@ pub(crate) struct Enrolled(Arc<[AtomicUsize; 3]>, OnError);
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
+        // Relaxed: a count for operators, which stands by itself.
         self.0[self.1 as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -44,7 +45,7 @@ pub(crate) struct Links {
     bond: Bond,
     /// Its address, without user, password and options.
     pub(crate) name: Box<str>,
-    /// Limits by [`OnError`], for the log. Relaxed: a count for operators.
+    /// Limits by [`OnError`], for the log.
     limits: Arc<[AtomicUsize; 3]>,
     prefix: Arc<str>,
     /// The link to a single server.
@@ -75,11 +76,12 @@ impl Links {
 
     /// Counts a limit, for the log.
     pub(crate) fn enrol(&self, on_error: OnError) -> Enrolled {
-        self.limits[on_error as usize].fetch_add(1, Ordering::Relaxed);
+        self.limits[on_error as usize].fetch_add(1, Ordering::Relaxed); // Relaxed: as in `Enrolled::drop`
         Enrolled(Arc::clone(&self.limits), on_error)
     }
 
     pub(crate) fn without(&self) -> Without {
+        // Relaxed: the log may tell of a limit that has just gone, or leave out one that has just come.
         let count = |on_error: OnError| self.limits[on_error as usize].load(Ordering::Relaxed);
         let [local, allow, deny] = [OnError::Local, OnError::Allow, OnError::Deny].map(count);
         Without { local, allow, deny }

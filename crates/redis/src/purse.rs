@@ -70,6 +70,7 @@ impl Purse {
             );
             match swap {
                 Ok(_) => {
+                    // Relaxed: figures for the answer. `Face::total` finds whether they are of this filling.
                     let beyond_remaining = self.remaining.load(Ordering::Relaxed);
                     let reset_ns = self.reset_ns.load(Ordering::Relaxed);
                     return Some(Spent { left, stamp, beyond_remaining, reset_ns });
@@ -107,6 +108,8 @@ impl Purse {
         // Release: a thread that reads one of these finds that the generation has changed (see `Face::total`).
         self.remaining.store(lent.beyond.remaining, Ordering::Release);
         self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
+        // Relaxed: as in `close`. Release: a thread that loads this word with Acquire (in `spend` and `look`) sees the
+        // words above of this filling.
         let generation = ((self.word.load(Ordering::Relaxed) >> UNIT_BITS) | 1) << UNIT_BITS;
         self.word.store(generation | lent.units.min(MAX_UNITS), Ordering::Release);
     }
