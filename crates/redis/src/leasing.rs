@@ -20,7 +20,6 @@ use crate::lease::{Beyond, Expired, Grant, Holding, Spend, Want};
 use crate::ledger::Ledger;
 use crate::limiter::RedisLimiter;
 use crate::script::{Reply, Units, Verb};
-use crate::state::View;
 
 /// A lease takes no more than half of what is left.
 const SHARE_OF_A_LEASE: u64 = 2;
@@ -102,7 +101,7 @@ impl RedisLimiter {
         cost: u64,
     ) -> RedisDecision {
         let Waiting::Lease { came_ns } = first else {
-            return self.inner.ask_store(Verb::Check, key, cost).await;
+            return self.inner.ask_store(key, cost).await;
         };
         let due = self.inner.link.due();
         let set = ledger.set(key);
@@ -114,7 +113,7 @@ impl RedisLimiter {
             answered.as_mut().enable();
             match self.spend_since(came_ns, ledger, key, cost) {
                 Ok(decision) => return decision,
-                Err(Waiting::NoPlace) => return self.inner.ask_store(Verb::Check, key, cost).await,
+                Err(Waiting::NoPlace) => return self.inner.ask_store(key, cost).await,
                 Err(Waiting::Lease { .. }) => {}
             }
             if timeout_at(due, answered).await.is_err() {
@@ -128,9 +127,10 @@ impl RedisLimiter {
     fn fetch(&self, key: &[u8], want: Option<Want>, expired: Expired) {
         let (this, key) = (self.clone(), key.to_vec());
         tokio::spawn(async move {
-            let Some(want) = want else { return this.inner.give_back(&key, expired).await };
+            let Some(held) = this.inner.held(&key) else { return };
+            let Some(want) = want else { return held.give_back(expired).await };
             // The refund is sent first, so that it counts as left for the lease; its reply is not waited for.
-            let given = this.inner.give_back(&key, expired);
+            let given = held.give_back(expired);
             tokio::join!(biased; given, this.lease(&key, want));
         });
     }
@@ -185,13 +185,12 @@ impl Inner {
         want: Want,
         [asked_ns, now_ns]: [u64; 2],
     ) {
-        let Some(seen) = reply.parts.first() else {
+        let (Some(seen), Ok(view)) = (reply.parts.first(), self.view(reply)) else {
             return holding.failed(Fault::Unexpected, now_ns);
         };
         let terms = self.terms;
-        let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
         let until_ns = |at_us: u64| at_us.saturating_sub(reply.now_us).saturating_mul(1_000);
-        let beyond = self.beyond(&view, now_ns);
+        let beyond = Beyond::of(&view, now_ns);
         if want.want == 0 {
             return holding.seen(terms, beyond);
         }
@@ -208,12 +207,5 @@ impl Inner {
         let turns_ns = view.turns_us().map(until_ns);
         let grant = Grant { units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
         holding.granted(terms, grant, now_ns);
-    }
-
-    /// What the store has left, by a reply that came now.
-    pub(crate) fn beyond(&self, view: &View<'_>, now_ns: u64) -> Beyond {
-        let reset_us = view.ready_us(self.plan.limit).saturating_sub(view.now_us);
-        let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
-        Beyond { remaining: view.remaining(), reset_ns }
     }
 }

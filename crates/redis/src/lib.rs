@@ -16,6 +16,7 @@ mod evictions;
 mod face;
 mod flight;
 mod health;
+mod held;
 mod inner;
 mod lease;
 mod leasing;

@@ -133,7 +133,7 @@ impl RedisLimiter {
                 Some(decision) => decision,
                 None => {
                     inner.report_before_asking(key).await;
-                    inner.ask_store(Verb::Check, key, cost).await
+                    inner.ask_store(key, cost).await
                 }
             },
         };

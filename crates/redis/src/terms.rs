@@ -1,6 +1,7 @@
 //! What a [`Holding`](crate::lease::Holding) is given, and what it answers.
 
 use crate::error::Fault;
+use crate::state::View;
 
 /// Units that are not spent by then have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
@@ -93,6 +94,15 @@ pub(crate) struct Grant {
 pub(crate) struct Beyond {
     pub(crate) remaining: u64,
     pub(crate) reset_ns: u64,
+}
+
+impl Beyond {
+    /// By a reply that came now.
+    pub(crate) fn of(view: &View<'_>, now_ns: u64) -> Self {
+        let reset_us = view.ready_us(view.plan.limit).saturating_sub(view.now_us);
+        let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
+        Self { remaining: view.remaining(), reset_ns }
+    }
 }
 
 /// What becomes of a request.
