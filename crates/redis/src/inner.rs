@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::counters::Count;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
-use crate::lease::Terms;
-use crate::link::Link;
-use crate::links::Enrolled;
+use crate::leased::holding::Terms;
 use crate::local::Local;
-use crate::plan::Plan;
+use crate::script::plan::Plan;
+use crate::script::state::View;
 use crate::script::{Ask, Part, Reply, Units, Verb};
 use crate::settings::OnError;
 use crate::share::Share;
-use crate::state::View;
 use crate::store::Store;
+use crate::store::link::Link;
+use crate::store::link_set::Enrolled;
+use crate::store::stats::Count;
 
 #[derive(Debug)]
 pub(crate) struct Inner {

@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::error::Fault;
-use crate::lease::Glance;
-use crate::link::Link;
+use crate::leased::holding::Glance;
+use crate::script::state::View;
 use crate::script::{Ask, Reply, Seen, Units, Verb};
-use crate::state::View;
+use crate::store::link::Link;
 use crate::toll::RedisToll;
 
 /// What the store says of one limit, and its time then.

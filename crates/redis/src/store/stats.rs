@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::counter::{CounterLane, LANES, StoreTotal, lane};
 use crate::decision::Source;
 use crate::error::Fault;
-use crate::evictions::Evictions;
+use crate::store::counter::{CounterLane, LANES, StoreTotal, lane};
+use crate::store::evictions::Evictions;
 
 /// What is counted besides decisions and faults.
 #[derive(Clone, Copy, Debug)]

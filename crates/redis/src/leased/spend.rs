@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::time::timeout_at;
 use tollgate::Told;
 
-use crate::counters::Count;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::Inner;
-use crate::lease::{Beyond, Expired, Grant, Holding, Spend, Want};
-use crate::ledger::Ledger;
+use crate::leased::holding::{Beyond, Expired, Grant, Holding, Spend, Want};
+use crate::leased::table::LeaseTable;
 use crate::limiter::RedisLimiter;
 use crate::script::{Reply, Units, Verb};
+use crate::store::stats::Count;
 
 /// A lease takes no more than half of what is left.
 const SHARE_OF_A_LEASE: u64 = 2;
@@ -38,24 +38,24 @@ impl RedisLimiter {
     /// is due.
     pub(crate) fn spend(
         &self,
-        ledger: &Ledger,
+        table: &LeaseTable,
         key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, Waiting> {
         let came_ns = self.inner.now_ns();
-        self.spend_since(came_ns, ledger, key, cost)
+        self.spend_since(came_ns, table, key, cost)
     }
 
     fn spend_since(
         &self,
         came_ns: u64,
-        ledger: &Ledger,
+        table: &LeaseTable,
         key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, Waiting> {
         let inner = &self.inner;
         let now_ns = inner.now_ns().max(came_ns);
-        let spent = ledger.set(key).with(key, now_ns, |holding| {
+        let spent = table.set(key).with(key, now_ns, |holding| {
             let spend = holding.spend(inner.terms, cost, [came_ns, now_ns]);
             (spend, holding.known(inner.terms), holding.take_expired())
         });
@@ -96,7 +96,7 @@ impl RedisLimiter {
     pub(crate) async fn wait_for_lease(
         &self,
         first: Waiting,
-        ledger: &Ledger,
+        table: &LeaseTable,
         key: &[u8],
         cost: u64,
     ) -> RedisDecision {
@@ -104,14 +104,14 @@ impl RedisLimiter {
             return self.inner.ask_store(key, cost).await;
         };
         let due = self.inner.link.due();
-        let set = ledger.set(key);
+        let set = table.set(key);
         loop {
             let answered = set.answered.notified();
             tokio::pin!(answered);
             // First the notification is armed, so that no answer is missed, and only then the holding is looked at
             // again.
             answered.as_mut().enable();
-            match self.spend_since(came_ns, ledger, key, cost) {
+            match self.spend_since(came_ns, table, key, cost) {
                 Ok(decision) => return decision,
                 Err(Waiting::NoPlace) => return self.inner.ask_store(key, cost).await,
                 Err(Waiting::Lease { .. }) => {}
@@ -137,12 +137,12 @@ impl RedisLimiter {
 
     async fn lease(&self, key: &[u8], want: Want) {
         let inner = &self.inner;
-        let Some(ledger) = &inner.local.ledger else { return };
+        let Some(table) = &inner.local.leases else { return };
         let units = Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
         let asked_ns = inner.now_ns();
         let link = &inner.link;
         let result = link.call(inner.request(Verb::Check, key, units), link.due()).await;
-        let set = ledger.set(key);
+        let set = table.set(key);
         let now_ns = inner.now_ns();
         set.with(key, now_ns, |holding| match &result {
             Err(fault) => holding.failed(*fault, now_ns),
@@ -157,12 +157,12 @@ impl Inner {
     #[inline]
     pub(crate) fn spend_held(
         &self,
-        ledger: &Ledger,
+        table: &LeaseTable,
         key: &[u8],
         cost: u64,
     ) -> Option<RedisDecision> {
         let now_ns = self.now_ns();
-        let (spent, total) = ledger.set(key).spend(key, cost, [now_ns, self.terms.era])?;
+        let (spent, total) = table.set(key).spend(key, cost, [now_ns, self.terms.era])?;
         self.link.counters.decision(Source::Lease, true);
         let limit = self.plan.limit;
         let reset_ns = spent.reset_ns.saturating_sub(now_ns);

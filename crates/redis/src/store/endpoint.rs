@@ -1,4 +1,4 @@
-//! [`Place`]: where a store is, and how to connect to it.
+//! [`Endpoint`]: where a store is, and how to connect to it.
 //!
 //! A server, the master that sentinels name, or the nodes of a cluster. Their addresses differ in the
 //! scheme:
@@ -24,8 +24,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::error::{BuildError, Fault};
-use crate::newcomers::Newcomers;
-use crate::wire::Wire;
+use crate::store::redirects::Redirects;
+use crate::store::wire::Wire;
 
 /// The port of a sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26_379;
@@ -33,14 +33,14 @@ const SENTINEL_PORT: u16 = 26_379;
 /// time.
 const ASKING_SENTINELS: Duration = Duration::from_secs(3);
 /// Where a store is.
-pub(crate) enum Place {
+pub(crate) enum Endpoint {
     One(Client),
     /// The master that the sentinels name. They are asked for every connection, so also after a failover.
     Master(Mutex<SentinelClient>),
     Cluster(Cluster),
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Endpoint {
     /// Without addresses, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -55,7 +55,7 @@ impl fmt::Debug for Place {
 pub(crate) struct Cluster {
     client: ClusterClient,
     shared: Mutex<Shared>,
-    newcomers: Arc<Newcomers>,
+    redirects: Arc<Redirects>,
 }
 
 #[derive(Default)]
@@ -64,13 +64,13 @@ struct Shared {
     connection: Option<ClusterConnection>,
 }
 
-/// A connection, and its number among those of its place.
+/// A connection, and its number among those of its endpoint.
 pub(crate) struct Connected {
     pub(crate) wire: Wire,
     pub(crate) number: u64,
 }
 
-impl Place {
+impl Endpoint {
     /// Reads an address. `patience` is how long connecting may take.
     pub(crate) fn parse(
         address: &str,
@@ -168,8 +168,8 @@ impl Cluster {
                 connection
             }
         };
-        let newcomers = Arc::clone(&self.newcomers);
-        let wire = Wire::Cluster { connection, newcomers, within };
+        let redirects = Arc::clone(&self.redirects);
+        let wire = Wire::Cluster { connection, redirects, within };
         Ok(Connected { wire, number: shared.number })
     }
 }
@@ -206,12 +206,12 @@ fn cluster(
     is_secure: bool,
     certificates: Option<TlsCertificates>,
     patience: Duration,
-) -> Result<Place, RedisError> {
+) -> Result<Endpoint, RedisError> {
     let (login, hosts, _) = parts(rest);
     let nodes = hosts.into_iter().map(|node| host(is_secure, login, node));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     // The client finds the nodes and keeps the connections. wire.rs repeats a call, not the client: that would wait
-    // before it does, and for a slot that moves its `ASKING` can be used up by another call (see newcomers.rs).
+    // before it does, and for a slot that moves its `ASKING` can be used up by another call (see redirects.rs).
     let mut builder = ClusterClientBuilder::new(nodes)
         .connection_timeout(patience)
         .response_timeout(patience)
@@ -221,21 +221,21 @@ fn cluster(
     }
     let client = builder.build()?;
     let login = login.to_string();
-    let newcomers = Newcomers::new(Box::new(move |node| {
+    let redirects = Redirects::new(Box::new(move |node| {
         let info = host(is_secure, &login, node)?;
         match &certificates {
             Some(certificates) => Client::build_with_tls(info, certificates.clone()),
             None => Client::open(info),
         }
     }));
-    Ok(Place::Cluster(Cluster { client, shared: Mutex::default(), newcomers }))
+    Ok(Endpoint::Cluster(Cluster { client, shared: Mutex::default(), redirects }))
 }
 
 fn master(
     rest: &str,
     is_secure: bool,
     certificates: Option<TlsCertificates>,
-) -> Result<Place, BuildError> {
+) -> Result<Endpoint, BuildError> {
     let refused = |error: RedisError| BuildError::Address { reason: error.to_string() };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let of_sentinels = match query.split_once('=') {
@@ -281,7 +281,7 @@ fn master(
             .set_client_to_redis_certificates(certificates.clone())
             .set_client_to_sentinel_certificates(certificates);
     }
-    Ok(Place::Master(Mutex::new(builder.build().map_err(refused)?)))
+    Ok(Endpoint::Master(Mutex::new(builder.build().map_err(refused)?)))
 }
 
 /// User and password.
@@ -304,21 +304,21 @@ fn login(login: &str, database: &str) -> Result<(Login, i64), RedisError> {
 mod tests {
     use super::*;
 
-    fn parse(address: &str) -> Result<Place, BuildError> {
-        Place::parse(address, None, Duration::from_secs(1))
+    fn parse(address: &str) -> Result<Endpoint, BuildError> {
+        Endpoint::parse(address, None, Duration::from_secs(1))
     }
 
     #[test]
     fn an_address_tells_one_server_from_sentinels_and_a_cluster() {
         for address in ["redis://host/", "rediss://u:p@host:1/2", "unix:///a", "valkey://host"] {
-            assert!(matches!(parse(address), Ok(Place::One(_))), "{address}");
+            assert!(matches!(parse(address), Ok(Endpoint::One(_))), "{address}");
         }
         for address in [
             "redis+cluster://a:7000,b:7001",
             "rediss+cluster://u:p%2C@a,b/",
             "redis+cluster://[::1]:7",
         ] {
-            assert!(matches!(parse(address), Ok(Place::Cluster(_))), "{address}");
+            assert!(matches!(parse(address), Ok(Endpoint::Cluster(_))), "{address}");
         }
         for address in [
             "redis+sentinel://a,b:1/main",
@@ -327,7 +327,7 @@ mod tests {
             "redis+sentinel://:p@a/x/1?sentinel_auth=watcher:q%40",
             "redis+sentinel://a/x?sentinel_auth=:q",
         ] {
-            assert!(matches!(parse(address), Ok(Place::Master(_))), "{address}");
+            assert!(matches!(parse(address), Ok(Endpoint::Master(_))), "{address}");
         }
     }
 
@@ -365,7 +365,7 @@ mod tests {
             assert!(!found.contains("secret"), "{found}");
         }
         let certificates = TlsCertificates { client_tls: None, root_cert: Some(Vec::new()) };
-        let plain = Place::parse("redis://host/", Some(certificates), Duration::from_secs(1));
+        let plain = Endpoint::parse("redis://host/", Some(certificates), Duration::from_secs(1));
         assert!(plain.unwrap_err().to_string().contains("write rediss"));
     }
 }

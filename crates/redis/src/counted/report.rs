@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::count::Counted;
-use crate::counts::Counts;
+use crate::counted::cell::Counted;
+use crate::counted::table::CountTable;
 use crate::decision::{RedisDecision, Source};
 use crate::inner::Inner;
 use crate::script::{Ask, Units, Verb};
@@ -20,7 +20,12 @@ const REPORTS_UNDER_WAY: usize = 16;
 
 impl Inner {
     /// Decides by the counts of this node, if these are fresh.
-    pub(crate) fn count(&self, counts: &Counts, key: &[u8], cost: u64) -> Option<RedisDecision> {
+    pub(crate) fn count(
+        &self,
+        counts: &CountTable,
+        key: &[u8],
+        cost: u64,
+    ) -> Option<RedisDecision> {
         match counts.decide((&self.plan, self.terms.era), key, cost, self.now_ns()) {
             Counted::Decided { told, stamp, .. } => {
                 Some(RedisDecision::new(told, Source::Count, stamp))

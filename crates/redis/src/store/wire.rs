@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::Fault;
-use crate::evictions;
-use crate::newcomers::Newcomers;
-use crate::pipeline::{answered, pipelined};
+use crate::store::evictions;
+use crate::store::pipeline::{answered, pipelined};
+use crate::store::redirects::Redirects;
 
 /// How often a call is sent again because its slot was elsewhere. A slot stops moving, and the deadline is earlier.
 const DIRECTIONS: u32 = 8;
@@ -27,7 +27,7 @@ pub(crate) enum Wire {
     One(MultiplexedConnection),
     Cluster {
         connection: ClusterConnection,
-        newcomers: Arc<Newcomers>,
+        redirects: Arc<Redirects>,
         /// How long a call may take, with all redirections.
         within: Duration,
     },
@@ -80,24 +80,24 @@ impl Wire {
     pub(crate) async fn send(&mut self, calls: Vec<Cmd>) -> Vec<Result<Value, Fault>> {
         match self {
             Self::One(connection) => pipelined(connection, &calls).await,
-            Self::Cluster { connection, newcomers, within } => {
-                each((connection, newcomers), *within, calls).await
+            Self::Cluster { connection, redirects, within } => {
+                each((connection, redirects), *within, calls).await
             }
         }
     }
 }
 
 async fn each(
-    (connection, newcomers): (&ClusterConnection, &Arc<Newcomers>),
+    (connection, redirects): (&ClusterConnection, &Arc<Redirects>),
     within: Duration,
     calls: Vec<Cmd>,
 ) -> Vec<Result<Value, Fault>> {
     let mut values = vec![Err(Fault::Disconnected); calls.len()];
     let mut under_way = JoinSet::new();
     for (n, call) in calls.into_iter().enumerate() {
-        let (mut connection, newcomers) = (connection.clone(), Arc::clone(newcomers));
+        let (mut connection, redirects) = (connection.clone(), Arc::clone(redirects));
         under_way.spawn(async move {
-            let value = timeout(within, followed(&mut connection, &newcomers, &call)).await;
+            let value = timeout(within, followed(&mut connection, &redirects, &call)).await;
             (n, value.unwrap_or(Err(Fault::Deadline)))
         });
     }
@@ -110,7 +110,7 @@ async fn each(
 /// A call that follows its slot.
 async fn followed(
     connection: &mut ClusterConnection,
-    newcomers: &Arc<Newcomers>,
+    redirects: &Arc<Redirects>,
     call: &Cmd,
 ) -> Result<Value, Fault> {
     for _ in 0..DIRECTIONS {
@@ -120,7 +120,7 @@ async fn followed(
         };
         match (error.code(), error.redirect_node()) {
             (Some("ASK"), Some((node, _))) => {
-                let value = newcomers.ask(node, call).await;
+                let value = redirects.ask(node, call).await;
                 if value != Err(Fault::Moved) {
                     return value;
                 }

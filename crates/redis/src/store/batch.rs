@@ -14,7 +14,7 @@ use ahash::RandomState;
 use tokio::sync::oneshot;
 
 use crate::error::Fault;
-use crate::plan::Plan;
+use crate::script::plan::Plan;
 use crate::script::{Ask, Reply, Say, Units, Verb};
 
 /// Limits in one call of the script: at about 3 us each, a call keeps the server for no more than 50 us. A request
@@ -175,8 +175,8 @@ mod tests {
     use tokio::sync::oneshot::Receiver;
 
     use super::*;
+    use crate::script::state::State;
     use crate::script::{Part, Seen};
-    use crate::state::State;
 
     fn ask(key: &str, units: Units) -> Ask {
         let plan = Plan::new("10/m".parse().unwrap()).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! The steps are those of decide.lua, for decisions that do not ask the store. A test on a real server compares them.
 
-use crate::plan::{Kind, LARGEST, Plan};
-use crate::state::State;
+use crate::script::plan::{Kind, LARGEST, Plan};
+use crate::script::state::State;
 
 impl State {
     /// What is held at `to_us`, given what was held at `from_us`, if nothing was charged in between.

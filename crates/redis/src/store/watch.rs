@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::counters::Counters;
 use crate::error::Fault;
-use crate::wire::Wire;
+use crate::store::stats::Counters;
+use crate::store::wire::Wire;
 
 /// Soon enough for the operator of the system; a reading takes the server 3 us (`INFO commandstats` of Redis 7.0).
 const EVERY: Duration = Duration::from_secs(5);

@@ -7,11 +7,15 @@
 //! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
 //! both sides would have to make and parse. What is stored stays readable text.
 
+pub(crate) mod advance;
+pub(crate) mod plan;
+pub(crate) mod state;
+
 use redis::{Cmd, Value};
 
 use crate::error::Fault;
-use crate::plan::{LARGEST, Plan};
-use crate::state::State;
+use crate::script::plan::{LARGEST, Plan};
+use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
 const REQUEST: &str = include_str!("request.lua");

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use redis::{ClientTlsConfig, TlsCertificates};
 use tokio::runtime::Handle;
 
-use crate::counters::Counters;
 use crate::error::BuildError;
-use crate::link::{Bond, patience};
-use crate::links::Links;
-use crate::place::{self, Place};
 use crate::settings::check_name;
 use crate::store::Store;
+use crate::store::endpoint::{self, Endpoint};
+use crate::store::link::{Bond, patience};
+use crate::store::link_set::LinkSet;
+use crate::store::stats::Counters;
 
 /// How a [`Store`] is reached.
 ///
@@ -179,13 +179,13 @@ impl StoreOptions {
         let is_given = authority.is_some() || identity.is_some();
         let certificates =
             is_given.then_some(TlsCertificates { client_tls: identity, root_cert: authority });
-        let place = Place::parse(&address, certificates, patience(deadline))?;
+        let endpoint = Endpoint::parse(&address, certificates, patience(deadline))?;
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let changed = Arc::default();
         let counters = Arc::new(Counters::default());
-        let bond = Bond { place: Arc::new(place), deadline, counters, runtime, changed };
+        let bond = Bond { endpoint: Arc::new(endpoint), deadline, counters, runtime, changed };
         let prefix: Arc<str> = prefix.into();
-        let links = Links::open(bond, place::shown(&address), Arc::clone(&prefix))?;
+        let links = LinkSet::open(bond, endpoint::shown(&address), Arc::clone(&prefix))?;
         Ok(Store { links, prefix, origin: Instant::now() })
     }
 }

@@ -1,26 +1,26 @@
-//! [`Purse`]: units of a lease that threads spend without a lock.
+//! [`UnitPool`]: units of a lease that threads spend without a lock.
 //!
-//! A thread that holds the lock of a key's [`Holding`](crate::lease::Holding) puts units of its first lease in here,
-//! and takes back what is left before it does anything else with that lease. In between, a decision is one
-//! compare-and-swap on one word, which holds a *generation* and the units. The generation is even while the purse is
+//! A thread that holds the lock of a key's [`Holding`](crate::leased::holding::Holding) puts units of its first lease
+//! in here, and takes back what is left before it does anything else with that lease. In between, a decision is one
+//! compare-and-swap on one word, which holds a *generation* and the units. The generation is even while the pool is
 //! closed and odd while it is filled, and every filling has another one.
 //!
 //! The end of the lease, its stamp and the policy that it is for are words of their own. A thread that gets units has
-//! read the words that belong to them: these words are written only while the purse is closed, and each filling is of
+//! read the words that belong to them: these words are written only while the pool is closed, and each filling is of
 //! another generation, so the compare-and-swap of a thread that has read the words of another filling fails. (It
 //! could succeed wrongly only if the thread slept through 2^31 fillings between its load and its compare-and-swap.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::terms::Lent;
+use crate::leased::terms::Lent;
 
 /// Bits of the word that count units.
 const UNIT_BITS: u32 = 32;
-/// The most units in a purse.
+/// The most units in a pool.
 pub(crate) const MAX_UNITS: u64 = (1 << UNIT_BITS) - 1;
 
 #[derive(Debug, Default)]
-pub(crate) struct Purse {
+pub(crate) struct UnitPool {
     /// Generation and units.
     word: AtomicU64,
     until_ns: AtomicU64,
@@ -34,20 +34,20 @@ pub(crate) struct Purse {
 /// What a decision took, and what it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spent {
-    /// Units that this purse had left.
+    /// Units that this pool had left.
     pub(crate) left: u64,
     pub(crate) stamp: u64,
-    /// Units of the limit that are in no purse.
+    /// Units of the limit that are in no pool.
     pub(crate) beyond_remaining: u64,
     pub(crate) reset_ns: u64,
 }
 
-/// Which filling a purse is in; `None` while it is closed.
+/// Which filling a pool is in; `None` while it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filling(u64);
 
-impl Purse {
-    /// Takes units, if the purse has as many, is for this policy, and its lease has not ended.
+impl UnitPool {
+    /// Takes units, if the pool has as many, is for this policy, and its lease has not ended.
     pub(crate) fn spend(&self, cost: u64, [now_ns, era]: [u64; 2]) -> Option<Spent> {
         // Acquire: what is read below is of this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
@@ -70,7 +70,7 @@ impl Purse {
             );
             match swap {
                 Ok(_) => {
-                    // Relaxed: figures for the answer. `Face::total` finds whether they are of this filling.
+                    // Relaxed: figures for the answer. `FastEntry::total` finds whether they are of this filling.
                     let beyond_remaining = self.remaining.load(Ordering::Relaxed);
                     let reset_ns = self.reset_ns.load(Ordering::Relaxed);
                     return Some(Spent { left, stamp, beyond_remaining, reset_ns });
@@ -94,18 +94,18 @@ impl Purse {
         let generation = self.word.load(Ordering::Relaxed) >> UNIT_BITS;
         // The next even generation, also if nothing was filled in.
         let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
-        // Release: the stores of `fill` come after it. Acquire: the swaps of purses that are closed after this one do
-        // not come before it (see `Face::total`).
+        // Release: the stores of `fill` come after it. Acquire: the swaps of pools that are closed after this one do
+        // not come before it (see `FastEntry::total`).
         self.word.swap(next, Ordering::AcqRel) & MAX_UNITS
     }
 
-    /// Puts units in, [`MAX_UNITS`] at most. The purse is closed, and the caller holds the lock.
+    /// Puts units in, [`MAX_UNITS`] at most. The pool is closed, and the caller holds the lock.
     pub(crate) fn fill(&self, lent: Lent) {
         // Release: see `spend`.
         self.until_ns.store(lent.until_ns, Ordering::Release);
         self.stamp.store(lent.stamp, Ordering::Release);
         self.era.store(lent.era, Ordering::Release);
-        // Release: a thread that reads one of these finds that the generation has changed (see `Face::total`).
+        // Release: a thread that reads one of these finds that the generation has changed (see `FastEntry::total`).
         self.remaining.store(lent.beyond.remaining, Ordering::Release);
         self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
         // Relaxed: as in `close`. Release: a thread that loads this word with Acquire (in `spend` and `look`) sees the
@@ -121,7 +121,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::lease::Beyond;
+    use crate::leased::holding::Beyond;
 
     fn lent(units: u64, until_ns: u64) -> Lent {
         let beyond = Beyond { remaining: 7, reset_ns: 9 };
@@ -130,47 +130,47 @@ mod tests {
 
     #[test]
     fn what_is_put_in_is_spent_or_taken_back() {
-        let purse = Purse::default();
-        assert_eq!(purse.spend(1, [0, 3]), None);
-        purse.close();
-        purse.fill(lent(10, 5));
+        let pool = UnitPool::default();
+        assert_eq!(pool.spend(1, [0, 3]), None);
+        pool.close();
+        pool.fill(lent(10, 5));
         let spent = Spent { left: 6, stamp: 50, beyond_remaining: 7, reset_ns: 9 };
-        assert_eq!(purse.spend(4, [4, 3]), Some(spent));
-        assert_eq!(purse.spend(7, [4, 3]), None);
-        assert_eq!(purse.spend(1, [4, 2]), None, "of another policy");
-        assert_eq!(purse.spend(1, [5, 3]), None);
-        assert_eq!(purse.close(), 6);
-        assert_eq!(purse.spend(1, [4, 3]), None);
-        assert_eq!(purse.close(), 0);
+        assert_eq!(pool.spend(4, [4, 3]), Some(spent));
+        assert_eq!(pool.spend(7, [4, 3]), None);
+        assert_eq!(pool.spend(1, [4, 2]), None, "of another policy");
+        assert_eq!(pool.spend(1, [5, 3]), None);
+        assert_eq!(pool.close(), 6);
+        assert_eq!(pool.spend(1, [4, 3]), None);
+        assert_eq!(pool.close(), 0);
     }
 
     #[test]
-    fn each_filling_is_of_another_generation_and_a_closed_purse_of_none() {
-        let purse = Purse::default();
+    fn each_filling_is_of_another_generation_and_a_closed_pool_of_none() {
+        let pool = UnitPool::default();
         let mut generations = Vec::new();
         for units in [0, 5, 0, 9] {
-            purse.fill(lent(units, 1));
-            let (Filling(generation), there) = purse.look().expect("it is filled");
+            pool.fill(lent(units, 1));
+            let (Filling(generation), there) = pool.look().expect("it is filled");
             assert_eq!(there, units);
             generations.push(generation);
-            purse.close();
-            assert_eq!(purse.look(), None);
+            pool.close();
+            assert_eq!(pool.look(), None);
         }
         assert_eq!(generations, [1, 3, 5, 7]);
     }
 
     #[test]
     fn generations_begin_anew_without_touching_units() {
-        let purse = Purse { word: AtomicU64::new(u64::MAX), ..Purse::default() };
-        assert_eq!(purse.close(), MAX_UNITS);
-        purse.fill(lent(u64::MAX, 1));
-        assert_eq!(purse.close(), MAX_UNITS);
+        let pool = UnitPool { word: AtomicU64::new(u64::MAX), ..UnitPool::default() };
+        assert_eq!(pool.close(), MAX_UNITS);
+        pool.fill(lent(u64::MAX, 1));
+        assert_eq!(pool.close(), MAX_UNITS);
     }
 
-    /// Threads spend while another thread fills and closes the purse all the time: no unit is spent twice, none is
-    /// lost, and none has the stamp of another filling. With `fill_early` the purse is filled without being closed.
+    /// Threads spend while another thread fills and closes the pool all the time: no unit is spent twice, none is
+    /// lost, and none has the stamp of another filling. With `fill_early` the pool is filled without being closed.
     fn spend_on_threads(fill_early: bool) -> Result<(), String> {
-        let (purse, stop) = (Purse::default(), AtomicBool::new(false));
+        let (pool, stop) = (UnitPool::default(), AtomicBool::new(false));
         // By stamp: units that were put in less those that were taken back; and units that were spent.
         let books = Mutex::new(vec![[0_u64; 2]; 3_000]);
         std::thread::scope(|scope| {
@@ -178,7 +178,7 @@ mod tests {
                 scope.spawn(|| {
                     let mut own = vec![0_u64; 3_000];
                     while !stop.load(Ordering::Relaxed) {
-                        if let Some(spent) = purse.spend(1, [0, 3]) {
+                        if let Some(spent) = pool.spend(1, [0, 3]) {
                             own[usize::try_from(spent.stamp / 10).unwrap()] += 1;
                         }
                     }
@@ -188,13 +188,13 @@ mod tests {
             }
             let mut put_in = vec![0_u64; 3_000];
             for n in 1..2_999_u64 {
-                purse.fill(lent(500, n));
+                pool.fill(lent(500, n));
                 put_in[usize::try_from(n).unwrap()] += 500;
                 for _ in 0..200 {
                     std::hint::spin_loop();
                 }
                 if !fill_early || n == 2_998 {
-                    put_in[usize::try_from(n).unwrap()] -= purse.close();
+                    put_in[usize::try_from(n).unwrap()] -= pool.close();
                 }
             }
             stop.store(true, Ordering::Relaxed);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purse_that_is_filled_before_it_is_closed_is_caught() {
+    fn a_pool_that_is_filled_before_it_is_closed_is_caught() {
         assert!(spend_on_threads(true).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! [`Links`]: the links of a store: one, or in a cluster one for each slot that its limits live in.
+//! [`LinkSet`]: the links of a store: one, or in a cluster one for each slot that its limits live in.
 //!
 //! Every key has the limit's name as its hash tag, so all keys of a name are in one slot, which one node serves. A
 //! link for each name reflects the health of that node alone: a node that is away affects only its own limits, and
@@ -13,15 +13,15 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tollgate::Timestamp;
 
-use crate::counters::Stats;
 use crate::decision::Source;
 use crate::error::BuildError;
-use crate::link::{Bond, Link};
 use crate::local::Locals;
-use crate::outage::{Line, Log, Outage, Reading, Tally, Told, Without};
-use crate::plan::Plan;
+use crate::script::plan::Plan;
 use crate::script::{Ask, Part, Units, Verb};
 use crate::settings::OnError;
+use crate::store::link::{Bond, Link};
+use crate::store::outage::{Line, Log, Outage, Reading, Tally, Told, Without};
+use crate::store::stats::Stats;
 
 /// The policy of the key that is charged to see whether the store works: it admits the probes of any number of nodes.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
@@ -41,7 +41,7 @@ impl Drop for Enrolled {
 }
 
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct LinkSet {
     bond: Bond,
     /// Its address, without user, password and options.
     pub(crate) name: Box<str>,
@@ -55,13 +55,13 @@ pub(crate) struct Links {
     pub(crate) locals: Locals,
 }
 
-impl Links {
+impl LinkSet {
     pub(crate) fn open(
         bond: Bond,
         name: Box<str>,
         prefix: Arc<str>,
     ) -> Result<Arc<Self>, BuildError> {
-        let one = if bond.place.is_cluster() {
+        let one = if bond.endpoint.is_cluster() {
             None
         } else {
             let probe = probe(format!("{prefix}:probe"))?;
@@ -172,7 +172,7 @@ fn probe(key: String) -> Result<Ask, BuildError> {
 }
 
 /// Writes lines as long as the store is in use.
-async fn watch(links: Weak<Links>, changed: Arc<Notify>) {
+async fn watch(links: Weak<LinkSet>, changed: Arc<Notify>) {
     let mut log = Log::new(Instant::now());
     loop {
         _ = timeout(EVERY, changed.notified()).await;

@@ -1,4 +1,4 @@
-//! [`Newcomers`]: nodes of a cluster that are being given a slot.
+//! [`Redirects`]: nodes of a cluster that are being given a slot.
 //!
 //! While a slot moves, its old node answers for a key that is gone: ask the new one. The new node takes a call for
 //! the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's client sends
@@ -15,23 +15,23 @@ use redis::{Client, Cmd, RedisError, Value};
 use tokio::sync::Mutex;
 
 use crate::error::Fault;
-use crate::pipeline::pipelined;
+use crate::store::pipeline::pipelined;
 
 type Open = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
 
-pub(crate) struct Newcomers {
+pub(crate) struct Redirects {
     /// Makes a client for a node.
     open: Open,
     connections: Mutex<HashMap<String, MultiplexedConnection>>,
 }
 
-impl fmt::Debug for Newcomers {
+impl fmt::Debug for Redirects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Newcomers")
+        f.write_str("Redirects")
     }
 }
 
-impl Newcomers {
+impl Redirects {
     pub(crate) fn new(open: Open) -> Arc<Self> {
         Arc::new(Self { open, connections: Mutex::default() })
     }

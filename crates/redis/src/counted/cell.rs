@@ -1,4 +1,4 @@
-//! [`Cell`]: what one node knows of one key in mode `async`, and how long it may decide by that.
+//! [`CountCell`]: what one node knows of one key in mode `async`, and how long it may decide by that.
 //!
 //! A cell is a state as the store told it last, and on top of it what this node has admitted since. A task in the
 //! background reports what was admitted, and learns what the other nodes have admitted. So the count that decides
@@ -19,16 +19,16 @@
 //! The reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth, so
 //! nothing drains here before it does in the store.
 
-use crate::plan::Plan;
 use crate::script::Reply;
-use crate::state::{State, View};
+use crate::script::plan::Plan;
+use crate::script::state::{State, View};
 
 /// For so many intervals a cell may decide.
 pub(crate) const FRESH: u64 = 2;
 
 /// What is known of one key.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell {
+pub(crate) struct CountCell {
     state: State,
     at_us: u64,
     /// The store's time in the last reply, and when that came.
@@ -79,7 +79,7 @@ pub(crate) enum Counted {
     Stale,
 }
 
-impl Cell {
+impl CountCell {
     /// A cell for a key, by the reply of a store that was asked at `asked_ns`.
     pub(crate) fn new(era: u64, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
         Some(Self {
@@ -226,7 +226,7 @@ mod tests {
         Reply { now_us, admitted: true, parts: vec![seen] }
     }
 
-    fn admits(cell: &mut Cell, now_ns: u64) -> Option<bool> {
+    fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
         match cell.decide(&plan(), 1, INTERVAL, now_ns) {
             Counted::Decided { told, .. } => Some(told.allowed),
             Counted::Stale => None,
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_cell_decides_while_it_is_fresh_and_no_longer() {
-        let mut cell = Cell::new(0, &reply(8, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(8, 0), [0, 0]).unwrap();
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
         assert_eq!(admits(&mut cell, 0), Some(false));
         // A tenth of a second must pass, and a thousandth more, since clocks may drift.
@@ -250,15 +250,16 @@ mod tests {
     /// What others admitted after the store answered is not in its answer, however late that comes.
     #[test]
     fn a_cell_is_fresh_from_when_the_store_was_asked_and_not_from_when_it_answered() {
-        let late =
-            |cell: &mut Cell| [admits(cell, 199 * MS).is_some(), admits(cell, 200 * MS).is_some()];
-        let mut cell = Cell::new(0, &reply(0, 0), [0, 150 * MS]).unwrap();
+        let late = |cell: &mut CountCell| {
+            [admits(cell, 199 * MS).is_some(), admits(cell, 200 * MS).is_some()]
+        };
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 150 * MS]).unwrap();
         assert_eq!(late(&mut cell), [true, false], "of a check");
         // The same holds for what a check or a report learns later: asked for at 0, answered at 150.
-        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         cell.learn((&plan(), 0), &reply(0, 0), [0, 150 * MS]);
         assert_eq!(late(&mut cell), [true, false], "of another check");
-        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
         // Two units are admitted during the report. Their time, too, counts from when the report was asked for.
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_admitted_during_a_report_is_reported_next() {
-        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
@@ -283,7 +284,7 @@ mod tests {
     /// Whatever the store had heard of when it answered, a unit that was admitted here is never told as left.
     #[test]
     fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
-        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         let at_first = cell.unheard();
         assert_eq!(at_first.since(at_first), (0, true));
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn bad_input_113_a_report_whose_outcome_is_unknown_is_repeated() {
-        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
         cell.failed();
@@ -314,11 +315,11 @@ mod tests {
 
     #[test]
     fn a_cell_is_due_once_it_is_asked_and_until_all_is_reported() {
-        let is_due = |cell: &mut Cell| match cell.decide(&plan(), 1, INTERVAL, 0) {
+        let is_due = |cell: &mut CountCell| match cell.decide(&plan(), 1, INTERVAL, 0) {
             Counted::Decided { is_due, .. } => is_due,
             Counted::Stale => panic!("it is fresh"),
         };
-        let mut cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         assert!(!cell.is_due());
         assert_eq!([is_due(&mut cell), is_due(&mut cell)], [true, false], "anew");
         assert!(cell.is_due());
@@ -335,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_kept_while_it_may_decide() {
-        let cell = Cell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
         let at = [102, 150, 199, 200, 201].map(|ms| cell.is_idle(INTERVAL, ms * MS));
         assert_eq!(at, [false, false, false, true, true]);
     }

@@ -9,8 +9,8 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::count::Unheard;
-use crate::counts::Counts;
+use crate::counted::cell::Unheard;
+use crate::counted::table::CountTable;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::Inner;
@@ -75,7 +75,7 @@ impl Inner {
 }
 
 /// What is to be reported of a key, once no report is on its way.
-async fn reported(counts: &Counts, key: &[u8], due: Instant) -> Result<Unheard, Fault> {
+async fn reported(counts: &CountTable, key: &[u8], due: Instant) -> Result<Unheard, Fault> {
     loop {
         let answered = counts.answered.notified();
         tokio::pin!(answered);

@@ -16,17 +16,17 @@
 //! by a thousandth, which is more than two steady clocks drift apart.
 
 use crate::error::Fault;
-use crate::purse::MAX_UNITS;
-pub(crate) use crate::terms::{
+pub(crate) use crate::leased::terms::{
     Beyond, Expired, Glance, Grant, Lease, Lent, Spend, Stamp, Terms, Want,
 };
-use crate::terms::{Denied, LIFE_NS};
+use crate::leased::terms::{Denied, LIFE_NS};
+use crate::leased::unit_pool::MAX_UNITS;
 
 /// Leases that are spent faster grow.
 const QUICK_NS: u64 = 50_000_000;
 /// Leases that are spent more slowly shrink.
 const SLOW_NS: u64 = 500_000_000;
-/// With fewer units it is not worth it to fill a purse.
+/// With fewer units it is not worth it to fill a pool.
 const LEAST_LENT: u64 = 4;
 /// If the limit has less left than this part of a lease, the store is left alone for a while: see `granted`.
 const DREGS: u64 = 16;
@@ -171,7 +171,7 @@ impl Holding {
         Glance { left: self.left(), asking: self.asking, asks: self.asks, has_expired }
     }
 
-    /// Lends units of the first lease to the purses, where they are spent without this holding. Enough units stay
+    /// Lends units of the first lease to the pools, where they are spent without this holding. Enough units stay
     /// here to notice in time that the next lease is due, and that this one is spent. Units that are not spent are
     /// [put back](Holding::put_back) before anything else is done with the holding.
     pub(crate) fn lend(&mut self) -> Option<Lent> {

@@ -17,16 +17,16 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::backoff::Backoff;
-use crate::batch::{Job, Stage};
-use crate::counters::{Count, Counters};
 use crate::error::Fault;
-use crate::flight::{Names, ServerClock, fly};
-use crate::health::Health;
-use crate::place::Place;
 use crate::script::{self, Ask, Invoked, Reply};
-use crate::watch::watch_evictions;
-use crate::wire::Wire;
+use crate::store::backoff::Backoff;
+use crate::store::batch::{Job, Stage};
+use crate::store::endpoint::Endpoint;
+use crate::store::flight::{Names, ServerClock, fly};
+use crate::store::health::Health;
+use crate::store::stats::{Count, Counters};
+use crate::store::watch::watch_evictions;
+use crate::store::wire::Wire;
 
 /// Requests in one batch.
 const REQUESTS_IN_A_BATCH: usize = 512;
@@ -58,7 +58,7 @@ pub(crate) struct Link {
 /// What links of one store have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Bond {
-    pub(crate) place: Arc<Place>,
+    pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) deadline: Duration,
     pub(crate) counters: Arc<Counters>,
     pub(crate) runtime: Handle,
@@ -76,9 +76,9 @@ impl Link {
     pub(crate) fn open(bond: Bond, tag: &str, probe: Ask) -> Self {
         let (sender, jobs) = mpsc::channel(WAITING);
         let health = Arc::new(Health::new(Instant::now()));
-        let Bond { place, deadline, counters, runtime, changed } = bond;
+        let Bond { endpoint, deadline, counters, runtime, changed } = bond;
         let keeper = Keeper {
-            place,
+            endpoint,
             jobs,
             deadline,
             probe,
@@ -155,7 +155,7 @@ struct Line {
 
 /// The task that keeps the connection.
 struct Keeper {
-    place: Arc<Place>,
+    endpoint: Arc<Endpoint>,
     jobs: mpsc::Receiver<Job>,
     deadline: Duration,
     probe: Ask,
@@ -209,11 +209,11 @@ impl Keeper {
     /// Connects, loads the script, and makes sure that a charge is answered in time.
     async fn connect(&self) -> Result<Line, Fault> {
         let patience = patience(self.deadline);
-        let connected = self.place.connect(patience, self.deadline).await?;
+        let connected = self.endpoint.connect(patience, self.deadline).await?;
         let number = connected.number;
         let line = self.probe(connected.wire, patience).await;
         if line.is_err() {
-            self.place.discard(number).await;
+            self.endpoint.discard(number).await;
         }
         line
     }

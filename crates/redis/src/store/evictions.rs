@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::counter::StoreTotal;
+use crate::store::counter::StoreTotal;
 
 /// No number was read yet.
 const NEVER: u64 = u64::MAX;

@@ -1,6 +1,6 @@
-//! [`Counts`]: the cells of many keys, in fixed memory.
+//! [`CountTable`]: the cells of many keys, in fixed memory.
 //!
-//! Each set has eight places, as in the ledger of leases. A decision locks its set for a lookup and a subtraction,
+//! Each set has eight places, as in the table of leases. A decision locks its set for a lookup and a subtraction,
 //! and never while a request waits: a cell is a state of several words that must change as one. A key that finds no
 //! place, because its set is full of keys that are in use, is decided by the store.
 
@@ -9,18 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ahash::RandomState;
 use tokio::sync::Notify;
 
-use crate::count::{Cell, Counted, Unheard};
-use crate::plan::Plan;
+use crate::counted::cell::{CountCell, Counted, Unheard};
 use crate::script::Reply;
+use crate::script::plan::Plan;
 
 /// Places in a set.
 const WAYS: usize = 8;
 
-type Places = [Option<Box<(Box<[u8]>, Cell)>>; WAYS];
+type Places = [Option<Box<(Box<[u8]>, CountCell)>>; WAYS];
 
 /// The cells of all keys of one limit.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct CountTable {
     sets: Box<[Mutex<Places>]>,
     hashes: RandomState,
     interval_ns: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Counts {
 /// A policy, and its number among those that the limit has had.
 type Era<'a> = (&'a Plan, u64);
 
-impl Counts {
+impl CountTable {
     /// Room for `keys` that are used at the same time, and half as many again.
     pub(crate) fn new(keys: usize, interval_ns: u64) -> Self {
         let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
@@ -71,7 +71,7 @@ impl Counts {
         let vacant = set.iter_mut().find(|place| {
             place.as_ref().is_none_or(|place| place.1.is_idle(self.interval_ns, times[1]))
         });
-        if let (Some(vacant), Some(cell)) = (vacant, Cell::new(era.1, reply, times)) {
+        if let (Some(vacant), Some(cell)) = (vacant, CountCell::new(era.1, reply, times)) {
             *vacant = Some(Box::new((key.into(), cell)));
         }
     }
@@ -142,7 +142,7 @@ type Reports<'a> = &'a [(Box<[u8]>, u64)];
 /// reported again.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a> {
-    counts: &'a Counts,
+    counts: &'a CountTable,
     era: Era<'a>,
     keys: Reports<'a>,
 }
@@ -170,7 +170,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-fn found<'a>(set: &'a mut Places, key: &[u8]) -> Option<&'a mut (Box<[u8]>, Cell)> {
+fn found<'a>(set: &'a mut Places, key: &[u8]) -> Option<&'a mut (Box<[u8]>, CountCell)> {
     set.iter_mut().flatten().map(|place| &mut **place).find(|(other, _)| **other == *key)
 }
 
@@ -182,13 +182,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::script::Seen;
-    use crate::state::State;
+    use crate::script::state::State;
 
     #[test]
     fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
         // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
-            let bytes = Counts::new(keys, 1).sets.len() * size_of::<Mutex<Places>>();
+            let bytes = CountTable::new(keys, 1).sets.len() * size_of::<Mutex<Places>>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");
         }
     }
@@ -201,9 +201,9 @@ mod tests {
     }
 
     /// A policy of ten a second, and counts that know one key, which owes nothing.
-    fn of_one_key() -> (Plan, Counts) {
+    fn of_one_key() -> (Plan, CountTable) {
         let plan = Plan::new("10/s".parse().unwrap()).unwrap();
-        let counts = Counts::new(8, 1_000);
+        let counts = CountTable::new(8, 1_000);
         counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
         (plan, counts)
     }

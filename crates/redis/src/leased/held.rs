@@ -2,13 +2,13 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::counters::Count;
 use crate::error::Fault;
 use crate::inner::Inner;
-use crate::lease::{Beyond, Expired, Glance};
-use crate::ledger::Set;
+use crate::leased::holding::{Beyond, Expired, Glance};
+use crate::leased::table::Set;
+use crate::script::state::View;
 use crate::script::{Reply, Units, Verb};
-use crate::state::View;
+use crate::store::stats::Count;
 
 /// The leases of one key, and the limiter whose link they came through.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,8 @@ pub(crate) struct HeldKey<'a> {
 impl Inner {
     /// What this node holds of a key; `None` if the limit takes no leases.
     pub(crate) fn held<'a>(&'a self, key: &'a [u8]) -> Option<HeldKey<'a>> {
-        let ledger = self.local.ledger.as_ref()?;
-        Some(HeldKey { inner: self, set: ledger.set(key), key })
+        let table = self.local.leases.as_ref()?;
+        Some(HeldKey { inner: self, set: table.set(key), key })
     }
 }
 

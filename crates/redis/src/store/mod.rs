@@ -1,11 +1,28 @@
 //! [`Store`]: a Redis or Valkey server that keeps limits.
 
+pub(crate) mod backoff;
+pub(crate) mod batch;
+pub(crate) mod counter;
+pub(crate) mod endpoint;
+pub(crate) mod evictions;
+pub(crate) mod flight;
+pub(crate) mod health;
+pub(crate) mod link;
+pub(crate) mod link_set;
+pub(crate) mod options;
+pub(crate) mod outage;
+pub(crate) mod pipeline;
+pub(crate) mod redirects;
+pub(crate) mod stats;
+pub(crate) mod watch;
+pub(crate) mod wire;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::counters::Stats;
-use crate::links::Links;
-use crate::outage::Outage;
+use crate::store::link_set::LinkSet;
+use crate::store::outage::Outage;
+use crate::store::stats::Stats;
 
 /// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
 ///
@@ -32,7 +49,7 @@ use crate::outage::Outage;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(crate) links: Arc<Links>,
+    pub(crate) links: Arc<LinkSet>,
     pub(crate) prefix: Arc<str>,
     /// The instant that local times count from.
     pub(crate) origin: Instant,

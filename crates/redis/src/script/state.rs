@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Told;
 
 use crate::error::Fault;
-use crate::plan::{Kind, Plan, Rounding};
+use crate::script::plan::{Kind, Plan, Rounding};
 
 /// What a limit holds at the time of a reply. A window is given by how far it lies ahead of the one that the time is
 /// in: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::batch::{Batch, Job};
-use crate::counters::{Count, Counters};
 use crate::error::Fault;
 use crate::script::{self, Invoked};
-use crate::wire::Wire;
+use crate::store::batch::{Batch, Job};
+use crate::store::stats::{Count, Counters};
+use crate::store::wire::Wire;
 
 /// How calls of a batch name the script, and what counts them.
 pub(crate) struct Names {

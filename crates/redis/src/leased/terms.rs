@@ -1,7 +1,7 @@
-//! What a [`Holding`](crate::lease::Holding) is given, and what it answers.
+//! What a [`Holding`](crate::leased::holding::Holding) is given, and what it answers.
 
 use crate::error::Fault;
-use crate::state::View;
+use crate::script::state::View;
 
 /// Units that are not spent by then have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
@@ -65,7 +65,7 @@ pub(crate) struct Lease {
     pub(crate) stamp: Stamp,
 }
 
-/// Units of one lease that threads spend from purses.
+/// Units of one lease that threads spend from pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lent {
     pub(crate) units: u64,
@@ -165,7 +165,7 @@ pub(crate) struct Glance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Holding;
+    use crate::leased::holding::Holding;
 
     #[test]
     fn what_was_charged_beside_units_under_way_is_not_told_as_left() {
