@@ -11,9 +11,9 @@ use rand::rngs::SmallRng;
 use rand_distr::Zipf;
 
 use crate::contender::Pace;
-use crate::contenders::policies::{self, DESIGN_LOAD, Way};
-use crate::contenders::{floor, prototype, tollgate};
 use crate::drive::{Entrant, Expect, interleave, median};
+use crate::limiters::policies::{self, DESIGN_LOAD, Way};
+use crate::limiters::{floor, prototype, tollgate};
 use crate::options::Options;
 use crate::stream::{self, Key};
 

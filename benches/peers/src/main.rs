@@ -10,10 +10,10 @@
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
 mod contender;
-mod contenders;
 mod drive;
 mod growth;
 mod latency;
+mod limiters;
 #[path = "../../common/machine.rs"]
 mod machine;
 mod memory;
