@@ -10,11 +10,11 @@ use rand::distr::Distribution;
 use rand::rngs::SmallRng;
 use rand_distr::Zipf;
 
-use crate::Options;
 use crate::contender::Pace;
-use crate::contenders::policies::{self, DESIGN_LOAD, Way};
-use crate::contenders::{floor, prototype, tollgate};
 use crate::drive::{Entrant, Expect, interleave, median};
+use crate::limiters::policies::{self, DESIGN_LOAD, Way};
+use crate::limiters::{floor, prototype, tollgate};
+use crate::options::Options;
 use crate::stream::{self, Key};
 
 const M: u64 = 1_000_000;

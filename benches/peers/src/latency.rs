@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 
-use crate::Options;
 use crate::contender::{Contender, Pace};
+use crate::options::Options;
 use crate::report::{Measured, Report};
 use crate::shares::{Counts, Shares};
 use crate::stream;

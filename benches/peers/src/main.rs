@@ -10,14 +10,15 @@
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
 mod contender;
-mod contenders;
 mod drive;
 mod growth;
 mod latency;
+mod limiters;
 #[path = "../../common/machine.rs"]
 mod machine;
 mod memory;
 mod newkeys;
+mod options;
 mod pace;
 mod report;
 mod shares;
@@ -26,33 +27,7 @@ mod workloads;
 
 use clap::Parser;
 
-/// Tollgate beside other rate limiters.
-#[derive(Parser)]
-struct Options {
-    /// Only workloads whose names contain one of these.
-    workloads: Vec<String>,
-    /// Every workload at full size.
-    #[arg(long)]
-    full: bool,
-    /// Rounds of each contender in each workload.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Given by `cargo bench`.
-    #[arg(long, hide = true)]
-    bench: bool,
-}
-
-impl Options {
-    fn wants(&self, workload: &str) -> bool {
-        let chosen = &self.workloads;
-        chosen.is_empty() || chosen.iter().any(|part| workload.contains(part.as_str()))
-    }
-
-    /// Decisions of each thread in each round.
-    fn decisions(&self) -> usize {
-        if self.full { 2_000_000 } else { 500_000 }
-    }
-}
+use options::Options;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::Options;
 use crate::contender::{Contender, Pace};
+use crate::options::Options;
 use crate::report::{Report, Row};
 use crate::stream::Key;
 use crate::workloads::{FEW, few};

@@ -1,8 +1,8 @@
 //! New keys: empty limiters that have room for all of them, asked for each key once.
 
-use crate::Options;
-use crate::contenders::{floor, governor, tollgate};
 use crate::drive::{Entrant, Expect, run};
+use crate::limiters::{floor, governor, tollgate};
+use crate::options::Options;
 use crate::report::{Measured, Report};
 use crate::shares::{Counts, Shares};
 use crate::stream;

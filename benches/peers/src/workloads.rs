@@ -3,13 +3,13 @@
 use std::fmt::Display;
 use std::hash::Hash;
 
-use crate::Options;
 use crate::contender::Pace;
-use crate::contenders::policies::{self, Way};
-use crate::contenders::{
+use crate::drive::{Entrant, Expect, interleave};
+use crate::limiters::policies::{self, Way};
+use crate::limiters::{
     Boxed, direct_peers, floor, governor, keyed_peers, kinds, late, naive, prototype, tollgate,
 };
-use crate::drive::{Entrant, Expect, interleave};
+use crate::options::Options;
 use crate::report::{Measured, Report};
 use crate::stream::{self, Key};
 

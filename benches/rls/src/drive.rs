@@ -11,7 +11,7 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::Options;
+use crate::options::Options;
 use crate::server::{Kind, LIMIT, rules};
 
 /// The result of one round of one server.

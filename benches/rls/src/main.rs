@@ -12,6 +12,7 @@
 //! service's, that the limit is right and that exactly what was asked for before is missing from it.
 
 mod drive;
+mod options;
 mod report;
 mod server;
 
@@ -20,36 +21,8 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use options::Options;
 use server::Kind;
-
-/// The service beside a bare gRPC server of the same messages.
-#[derive(Parser)]
-struct Options {
-    /// Rounds of each server.
-    #[arg(long, default_value_t = 11)]
-    rounds: usize,
-    /// How long each of them takes.
-    #[arg(long, default_value_t = 3_000)]
-    millis: u64,
-    /// Connections, each with one request at a time.
-    #[arg(long, default_value_t = 64)]
-    connections: usize,
-    /// Descriptors of each request, each found by a rule of its own.
-    #[arg(long, default_value_t = 1)]
-    descriptors: usize,
-    /// Threads of the client.
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// One server alone, until it is ended.
-    #[arg(long, value_enum)]
-    serve: Option<Kind>,
-    /// So many decisions in this process, without a socket.
-    #[arg(long)]
-    decide: Option<u32>,
-    /// Given by `cargo bench`.
-    #[arg(long, hide = true)]
-    bench: bool,
-}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();

@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 
-use crate::Options;
 use crate::drive::Round;
+use crate::options::Options;
 
 /// At least this share of the bare server's requests per second.
 const LEAST_RATE: f64 = 0.80;

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md names every module, by its folder.
+//! ARCHITECTURE.md names every module, by its folder, and the files of a decision.
 
 #[path = "common/pages.rs"]
 mod pages;
@@ -39,14 +39,21 @@ fn modules() -> BTreeMap<String, BTreeSet<String>> {
     all
 }
 
+/// A section of a page, without its head.
+fn section<'a>(page: &'a str, head: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("\n## {head}\n")).expect(head);
+    rest.split("\n## ").next().unwrap_or_default()
+}
+
+/// What stands between backticks.
+fn spans(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
 /// The modules that a page names in its table of them.
 fn named_on(page: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let (_, rest) = page.split_once("\n## Every module, by folder\n").expect("the table's head");
-    let table = rest.split("\n## ").next().unwrap_or_default();
-    let rows = table.lines().filter(|line| line.starts_with("| `"));
-    let spans = |line: &str| -> Vec<String> {
-        line.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-    };
+    let rows = section(page, "Every module, by folder").lines();
+    let rows = rows.filter(|line| line.starts_with("| `"));
     rows.map(|row| {
         let mut names = spans(row).into_iter();
         (names.next().expect("a folder"), names.collect())
@@ -64,6 +71,33 @@ fn every_module_is_named_in_its_folder() {
     }
     assert!(found.len() > 30 && found["src/"].contains("limiter"), "{found:?}");
     assert_eq!(named.len(), found.len(), "a folder that is named is not there");
+}
+
+/// The files that a walk enters, in their order.
+fn files_of(walk: &str) -> Vec<String> {
+    spans(walk).into_iter().filter(|span| span.starts_with("src/")).collect()
+}
+
+/// Files that a walk names and that are not there, or are named twice.
+fn astray(walk: &str) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let files = files_of(walk).into_iter();
+    files.filter(|file| !seen.insert(file.clone()) || !root().join(file).is_file()).collect()
+}
+
+#[test]
+fn a_walk_of_check_names_files_that_are_there_and_each_once() {
+    let page = read("ARCHITECTURE.md");
+    let walks = section(&page, "A walk of `check`");
+    assert_eq!(astray(walks), [""; 0]);
+    let (hit, new) = walks.split_once("**A new key**").expect("two walks");
+    for (walk, entered) in [(hit, "src/keyed/mod.rs"), (new, "src/keyed/install.rs")] {
+        assert!(files_of(walk).contains(&entered.to_owned()), "{walk}");
+    }
+    assert_eq!(
+        astray("`src/gone.rs`, `src/word.rs`, `src/word.rs`"),
+        ["src/gone.rs", "src/word.rs"]
+    );
 }
 
 #[test]

@@ -96,9 +96,9 @@ impl<'a> FigureCounter<'a> {
             "long-functions" => shapes::long_functions(&files, each(limit)?),
             "large-types" => shapes::large_types(self.imports, each(limit)?),
             "recurring-type-names" => names::recurring_types(&files),
-            "banned-names" => names::beginning_with(&files, &limit.words),
-            "orderings-without-reason" => orderings::without_reason(&files, &limit.words),
-            "subject-words" | "banned-phrases" => self.said(limit),
+            "banned-names" => names::beginning_with(&files, words(limit)?),
+            "orderings-without-reason" => orderings::without_reason(&files, words(limit)?),
+            "subject-words" | "banned-phrases" => self.said(limit, words(limit)?),
             unknown => bail!("there is no figure {unknown}"),
         })
     }
@@ -123,11 +123,11 @@ impl<'a> FigureCounter<'a> {
     }
 
     /// In comments and on pages.
-    fn said(&self, limit: &FigureLimit) -> Vec<Offender> {
+    fn said(&self, limit: &FigureLimit, words: &[String]) -> Vec<Offender> {
         let comments =
-            self.files(limit).into_iter().flat_map(|file| prose::in_comments(file, &limit.words));
+            self.files(limit).into_iter().flat_map(|file| prose::in_comments(file, words));
         let pages = self.repository.pages.iter().filter(|(path, _)| path.ends_with(".md"));
-        let pages = pages.flat_map(|(path, text)| prose::on_page(path, text, &limit.words));
+        let pages = pages.flat_map(|(path, text)| prose::on_page(path, text, words));
         comments.chain(pages).collect()
     }
 }
@@ -136,6 +136,12 @@ fn each(limit: &FigureLimit) -> Result<usize> {
     limit.each.with_context(|| {
         format!("the limit of {} does not say how large each may be", limit.figure)
     })
+}
+
+/// Without words a figure about words would count nothing, and hold for ever.
+fn words(limit: &FigureLimit) -> Result<&[String]> {
+    ensure!(!limit.words.is_empty(), "the limit of {} does not say which words", limit.figure);
+    Ok(&limit.words)
 }
 
 #[cfg(test)]
@@ -173,6 +179,17 @@ mod tests {
         let figures = FigureCounter::of(&all, &[]);
         let report = FiguresReport::of(&limits, |limit| figures.count(limit)).unwrap();
         assert_eq!(report.table().lines().count(), FIGURES.len() + 1);
+    }
+
+    #[test]
+    fn a_figure_about_words_needs_words() {
+        let all = repository(&[("src/lib.rs", "fn f() {}")]);
+        let figures = FigureCounter::of(&all, &[]);
+        for mut limit in LimitsFile::parse(LIMITS).unwrap().limit {
+            let asks = !limit.words.is_empty();
+            limit.words.clear();
+            assert!(!asks || figures.count(&limit).is_err(), "{}", limit.figure);
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) struct FigureLimit {
 pub(crate) struct LimitException {
     pub(crate) figure: String,
     pub(crate) file: String,
-    /// A part of what is printed of the place, behind its line.
+    /// Whole names of what is printed of the place, behind its line.
     pub(crate) what: String,
     pub(crate) why: String,
 }

@@ -30,29 +30,59 @@ pub(crate) fn on_page(path: &str, text: &str, banned: &[String]) -> Vec<Offender
 
 /// Code is left out: between backticks, and in a fenced block all but its comments.
 fn words_of<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<SaidWord> {
-    let mut words = Vec::new();
+    let (mut words, mut paragraph) = (Vec::new(), Vec::new());
     let mut in_fence = false;
     for (line, text) in lines {
-        if text.trim_start().starts_with("```") {
-            in_fence = !in_fence;
-            continue;
+        let is_fence = text.trim_start().starts_with("```");
+        let is_next = paragraph.last().is_some_and(|&(last, _)| last + 1 == line);
+        if is_fence || in_fence || !is_next || text.trim().is_empty() {
+            words_of_paragraph(&mut paragraph, &mut words);
         }
-        let text = match in_fence {
-            false => text,
-            true => text
-                .split_once("// ")
-                .or_else(|| text.split_once("# "))
-                .map_or("", |(_, said)| said),
-        };
-        let prose = text.split('`').step_by(2);
-        words.extend(prose.flat_map(split).map(|word| (word, line)));
+        match text {
+            _ if is_fence => in_fence = !in_fence,
+            _ if in_fence => {
+                let comment = text.split_once("// ").or_else(|| text.split_once("# "));
+                paragraph.extend(comment.map(|(_, said)| (line, said)));
+            }
+            _ => paragraph.push((line, text)),
+        }
     }
+    words_of_paragraph(&mut paragraph, &mut words);
     words
 }
 
-/// Whether a text, code within it or not, has one of these.
-pub(crate) fn says_any(text: &str, phrases: &[String]) -> bool {
-    !said(&split(text).map(|word| (word, 1)).collect::<Vec<_>>(), phrases).is_empty()
+/// The words outside of code spans, which may go over the end of a line. Backticks that are not closed are text.
+fn words_of_paragraph(paragraph: &mut Vec<(usize, &str)>, words: &mut Vec<SaidWord>) {
+    let is_ticks = |text: &str| text.starts_with('`');
+    let mut parts: Vec<(usize, &str)> = Vec::new();
+    for (line, mut rest) in paragraph.drain(..) {
+        while !rest.is_empty() {
+            let ticks = is_ticks(rest);
+            let end = rest.find(|letter| (letter == '`') != ticks).unwrap_or(rest.len());
+            parts.push((line, &rest[..end]));
+            rest = &rest[end..];
+        }
+    }
+    let mut at = 0;
+    while let Some(&(line, part)) = parts.get(at) {
+        at += 1;
+        if is_ticks(part) {
+            // The same run again closes the span.
+            let closed = parts[at..].iter().position(|(_, other)| *other == part);
+            at += closed.map_or(0, |ahead| ahead + 1);
+        } else {
+            words.extend(split(part).map(|word| (word, line)));
+        }
+    }
+}
+
+/// The lines of a text, code within it or not, on which one of these begins.
+pub(crate) fn lines_saying<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    phrases: &[String],
+) -> BTreeSet<usize> {
+    let words = lines.flat_map(|(line, text)| split(text).map(move |word| (word, line)));
+    said(&words.collect::<Vec<_>>(), phrases)
 }
 
 fn split(text: &str) -> impl Iterator<Item = String> {
@@ -93,6 +123,16 @@ mod tests {
         let file =
             file("// The exchange that\n// replaces the word.\n// An exchange replaces that.\n");
         assert_eq!(lines(&in_comments(&file, &words(&["exchange that replaces"]))), ["a.rs:1"]);
+    }
+
+    #[test]
+    fn a_code_span_goes_over_the_end_of_a_line_and_not_of_a_paragraph() {
+        let page = "So `he\nasks who` is code, and who\nsays ``a ` who`` too.\n";
+        assert_eq!(lines(&on_page("page.md", page, &words(&["who", "he"]))), ["page.md:2"]);
+        let open = "A ` that is not closed, by who\n\never, `asks`.\n";
+        assert_eq!(lines(&on_page("page.md", open, &words(&["who"]))), ["page.md:1"]);
+        let file = file("// One `\nfn f() {}\n// who says `.\n");
+        assert_eq!(lines(&in_comments(&file, &words(&["who"]))), ["a.rs:3"]);
     }
 
     #[test]

@@ -137,7 +137,20 @@ impl HeldFigure<'_> {
 fn excepts(exception: &LimitException, limit: &FigureLimit, place: &Offender) -> bool {
     exception.figure == limit.figure
         && exception.file == place.path
-        && place.what.contains(&exception.what)
+        && says_whole(&place.what, &exception.what)
+}
+
+/// Whether a text has a part that neither begins nor ends within a name or a path: `Meter` is no part of
+/// `MeterPool`, nor of `Meter::check`.
+fn says_whole(text: &str, part: &str) -> bool {
+    let in_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.match_indices(part).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + part.len()..]);
+        !before.ends_with(in_name)
+            && !before.ends_with("::")
+            && !after.starts_with(in_name)
+            && !after.starts_with("::")
+    })
 }
 
 /// Counts of this repository are far below 2^53, up to which a float holds each.
@@ -230,6 +243,23 @@ mod tests {
         assert_eq!(
             complaints(&["draw"], 0.025),
             "long: the exception for \"parse\" in a.rs excepts nothing.\n"
+        );
+    }
+
+    #[test]
+    fn an_exception_names_its_place_and_no_other_that_is_called_alike() {
+        let text = "tollgate::Meter: 3 types";
+        for part in [text, "tollgate::Meter", "3 types"] {
+            assert!(says_whole(text, part), "{part}");
+        }
+        for part in ["Meter", "tollgate", "tollgate::Met", "type"] {
+            assert!(!says_whole(text, part), "{part}");
+        }
+        assert_eq!(
+            complaints(&["parse_all", "draw"], 0.025),
+            "long: 2 is beyond the ceiling of 1. Long ones are hard to read.\n  \
+             a.rs:3: parse_all\n  a.rs:3: draw\n\
+             long: the exception for \"parse\" in a.rs excepts nothing.\n"
         );
     }
 

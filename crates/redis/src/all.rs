@@ -7,10 +7,10 @@ use tollgate::{Decision, Denial, Told};
 
 use crate::decision::Source;
 use crate::error::Fault;
+use crate::script::state::View;
 use crate::script::{Ask, Units, Verb};
 use crate::settings::OnError;
 use crate::slots::{self, Sight, Verdict};
-use crate::state::View;
 use crate::toll::RedisToll;
 
 /// The answer of several limits to one request.

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::counters::Count;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
-use crate::lease::Terms;
-use crate::link::Link;
-use crate::links::Enrolled;
+use crate::leased::holding::Terms;
 use crate::local::Local;
-use crate::plan::Plan;
+use crate::script::plan::Plan;
+use crate::script::state::View;
 use crate::script::{Ask, Part, Reply, Units, Verb};
 use crate::settings::OnError;
 use crate::share::Share;
-use crate::state::View;
 use crate::store::Store;
+use crate::store::link::Link;
+use crate::store::link_set::Enrolled;
+use crate::store::stats::Count;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -59,28 +59,27 @@ impl Inner {
     }
 
     /// The store's decision, or the one that [`OnError`] makes in its place.
-    pub(crate) async fn ask_store(&self, verb: Verb, key: &[u8], cost: u64) -> RedisDecision {
+    pub(crate) async fn ask_store(&self, key: &[u8], cost: u64) -> RedisDecision {
         let link = &self.link;
-        let ask = self.request(verb, key, Units::exactly(cost));
+        let ask = self.request(Verb::Check, key, Units::exactly(cost));
         let asked_ns = self.now_ns();
         let reply = link.call(ask, link.due()).await;
-        if let (Some(counts), Ok(reply), Verb::Check) = (&self.local.counts, &reply, verb) {
+        if let (Some(counts), Ok(reply)) = (&self.local.counts, &reply) {
             counts.learn((&self.plan, self.terms.era), key, reply, [asked_ns, self.now_ns()]);
         }
-        let reply = reply.and_then(|reply| self.decided(verb, cost, &reply));
-        reply.unwrap_or_else(|fault| match verb {
-            Verb::Peek => self.peek_fallen_back(key, cost, fault),
-            _ => self.fall_back(key, cost, fault),
-        })
+        let decision = reply.and_then(|reply| {
+            let view = self.view(&reply)?;
+            Ok(RedisDecision::new(view.told(reply.admitted, cost), Source::Store, view.stamp()))
+        });
+        decision.unwrap_or_else(|fault| self.fall_back(key, cost, fault))
     }
 
-    fn decided(&self, verb: Verb, cost: u64, reply: &Reply) -> Result<RedisDecision, Fault> {
+    /// What the store says of this limit, in a reply about it alone.
+    pub(crate) fn view<'a>(&'a self, reply: &'a Reply) -> Result<View<'a>, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         if seen.broken {
             self.link.counters.add(Count::Broken, 1);
         }
-        let view = View { plan: &self.plan, state: &seen.state, now_us: reply.now_us };
-        let charged = if reply.admitted && verb == Verb::Peek { 0 } else { cost };
-        Ok(RedisDecision::new(view.told(reply.admitted, charged), Source::Store, view.stamp()))
+        Ok(View { plan: &self.plan, state: &seen.state, now_us: reply.now_us })
     }
 }

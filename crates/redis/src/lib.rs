@@ -1,48 +1,23 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../README.md")]
 
-mod advance;
 mod all;
-mod backoff;
-mod batch;
-mod count;
-mod counters;
-mod counts;
+mod counted;
 mod decision;
-mod degraded;
 mod error;
-mod evictions;
-mod face;
-mod flight;
-mod health;
+mod fallback;
 mod inner;
-mod lease;
-mod leasing;
-mod ledger;
+mod leased;
 mod limiter;
-mod link;
-mod links;
 mod local;
-mod looking;
-mod newcomers;
-mod options;
-mod outage;
-mod pipeline;
-mod place;
-mod plan;
-mod purse;
-mod reporting;
+mod peek;
 mod request;
 mod script;
 mod settings;
 mod share;
 mod slots;
-mod state;
 mod store;
-mod terms;
 mod toll;
-mod watch;
-mod wire;
 
 #[cfg(all(test, feature = "redis-tests"))]
 mod conformance;
@@ -50,13 +25,13 @@ mod conformance;
 mod simulation;
 
 pub use all::{RedisJointDecision, check_all};
-pub use counters::Stats;
 pub use decision::{RedisDecision, RedisPermit, Source};
 pub use error::{BuildError, Fault};
 pub use limiter::RedisLimiter;
-pub use options::StoreOptions;
-pub use outage::Outage;
 pub use request::{Group, RequestDecision, Weight, check_request, peek_request};
 pub use settings::{Mode, OnError, Settings};
 pub use store::Store;
+pub use store::options::StoreOptions;
+pub use store::outage::Outage;
+pub use store::stats::Stats;
 pub use toll::RedisToll;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tollgate::Policy;
 
+use crate::counted::report::report_regularly;
 use crate::decision::{RedisDecision, RedisPermit};
 use crate::error::{BuildError, Fault};
 use crate::inner::Inner;
-use crate::lease::Terms;
+use crate::leased::holding::Terms;
 use crate::local::Form;
-use crate::reporting::report_regularly;
 use crate::script::{Units, Verb};
 use crate::settings::{Mode, Settings};
 use crate::share::Share;
@@ -120,20 +120,20 @@ impl RedisLimiter {
     pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
         let (inner, key) = (&self.inner, key.as_ref());
         let local = &inner.local;
-        let decision = match &local.ledger {
+        let decision = match &local.leases {
             _ if cost == 0 || cost > inner.plan.limit => inner.look_at(key, cost).await,
-            Some(ledger) if let Some(decision) = inner.spend_held(ledger, key, cost) => {
+            Some(table) if let Some(decision) = inner.spend_held(table, key, cost) => {
                 return decision;
             }
-            Some(ledger) => match self.spend(ledger, key, cost) {
+            Some(table) => match self.spend(table, key, cost) {
                 Ok(decision) => decision,
-                Err(first) => self.wait_for_lease(first, ledger, key, cost).await,
+                Err(first) => self.wait_for_lease(first, table, key, cost).await,
             },
             None => match local.counts.as_ref().and_then(|counts| inner.count(counts, key, cost)) {
                 Some(decision) => decision,
                 None => {
                     inner.report_before_asking(key).await;
-                    inner.ask_store(Verb::Check, key, cost).await
+                    inner.ask_store(key, cost).await
                 }
             },
         };
@@ -162,8 +162,8 @@ impl RedisLimiter {
             inner.link.counters.decision(decision.source(), decision.is_allowed());
             return Some(decision);
         }
-        let ledger = inner.local.ledger.as_ref().filter(|_| cost > 0)?;
-        inner.spend_held(ledger, key.as_ref(), cost)
+        let table = inner.local.leases.as_ref().filter(|_| cost > 0)?;
+        inner.spend_held(table, key.as_ref(), cost)
     }
 
     /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store; with leases,
@@ -231,10 +231,10 @@ impl RedisLimiter {
     /// ```
     pub async fn return_leases(&self) -> u64 {
         self.inner.report().await;
-        let Some(ledger) = &self.inner.local.ledger else { return 0 };
+        let Some(table) = &self.inner.local.leases else { return 0 };
         let link = &self.inner.link;
         let mut returned = 0;
-        for set in ledger.sets() {
+        for set in table.sets() {
             for (key, mut holding) in set.drain() {
                 for (left, stamp) in holding.end(self.inner.now_ns()) {
                     let stamp = stamp.of(self.inner.terms.era);

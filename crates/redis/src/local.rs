@@ -8,31 +8,31 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::counts::Counts;
-use crate::ledger::Ledger;
-use crate::plan::Plan;
+use crate::counted::table::CountTable;
+use crate::leased::table::LeaseTable;
+use crate::script::plan::Plan;
 use crate::settings::{Mode, Settings};
 
 #[derive(Debug)]
 pub(crate) struct Local {
     /// In mode `leased`.
-    pub(crate) ledger: Option<Ledger>,
+    pub(crate) leases: Option<LeaseTable>,
     /// In mode `async`.
-    pub(crate) counts: Option<Counts>,
+    pub(crate) counts: Option<CountTable>,
 }
 
 impl Local {
     fn new(form: Form) -> Self {
         let interval_ns = u64::try_from(form.interval.as_nanos()).unwrap_or(u64::MAX);
         Self {
-            ledger: (form.mode == Mode::Leased).then(|| Ledger::new(form.keys)),
-            counts: (form.mode == Mode::Async).then(|| Counts::new(form.keys, interval_ns)),
+            leases: (form.mode == Mode::Leased).then(|| LeaseTable::new(form.keys)),
+            counts: (form.mode == Mode::Async).then(|| CountTable::new(form.keys, interval_ns)),
         }
     }
 
     /// Whether it can be dropped without loss. A task holds the counts until they are reported.
     fn is_idle(&self, now_ns: u64) -> bool {
-        self.ledger.as_ref().is_none_or(|ledger| ledger.is_idle(now_ns))
+        self.leases.as_ref().is_none_or(|table| table.is_idle(now_ns))
     }
 }
 
@@ -87,7 +87,7 @@ impl Locals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::{Beyond, Grant, Spend, Terms};
+    use crate::leased::holding::{Beyond, Grant, Spend, Terms};
 
     fn settings(policy: &str) -> Settings {
         Settings::new(policy.parse().unwrap()).keys(10)
@@ -103,11 +103,11 @@ mod tests {
         let (local, era) = of(&locals, "a", &settings("100/h"), 0);
         assert_eq!(era, 0);
         let take = |local: &Local, terms: Terms, cost| {
-            let set = local.ledger.as_ref().unwrap().set(b"key");
+            let set = local.leases.as_ref().unwrap().set(b"key");
             set.with(b"key", 0, |holding| holding.spend(terms, cost, [0, 0])).unwrap()
         };
-        let settle = |local: &Local, turn: &dyn Fn(&mut crate::lease::Holding)| {
-            let set = local.ledger.as_ref().unwrap().set(b"key");
+        let settle = |local: &Local, turn: &dyn Fn(&mut crate::leased::holding::Holding)| {
+            let set = local.leases.as_ref().unwrap().set(b"key");
             set.with(b"key", 0, turn).unwrap();
         };
         assert!(matches!(take(&local, terms, 5), Spend::Ask(_)));
@@ -119,7 +119,7 @@ mod tests {
         let (local, era) = of(&locals, "a", &settings("110/h"), 0);
         let new = Terms { era, ..terms };
         assert_eq!(era, 1);
-        let set = local.ledger.as_ref().unwrap().set(b"key");
+        let set = local.leases.as_ref().unwrap().set(b"key");
         assert!(set.spend(b"key", 1, [0, era]).is_none());
         let Spend::Ask(look) = take(&local, new, 5) else { panic!("it looks") };
         assert_eq!((look.want, look.least), (0, 0));
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn what_a_limit_holds_is_kept_until_it_has_expired_and_no_longer() {
-        let (locals, second) = (Locals::default(), crate::terms::LIFE_NS);
+        let (locals, second) = (Locals::default(), crate::leased::terms::LIFE_NS);
         let terms = Terms { most: 100, poll_ns: 0, era: 0 };
         let (local, _) = of(&locals, "a", &settings("100/h"), 0);
-        let set = local.ledger.as_ref().unwrap().set(b"key");
+        let set = local.leases.as_ref().unwrap().set(b"key");
         set.with(b"key", 0, |holding| {
             assert!(matches!(holding.spend(terms, 1, [0, 0]), Spend::Ask(_)));
             let beyond = Beyond { remaining: 90, reset_ns: 0 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Policy;
 
 use crate::error::BuildError;
-use crate::plan::Plan;
+use crate::script::plan::Plan;
 use crate::share;
 
 /// How often counts are reported by default: ten times a second for each key, whatever the load.

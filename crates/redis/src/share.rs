@@ -17,7 +17,7 @@ use tollgate::{Decision, Denial, KeyedLimiter, ManualClock, Policy, Quota, Times
 use crate::error::BuildError;
 
 /// The wait that a denial names when it is not known when the store will be back: about when to look again.
-pub(crate) const RETRY: Duration = crate::backoff::LONGEST;
+pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 
 #[derive(Debug)]
 pub(crate) struct Share {

@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::error::Fault;
-use crate::lease::Glance;
-use crate::link::Link;
+use crate::leased::holding::Glance;
+use crate::script::state::View;
 use crate::script::{Ask, Reply, Seen, Units, Verb};
-use crate::state::View;
+use crate::store::link::Link;
 use crate::toll::RedisToll;
 
 /// What the store says of one limit, and its time then.
@@ -54,11 +54,15 @@ pub(crate) async fn ask_one(
     let Some(first) = tolls.first() else { return Err(Fault::Unexpected) };
     let mut before = Vec::with_capacity(tolls.len());
     for toll in tolls {
-        before.push(toll.inner().held_before(ask.verb, toll.key, due).await);
+        before.push(match toll.inner().held(toll.key) {
+            Some(held) => held.before(ask.verb, due).await,
+            None => Glance::default(),
+        });
     }
     let mut verdict = Verdict::from(first.inner().link.call(ask, due).await?);
     for ((toll, before), sight) in tolls.iter().zip(before).zip(&mut verdict.sights) {
-        sight.held = toll.inner().held_after(toll.key, before, sight.seen.units);
+        let held = toll.inner().held(toll.key);
+        sight.held = held.map_or(0, |held| held.after(before, sight.seen.units));
     }
     Ok(verdict)
 }
@@ -120,7 +124,9 @@ pub(crate) async fn charge(
     }
     for (place, sight) in entries {
         let (toll, units) = (&tolls[place], if all { sight.seen.units } else { 0 });
-        toll.inner().held_after(toll.key, Glance::default(), units);
+        if let Some(held) = toll.inner().held(toll.key) {
+            held.after(Glance::default(), units);
+        }
         sights[place] = sight;
     }
     Ok(all)

@@ -48,7 +48,7 @@ async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice(
     }
 }
 
-/// Leases of every size, in one purse and in a purse for each lane.
+/// Leases of every size, in one pool and in a pool for each lane.
 #[tokio::test]
 async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
     for (burst, cost) in [(50, 1), (1_000, 1), (1_000, 7), (20_000, 3), (20_000, 40)] {

@@ -1,13 +1,13 @@
 //! [`RuleCache`]: the rules in force. A decision uses the rules of one load from its start to its end.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwapOption, Guard};
 use tollgate::Clock;
 
 use crate::compile::{Before, compile};
+use crate::counter::RuleTotal;
 use crate::error::{Problem, RuleError};
 use crate::linger::Lingering;
 use crate::rule::Rule;
@@ -33,12 +33,12 @@ pub struct RuleCache {
     clock: Clock,
     vet: Option<Vet>,
     rules: ArcSwapOption<RuleSet>,
-    loads: AtomicU64,
-    refused_loads: AtomicU64,
+    loads: RuleTotal,
+    refused_loads: RuleTotal,
     /// Requests in domains without rules.
-    unknown_domains: AtomicU64,
+    unknown_domains: RuleTotal,
     /// Requests that passed only because of the global shadow mode.
-    global_shadow: AtomicU64,
+    global_shadow: RuleTotal,
     /// Held while loading, so that loads are sequential.
     loading: Mutex<Loading>,
 }
@@ -125,10 +125,10 @@ impl RuleCache {
             clock: clock.into(),
             vet: None,
             rules: ArcSwapOption::empty(),
-            loads: AtomicU64::new(0),
-            refused_loads: AtomicU64::new(0),
-            unknown_domains: AtomicU64::new(0),
-            global_shadow: AtomicU64::new(0),
+            loads: RuleTotal::default(),
+            refused_loads: RuleTotal::default(),
+            unknown_domains: RuleTotal::default(),
+            global_shadow: RuleTotal::default(),
             loading: Mutex::new(Loading::default()),
         }
     }
@@ -182,13 +182,12 @@ impl RuleCache {
                 loading.forgotten += rules.forgotten.len() as u64;
                 let rules = Arc::new(rules);
                 self.rules.store(Some(Arc::clone(&rules)));
-                // Relaxed: a count orders nothing; the store that publishes the rules orders them.
-                self.loads.fetch_add(1, Ordering::Relaxed);
+                self.loads.add(1);
                 loading.errors.clear();
                 Ok(rules)
             }
             Err(errors) => {
-                self.refused_loads.fetch_add(1, Ordering::Relaxed);
+                self.refused_loads.add(1);
                 loading.errors.clone_from(&errors);
                 Err(errors)
             }
@@ -198,7 +197,7 @@ impl RuleCache {
     /// Records that the texts could not be read at all. The rules stay in force.
     pub(crate) fn refuse(&self, error: RuleError) -> Vec<RuleError> {
         let mut loading = self.loading();
-        self.refused_loads.fetch_add(1, Ordering::Relaxed);
+        self.refused_loads.add(1);
         loading.errors = vec![error];
         loading.errors.clone()
     }
@@ -241,8 +240,8 @@ impl RuleCache {
     pub fn status(&self) -> LoadStatus {
         let loading = self.loading();
         LoadStatus {
-            loads: self.loads.load(Ordering::Relaxed),
-            refused_loads: self.refused_loads.load(Ordering::Relaxed),
+            loads: self.loads.get(),
+            refused_loads: self.refused_loads.get(),
             errors: loading.errors.clone(),
             lingering_tables: loading.lingering.tables(),
             lingering_bytes: loading.lingering.bytes(),
@@ -269,7 +268,7 @@ impl RuleCache {
     /// ```
     #[must_use]
     pub fn unknown_domains(&self) -> u64 {
-        self.unknown_domains.load(Ordering::Relaxed)
+        self.unknown_domains.get()
     }
 
     /// Requests so far that only [`global_shadow_mode`](Settings::global_shadow_mode) saved from a denial.
@@ -280,16 +279,15 @@ impl RuleCache {
     /// ```
     #[must_use]
     pub fn global_shadow_mode(&self) -> u64 {
-        self.global_shadow.load(Ordering::Relaxed)
+        self.global_shadow.get()
     }
 
     pub(crate) fn count_unknown_domain(&self) {
-        // Relaxed, here and below: each count is read by itself.
-        self.unknown_domains.fetch_add(1, Ordering::Relaxed);
+        self.unknown_domains.add(1);
     }
 
     pub(crate) fn count_global_shadow(&self) {
-        self.global_shadow.fetch_add(1, Ordering::Relaxed);
+        self.global_shadow.add(1);
     }
 
     pub(crate) fn clock(&self) -> &Clock {

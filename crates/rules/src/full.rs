@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tollgate::{Decision, Timestamp};
 
+use crate::counter::RuleTotal;
+
 /// The minimum time between two reports of a rule.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -155,10 +157,11 @@ impl fmt::Display for FullReport {
     }
 }
 
-/// Counts of a rule's decisions about clients without a cell. They order nothing.
+/// Counts of a rule's decisions about clients without a cell.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    hits: [AtomicU64; 3],
+    hits: [RuleTotal; 3],
+    /// Of `hits`, those that the reports so far have told.
     reported: [AtomicU64; 3],
     /// The time of the earliest next report, in nanoseconds.
     silent_until: AtomicU64,
@@ -167,8 +170,9 @@ pub(crate) struct Tally {
 impl Tally {
     /// Counts, and returns whether a report is due: then no other thread gets `true` for a minute.
     pub(crate) fn count(&self, how: NoCell, hits: u64, now: Timestamp) -> bool {
-        // Relaxed throughout: each count is read by itself, and one word decides which thread reports.
-        self.hits[how as usize].fetch_add(hits, Ordering::Relaxed);
+        self.hits[how as usize].add(hits);
+        // Relaxed, three times: this word alone decides which thread reports. The report may lack hits that another
+        // thread has just counted; the next one tells them.
         let (until, now_ns) = (self.silent_until.load(Ordering::Relaxed), now.as_nanos());
         let next = (now + SILENCE).as_nanos();
         now_ns >= until
@@ -179,14 +183,16 @@ impl Tally {
     }
 
     pub(crate) fn read(&self, how: NoCell) -> u64 {
-        self.hits[how as usize].load(Ordering::Relaxed)
+        self.hits[how as usize].get()
     }
 
     /// The counts since the previous call.
     pub(crate) fn since_report(&self) -> [u64; 3] {
         std::array::from_fn(|n| {
-            let now = self.hits[n].load(Ordering::Relaxed);
-            now.saturating_sub(self.reported[n].swap(now, Ordering::Relaxed))
+            let now = self.hits[n].get();
+            // Relaxed: this word alone decides which of two reports tells a hit. The maximum, so that the one that has
+            // read the smaller count does not let the next one tell hits again.
+            now.saturating_sub(self.reported[n].fetch_max(now, Ordering::Relaxed))
         })
     }
 }

@@ -97,6 +97,8 @@ impl Retriever {
         let stopped = Arc::clone(&stop);
         let thread =
             std::thread::Builder::new().name("tollgate-rules".into()).spawn(move || {
+                // Acquire: pairs with the Release store in `drop`. The signal that follows that store wakes this
+                // thread at the latest, so rules are not read once more after the end.
                 while wait(&signals, timing) && !stopped.load(Ordering::Acquire) {
                     match loader.refresh() {
                         Refresh::Unchanged => {}

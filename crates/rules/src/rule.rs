@@ -1,15 +1,15 @@
-//! [`Rule`]: one compiled rule with its tables and its counters.
+//! [`Rule`]: one compiled rule with its tables.
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Policy, Timestamp};
 
 use crate::file::{Accuracy, Metadata, OnError, Traits};
-use crate::full::{FullReport, NoCell, OnFull, Tally};
+use crate::full::{FullReport, NoCell, OnFull};
+use crate::rule_counts::{Counters, RuleCounts};
 use crate::unit::Unit;
 
 /// The limits of one rule, one per client. Keys are bytes that [`crate::identifier`] has made injective.
@@ -327,77 +327,4 @@ impl fmt::Display for Rule {
 
 fn write_name(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
     name.map_or(Ok(()), |name| write!(f, " named {}", name.escape_debug()))
-}
-
-/// The decisions of a rule, counted in hits: the units that requests asked for.
-///
-/// ```
-/// let counts = tollgate_rules::RuleCounts::default();
-/// assert_eq!(counts.total(), 0);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RuleCounts {
-    /// Hits within the limit. (If another rule denied the request, they were not charged.)
-    pub within_limit: u64,
-    /// Hits over the limit.
-    pub over_limit: u64,
-    /// Of the hits within the limit: those above the near-limit share.
-    pub near_limit: u64,
-    /// Of the hits over the limit: those that passed because the rule is in shadow mode.
-    pub shadow: u64,
-    /// Of all hits: those of clients without a cell that were decided by the spill of a full table.
-    pub spilled: u64,
-    /// Of the hits over the limit: those of clients that were denied because they had no cell.
-    pub full_denied: u64,
-    /// Of the hits within the limit: those of clients that were admitted because they had no cell
-    /// ([`OnFull::Allow`]).
-    pub full_allowed: u64,
-}
-
-impl RuleCounts {
-    /// Hits within and over the limit together.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.within_limit.saturating_add(self.over_limit)
-    }
-}
-
-/// Counters of a rule. They order nothing, and no decision reads them.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    within_limit: AtomicU64,
-    over_limit: AtomicU64,
-    near_limit: AtomicU64,
-    shadow: AtomicU64,
-    no_cell: Tally,
-}
-
-impl Counters {
-    pub(crate) fn admitted(&self, hits: u64, near: u64) {
-        // Relaxed throughout: each count is read by itself.
-        self.within_limit.fetch_add(hits, Ordering::Relaxed);
-        if near > 0 {
-            self.near_limit.fetch_add(near, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn over(&self, hits: u64, is_shadow: bool) {
-        self.over_limit.fetch_add(hits, Ordering::Relaxed);
-        if is_shadow {
-            self.shadow.fetch_add(hits, Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self) -> RuleCounts {
-        RuleCounts {
-            within_limit: self.within_limit.load(Ordering::Relaxed),
-            over_limit: self.over_limit.load(Ordering::Relaxed),
-            near_limit: self.near_limit.load(Ordering::Relaxed),
-            shadow: self.shadow.load(Ordering::Relaxed),
-            spilled: self.no_cell.read(NoCell::Spilled),
-            full_denied: self.no_cell.read(NoCell::Denied),
-            full_allowed: self.no_cell.read(NoCell::Allowed),
-        }
-    }
 }

@@ -10,7 +10,8 @@ use crate::carry::{Kept, LimitChange};
 use crate::forgotten::Forgotten;
 use crate::identifier::{Identifier, Part};
 use crate::request::Entry;
-use crate::rule::{Counters, Rule};
+use crate::rule::Rule;
+use crate::rule_counts::Counters;
 use crate::source::RuleText;
 use crate::tree::Level;
 

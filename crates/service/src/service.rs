@@ -89,12 +89,13 @@ impl Service {
 
     /// From now on the health check fails, so that load balancers send no new requests.
     pub(crate) fn drain(&self) {
-        // Relaxed: a health check may see it one request later.
+        // Relaxed: nothing else is published with the flag, and a health check may see it one request later.
         self.draining.store(true, Ordering::Relaxed);
     }
 
     /// Whether requests are decided: there are rules, and the service is not stopping.
     pub(crate) fn is_healthy(&self) -> bool {
+        // Relaxed: as in `drain`.
         !self.draining.load(Ordering::Relaxed) && self.cache().rules().is_some()
     }
 }

@@ -121,6 +121,7 @@ impl Given {
     }
 
     pub(crate) fn so_far(&self) -> Warnings {
+        // Relaxed: a bit that is seen late costs one more look at the word, in `once`, which decides.
         Warnings(self.0.load(Ordering::Relaxed))
     }
 }

@@ -6,9 +6,10 @@ mod common;
 
 use std::net::IpAddr;
 
-use common::{from, with};
+use common::{from, keyed, served, status, with};
 use http::{Extensions, HeaderName, Request};
-use tollgate_tower::{ClientAddress, Extract, Head, Key, NoKey};
+use tollgate::ManualClock;
+use tollgate_tower::{ClientAddress, Extract, Head, Key, NoKey, RateLimitLayer, Warning, Warnings};
 
 fn key(by: &ClientAddress, request: &Request<()>) -> Key {
     let mut key = Key::new();
@@ -102,4 +103,31 @@ fn a_limit_of_ipv6_networks_alone_is_not_concerned_with_ipv4() {
     assert_eq!(extract("203.0.113.7"), Err(NoKey::NotConcerned));
     assert_eq!(extract("::ffff:203.0.113.7"), Err(NoKey::NotConcerned));
     assert_eq!(by.extract(&Head::of(&Request::new(())), &mut Key::new()), Err(NoKey::Missing));
+}
+
+#[test]
+fn undeclared_forwarding_headers_are_told_once() {
+    let clock = ManualClock::new();
+    for header in ["x-forwarded-for", "forwarded"] {
+        let layer = RateLimitLayer::new(keyed("9/h", &clock), ClientAddress::peer());
+        let mut service = served(&layer);
+        assert_eq!(status(&mut service, from("203.0.113.7")), 200);
+        assert_eq!(layer.warnings(), Warnings::NONE);
+        assert_eq!(status(&mut service, with("203.0.113.7", &[(header, "for=192.0.2.1")])), 200);
+        assert_eq!(layer.warnings().iter().collect::<Vec<_>>(), [Warning::ForwardingIgnored]);
+    }
+    // After the first thousand, one request in 64 is inspected: the header is found all the same.
+    let by = ClientAddress::peer();
+    for _ in 0..2_000 {
+        key(&by, &from("203.0.113.7"));
+    }
+    assert_eq!(by.warnings(), Warnings::NONE);
+    for _ in 0..64 {
+        key(&by, &with("203.0.113.7", &[("x-forwarded-for", "192.0.2.1")]));
+    }
+    assert!(by.warnings().contains(Warning::ForwardingIgnored));
+    let everybody = ClientAddress::trusting(["0.0.0.0/0".parse().unwrap()]);
+    assert!(everybody.warnings().contains(Warning::EverybodyTrusted));
+    let proxies = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+    assert_eq!(ClientAddress::trusting(proxies).warnings(), Warnings::NONE);
 }

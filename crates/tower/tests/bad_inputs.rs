@@ -374,29 +374,3 @@ fn row_89_a_service_that_yields_before_it_is_ready_is_charged_once() {
         assert!(told.starts_with(&format!("\"default\";r={left};")), "{told}");
     }
 }
-
-#[test]
-fn undeclared_forwarding_headers_are_told_once() {
-    let clock = ManualClock::new();
-    for header in [XFF, "forwarded"] {
-        let layer = RateLimitLayer::new(keyed("9/h", &clock), ClientAddress::peer());
-        let mut service = served(&layer);
-        assert_eq!(status(&mut service, from("203.0.113.7")), 200);
-        assert_eq!(layer.warnings(), Warnings::NONE);
-        assert_eq!(status(&mut service, with("203.0.113.7", &[(header, "for=192.0.2.1")])), 200);
-        assert_eq!(layer.warnings().iter().collect::<Vec<_>>(), [Warning::ForwardingIgnored]);
-    }
-    // After the first thousand, one request in 64 is inspected: the header is found all the same.
-    let by = ClientAddress::peer();
-    for _ in 0..2_000 {
-        key(&by, &from("203.0.113.7"));
-    }
-    assert_eq!(by.warnings(), Warnings::NONE);
-    for _ in 0..64 {
-        key(&by, &with("203.0.113.7", &[(XFF, "192.0.2.1")]));
-    }
-    assert!(by.warnings().contains(Warning::ForwardingIgnored));
-    let everybody = ClientAddress::trusting(["0.0.0.0/0".parse().unwrap()]);
-    assert!(everybody.warnings().contains(Warning::EverybodyTrusted));
-    assert_eq!(proxies().warnings(), Warnings::NONE);
-}

@@ -1,12 +1,12 @@
 //! A limit whose policy changes: what its key then holds, and that the simulation computes the same.
 
 use super::{Told, ask, plan, server::Server};
-use crate::backoff::mixed;
-use crate::lease::Want;
-use crate::plan::Plan;
+use crate::leased::holding::Want;
+use crate::script::plan::Plan;
+use crate::script::state::View;
 use crate::script::{Reply, Units, Verb};
 use crate::simulation::changing::{Flaw, Key};
-use crate::state::View;
+use crate::store::backoff::mixed;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
 const SECOND: u64 = 1_000_000;

@@ -1,9 +1,9 @@
 //! What a node computes of a state is, number by number, what the script finds later.
 
 use super::{Told, ask, plan, server::Server};
-use crate::backoff::mixed;
+use crate::script::state::View;
 use crate::script::{Units, Verb};
-use crate::state::View;
+use crate::store::backoff::mixed;
 
 const POLICIES: [&str; 10] = [
     "gcra 100/s burst 20",

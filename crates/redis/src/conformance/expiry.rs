@@ -3,9 +3,9 @@
 use redis::Value;
 
 use super::{ask, plan, server::Server};
-use crate::plan::Plan;
+use crate::script::plan::Plan;
+use crate::script::state::View;
 use crate::script::{Ask, Invoked, Reply, Units, Verb, command, replies};
-use crate::state::View;
 
 fn call(connection: &mut redis::Connection, ask: &Ask) -> Reply {
     let text = crate::script::text();

@@ -1,8 +1,8 @@
 //! What the groups of a request decide, and limits that are in a request twice.
 
 use super::{Told, plan, server::Server};
-use crate::backoff::mixed;
 use crate::script::{Ask, Part, Reply, Say, Units, Verb};
+use crate::store::backoff::mixed;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
 

@@ -21,7 +21,7 @@ use redis::{Connection, Value};
 use tollgate::Algorithm;
 use tollgate_oracle::{Algorithm as Model, Oracle, Rounding};
 
-use crate::plan::Plan;
+use crate::script::plan::Plan;
 use crate::script::{Ask, Invoked, Part, Reply, Units, Verb, command, replies};
 
 /// The slack under which the script, like the model, never takes a clock as set back, however far it goes back.

@@ -1,10 +1,10 @@
 //! Random sequences: verdicts, what is left, waits, and the units of refunds and leases.
 
 use super::{NEVER_SET_BACK, Told, ask, model, plan, server::Server, text_with_told_time, tick_ns};
-use crate::backoff::mixed;
-use crate::plan::{LARGEST, Plan};
+use crate::script::plan::{LARGEST, Plan};
+use crate::script::state::{State, View};
 use crate::script::{Ask, Part, Reply, Units, Verb};
-use crate::state::{State, View};
+use crate::store::backoff::mixed;
 
 /// Enough for each pair of policy and verb to come up thousands of times. Each is a limit of its own, and of ten
 /// requests on average.

@@ -3,10 +3,10 @@
 //! The test tells the script the time; when it takes the clock as set back is as in the script that is shipped.
 
 use super::{Told, ask, plan, server::Server, text_with_told_time};
-use crate::backoff::mixed;
-use crate::plan::Plan;
+use crate::script::plan::Plan;
+use crate::script::state::View;
 use crate::script::{Ask, Part, Reply, Units, Verb};
-use crate::state::View;
+use crate::store::backoff::mixed;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
 const SECOND: u64 = 1_000_000;

@@ -8,11 +8,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::backoff::mixed;
-use crate::lease::{Beyond, Grant, Holding, Spend, Terms, Want};
-use crate::plan::{Kind, Plan};
+use crate::leased::holding::{Beyond, Grant, Holding, Spend, Terms, Want};
+use crate::script::plan::{Kind, Plan};
+use crate::script::state::{State, View};
 use crate::settings::Settings;
-use crate::state::{State, View};
+use crate::store::backoff::mixed;
 
 const MS: u64 = 1_000_000;
 /// As many as in the script.

@@ -10,11 +10,11 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tollgate::{Policy, Quota};
 
-use crate::backoff::mixed;
-use crate::count::{Cell, Counted, FRESH};
-use crate::plan::{Kind, Plan};
+use crate::counted::cell::{CountCell, Counted, FRESH};
+use crate::script::plan::{Kind, Plan};
+use crate::script::state::State;
 use crate::script::{Reply, Seen};
-use crate::state::State;
+use crate::store::backoff::mixed;
 
 const MS: u64 = 1_000_000;
 /// The longest journey of a message that arrives.
@@ -57,7 +57,7 @@ enum Message {
 
 #[derive(Default)]
 struct Node {
-    cell: Option<Cell>,
+    cell: Option<CountCell>,
     reachable: bool,
     /// The messages whose replies are waited for, and when each was sent.
     waits: Vec<(u64, u64)>,
@@ -177,7 +177,7 @@ impl World {
             Event::Tick(node) => {
                 self.later(self.interval_ns, Event::Tick(node));
                 let cell = self.nodes[node].cell.as_mut();
-                if let Some(units) = cell.and_then(Cell::report) {
+                if let Some(units) = cell.and_then(CountCell::report) {
                     self.send(node, Message::Report(units));
                 }
             }
@@ -262,7 +262,7 @@ impl World {
         match (&mut self.nodes[node].cell, message) {
             (Some(cell), Message::Report(_)) => cell.reported((&plan, 0), &reply, times),
             (Some(cell), Message::Check) => cell.learn((&plan, 0), &reply, times),
-            (cell @ None, _) => *cell = Cell::new(0, &reply, times),
+            (cell @ None, _) => *cell = CountCell::new(0, &reply, times),
         }
     }
 
@@ -319,7 +319,7 @@ impl World {
             while node.reported.front().is_some_and(|(at_ns, _)| *at_ns < since_ns) {
                 node.reported.pop_front();
             }
-            let unreported = node.cell.as_ref().map_or(0, Cell::unreported);
+            let unreported = node.cell.as_ref().map_or(0, CountCell::unreported);
             slack += unreported + node.reported.iter().map(|(_, units)| units).sum::<u64>();
         }
         let over = (self.owed - now).saturating_sub(capacity).div_ceil(per_unit);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate::Timestamp;
 
-use crate::backoff::Backoff;
 use crate::error::Fault;
-use crate::health::Health;
-use crate::lease::{Beyond, Grant, Holding, Spend, Terms, Want};
+use crate::leased::holding::{Beyond, Grant, Holding, Spend, Terms, Want};
 use crate::share::Share;
+use crate::store::backoff::Backoff;
+use crate::store::health::Health;
 
 use super::server::Lent;
 

@@ -1,7 +1,7 @@
 //! The store: what the script does for `gcra`, and its faults.
 
-use crate::plan::{Kind, Plan};
-use crate::state::{State, View};
+use crate::script::plan::{Kind, Plan};
+use crate::script::state::{State, View};
 
 /// The server, and the one key that the simulation uses.
 #[derive(Debug)]

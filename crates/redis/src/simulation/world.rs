@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 
 use tollgate::{Policy, Quota};
 
-use crate::backoff::mixed;
 use crate::error::Fault;
-use crate::lease::{Terms, Want};
-use crate::plan::Plan;
+use crate::leased::holding::{Terms, Want};
+use crate::script::plan::Plan;
 use crate::settings::Settings;
 use crate::share::Share;
+use crate::store::backoff::mixed;
 
 use super::audit::Audit;
 use super::node::{Node, Outcomes, Wish};

@@ -2,10 +2,11 @@
 //! the counts are kept here, one atomic each.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
+
+use super::counter::ServiceTotal;
 
 /// In nanoseconds: a decision takes about a microsecond, and Envoy gives up after 20 ms.
 const BOUNDS_NS: [u64; 11] = [
@@ -24,26 +25,25 @@ const BOUNDS_NS: [u64; 11] = [
 
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
-    sum_ns: AtomicU64,
+    sum_ns: ServiceTotal,
     /// One for each bound, and one above all bounds.
-    counts: [AtomicU64; BOUNDS_NS.len() + 1],
+    counts: [ServiceTotal; BOUNDS_NS.len() + 1],
 }
 
 impl Histogram {
     pub(crate) fn observe(&self, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_NS.partition_point(|bound_ns| *bound_ns < took_ns);
-        // Relaxed: each count is read by itself.
-        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum_ns.fetch_add(took_ns, Ordering::Relaxed);
+        self.counts[bucket].add(1);
+        self.sum_ns.add(took_ns);
     }
 
     pub(crate) fn encode(&self, mut metric: MetricEncoder<'_>) -> Result<(), fmt::Error> {
         let bounds = BOUNDS_NS.iter().map(|bound_ns| seconds(*bound_ns)).chain([f64::INFINITY]);
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        let counts = self.counts.iter().map(ServiceTotal::get);
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
-        let sum = seconds(self.sum_ns.load(Ordering::Relaxed));
+        let sum = seconds(self.sum_ns.get());
         metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 }

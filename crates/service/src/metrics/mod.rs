@@ -1,6 +1,7 @@
 //! Metrics in Prometheus' text format. Labels come only from rules: their number is known when rules are loaded,
 //! whatever requests contain.
 
+mod counter;
 mod envoyproxy;
 mod gauge;
 mod histogram;

@@ -1,13 +1,13 @@
 //! The outcomes of requests, and their times: one atomic add each.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
+use super::counter::ServiceTotal;
 use super::histogram::Histogram;
 
 /// The protocol of a request.
@@ -42,14 +42,13 @@ const OUTCOMES: [(Outcome, &str); 3] = [
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// By protocol, and by outcome.
-    counts: [[AtomicU64; OUTCOMES.len()]; PROTOCOLS.len()],
+    counts: [[ServiceTotal; OUTCOMES.len()]; PROTOCOLS.len()],
     seconds: [Histogram; PROTOCOLS.len()],
 }
 
 impl Requests {
     pub(crate) fn answered(&self, protocol: Protocol, outcome: Outcome, took: Duration) {
-        // Relaxed: each count is read by itself.
-        self.counts[protocol as usize][outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.counts[protocol as usize][outcome as usize].add(1);
         self.seconds[protocol as usize].observe(took);
     }
 
@@ -60,7 +59,7 @@ impl Requests {
 
     /// The count of this protocol and outcome.
     pub(crate) fn of(&self, protocol: Protocol, outcome: Outcome) -> u64 {
-        self.counts[protocol as usize][outcome as usize].load(Ordering::Relaxed)
+        self.counts[protocol as usize][outcome as usize].get()
     }
 
     pub(crate) fn seconds(&self, protocol: Protocol) -> &Histogram {

@@ -1,6 +1,6 @@
 //! Seeds of `http_headers`, as they are.
 
-use crate::Named;
+use crate::named::Named;
 
 pub(crate) const HEADERS: [Named<&[u8]>; 15] = [
     ("draft_10", b"ratelimit-policy: \"burst\";q=100;w=60, \"daily\";q=1000;w=86400\nratelimit: \"burst\";r=50;t=30"),

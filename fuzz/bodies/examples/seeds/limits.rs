@@ -3,7 +3,7 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Amount, Cost, Counts, Period, Shape, Span};
 
-use crate::Named;
+use crate::named::Named;
 
 /// 2100-01-01, and 2026-09-21 13:46:40 UTC.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;

@@ -1,6 +1,6 @@
 //! Seeds of `policy_text` and `log_line`, as they are.
 
-use crate::Named;
+use crate::named::Named;
 
 pub(crate) const POLICIES: [Named<&str>; 31] = [
     ("gcra", "gcra 100/s burst 20"),

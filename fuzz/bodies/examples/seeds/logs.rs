@@ -3,7 +3,7 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Op, Period, SlidingLogCase};
 
-use crate::Named;
+use crate::named::Named;
 use crate::sketches::{alone, greedy, to_the_end};
 use crate::tables::{
     check, churn, crowded, disagreeing, far_ahead, forgotten_and_late, on, staggered,

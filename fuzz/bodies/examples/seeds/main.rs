@@ -12,6 +12,7 @@ mod limits;
 mod lines;
 mod logs;
 mod mixed;
+mod named;
 mod service;
 mod sketches;
 mod snapshots;
@@ -26,10 +27,8 @@ use std::{fs, io};
 use arbitrary::{Arbitrary, Unstructured};
 
 use encode::Encode;
+use named::Named;
 use tollgate_fuzz_bodies::SnapshotCase;
-
-/// The name of a seed, and what it stands for.
-type Named<C> = (&'static str, C);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = std::env::args().nth(1).ok_or("give the directory of the seeds")?;

@@ -3,8 +3,8 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Kind, Mixed, PolicyCase, Verb};
 
-use crate::Named;
 use crate::limits::quota;
+use crate::named::Named;
 use crate::tables::window;
 
 fn does(verb: Verb) -> Mixed {

@@ -3,8 +3,8 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Op, PolicyCase, SketchCase};
 
-use crate::Named;
 use crate::limits::quota;
+use crate::named::Named;
 use crate::tables::{
     check, churn, crowded, disagreeing, far_ahead, forgotten_and_late, on, staggered, window,
 };

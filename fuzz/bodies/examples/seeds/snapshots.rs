@@ -4,8 +4,8 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{PolicyCase, Shape, SnapshotCase};
 
-use crate::Named;
 use crate::limits::{penalty, quota, rules};
+use crate::named::Named;
 use crate::tables::many_keys;
 
 /// A crowd, and some time later a smaller one.

@@ -3,10 +3,10 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Amount, Op, Period, PolicyCase, Shape};
 
-use crate::Named;
 use crate::limits::{
     LATEST_NS, TODAY_NS, at, back, drained, flood, penalty, quota, rules, wandering,
 };
+use crate::named::Named;
 
 pub(crate) fn window(shape: Shape, limit: Amount, period: Period) -> PolicyCase {
     Window { shape, limit, period }

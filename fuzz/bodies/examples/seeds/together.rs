@@ -3,7 +3,7 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{Joint, Rated, TogetherCase};
 
-use crate::Named;
+use crate::named::Named;
 
 fn rated(rate: u8, burst: u64) -> Rated {
     Rated { rate, burst: u8::try_from(burst - 1).expect("a small burst") }

@@ -3,8 +3,8 @@
 use tollgate_fuzz_bodies::source::*;
 use tollgate_fuzz_bodies::{PolicyCase, Verb, VerbCase};
 
-use crate::Named;
 use crate::limits::{TODAY_NS, quota};
+use crate::named::Named;
 use crate::tables::window;
 
 fn later(span: tollgate_fuzz_bodies::Span) -> Verb {

@@ -5,7 +5,6 @@ mod pictures;
 mod table;
 
 use std::time::Duration;
-use std::{fmt, io};
 
 use serde::Serialize;
 
@@ -176,16 +175,6 @@ impl Report {
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
-
-    /// The report as a self-contained page.
-    pub(crate) fn to_html(&self) -> io::Result<String> {
-        page::page(self)
-    }
-
-    /// The report as one picture.
-    pub(crate) fn to_svg(&self) -> io::Result<String> {
-        pictures::whole(self)
-    }
 }
 
 impl PolicyReport {
@@ -240,12 +229,6 @@ impl RulesAbout {
 /// Rounded up like `Retry-After`, so that waiting for the stated time is enough.
 fn millis_rounded_up(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        table::write(self, f)
-    }
 }
 
 #[cfg(test)]

@@ -37,37 +37,39 @@ td.bar span { display: block; height: .7rem; background: var(--refused); print-c
   body { font-size: 11px; } .wide { overflow: visible; } }
 ";
 
-/// The whole page.
-pub(super) fn page(report: &Report) -> io::Result<String> {
-    let pictures: Vec<_> =
-        report.rows().iter().map(pictures::timeline).collect::<io::Result<_>>()?;
-    let cumulative = pictures::cumulative(report)?;
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "What limits would have refused" }
-                style { (PreEscaped(STYLE)) (PreEscaped(plot::STYLE)) }
+impl Report {
+    /// The report as a self-contained page.
+    pub(crate) fn to_html(&self) -> io::Result<String> {
+        let pictures: Vec<_> =
+            self.rows().iter().map(pictures::timeline).collect::<io::Result<_>>()?;
+        let cumulative = pictures::cumulative(self)?;
+        let markup = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { "What limits would have refused" }
+                    style { (PreEscaped(STYLE)) (PreEscaped(plot::STYLE)) }
+                }
+                body { main {
+                    h1 { "What limits would have refused" }
+                    (about(self))
+                    section {
+                        h2 { "Side by side" }
+                        (side_by_side(self))
+                        figure { (PreEscaped(cumulative)) }
+                    }
+                    @for (policy, picture) in self.rows().iter().zip(&pictures) {
+                        (of_policy(policy, picture))
+                    }
+                    @if let Some(suggestion) = &self.suggestion { (suggested(suggestion)) }
+                    footer { p { "tollgate replay " (env!("CARGO_PKG_VERSION")) } }
+                } }
             }
-            body { main {
-                h1 { "What limits would have refused" }
-                (about(report))
-                section {
-                    h2 { "Side by side" }
-                    (side_by_side(report))
-                    figure { (PreEscaped(cumulative)) }
-                }
-                @for (policy, picture) in report.rows().iter().zip(&pictures) {
-                    (of_policy(policy, picture))
-                }
-                @if let Some(suggestion) = &report.suggestion { (suggested(suggestion)) }
-                footer { p { "tollgate replay " (env!("CARGO_PKG_VERSION")) } }
-            } }
-        }
-    };
-    Ok(markup.into_string())
+        };
+        Ok(markup.into_string())
+    }
 }
 
 fn about(report: &Report) -> Markup {

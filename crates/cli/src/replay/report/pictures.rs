@@ -28,26 +28,28 @@ const KEY_CHARS: usize = 30;
 /// Right of the bars: room for the numbers.
 const NUMBERS_WIDTH: i32 = 130;
 
-/// All pictures in one separate file.
-pub(super) fn whole(report: &Report) -> io::Result<String> {
-    let height = |policy: &PolicyReport| HEADING_HEIGHT + TIMELINE_HEIGHT + bars_height(policy);
-    let all = cumulative_height(report) + report.rows().iter().map(height).sum::<u32>();
-    let drawn = plot::svg(&title(report), (WIDTH, all), |canvas| {
-        let (top, mut rest) = canvas.split_vertically(cumulative_height(report));
-        draw_cumulative(report, &top)?;
-        for policy in report.rows() {
-            let (panel, below) = rest.split_vertically(height(policy));
-            let (heading, body) = panel.split_vertically(HEADING_HEIGHT);
-            let name = text::shortened(policy.name().as_bytes(), plot::NAME_CHARS);
-            plot::text(&heading, &name, (16, 20), plot::HEADING)?;
-            let (timeline, bars) = body.split_vertically(TIMELINE_HEIGHT);
-            draw_timeline(policy, &timeline)?;
-            draw_bars(policy, &bars)?;
-            rest = below;
-        }
-        Ok(())
-    })?;
-    Ok(plot::standalone(&drawn))
+impl Report {
+    /// All pictures in one separate file.
+    pub(crate) fn to_svg(&self) -> io::Result<String> {
+        let height = |policy: &PolicyReport| HEADING_HEIGHT + TIMELINE_HEIGHT + bars_height(policy);
+        let all = cumulative_height(self) + self.rows().iter().map(height).sum::<u32>();
+        let drawn = plot::svg(&title(self), (WIDTH, all), |canvas| {
+            let (top, mut rest) = canvas.split_vertically(cumulative_height(self));
+            draw_cumulative(self, &top)?;
+            for policy in self.rows() {
+                let (panel, below) = rest.split_vertically(height(policy));
+                let (heading, body) = panel.split_vertically(HEADING_HEIGHT);
+                let name = text::shortened(policy.name().as_bytes(), plot::NAME_CHARS);
+                plot::text(&heading, &name, (16, 20), plot::HEADING)?;
+                let (timeline, bars) = body.split_vertically(TIMELINE_HEIGHT);
+                draw_timeline(policy, &timeline)?;
+                draw_bars(policy, &bars)?;
+                rest = below;
+            }
+            Ok(())
+        })?;
+        Ok(plot::standalone(&drawn))
+    }
 }
 
 /// The cumulative refusals of each policy.

@@ -10,48 +10,50 @@ use crate::tables::{aligned, grouped, share, write_table};
 /// Longer keys are cut, because a user agent would push the numbers off the screen.
 const KEY_CHARS: usize = 60;
 
-pub(super) fn write(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{} lines, {} bad", grouped(report.lines), grouped(report.bad_lines))?;
-    if let Some(late) = report.late_lines {
-        write!(f, ", {} late", grouped(late))?;
-    }
-    writeln!(f, ", {} to {}", report.first, report.last)?;
-    if let Some(about) = &report.about {
-        writeln!(f, "{}", about.in_words())?;
-    }
-    writeln!(f)?;
-    let mut table = aligned(&[
-        report.noun(),
-        "requests",
-        "admitted",
-        "refused",
-        "share refused",
-        "keys",
-        "keys refused",
-        "longest wait",
-        "peak admitted/s",
-    ]);
-    for policy in report.rows() {
-        table.add_row([
-            policy.name().to_owned(),
-            grouped(policy.requests),
-            grouped(policy.admitted),
-            grouped(policy.refused),
-            share(policy.refused, policy.requests),
-            grouped(policy.keys),
-            grouped(policy.keys_refused),
-            wait(policy.longest_wait),
-            grouped(policy.peak_admitted_per_second),
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} lines, {} bad", grouped(self.lines), grouped(self.bad_lines))?;
+        if let Some(late) = self.late_lines {
+            write!(f, ", {} late", grouped(late))?;
+        }
+        writeln!(f, ", {} to {}", self.first, self.last)?;
+        if let Some(about) = &self.about {
+            writeln!(f, "{}", about.in_words())?;
+        }
+        writeln!(f)?;
+        let mut table = aligned(&[
+            self.noun(),
+            "requests",
+            "admitted",
+            "refused",
+            "share refused",
+            "keys",
+            "keys refused",
+            "longest wait",
+            "peak admitted/s",
         ]);
-    }
-    if !report.rows().is_empty() {
-        write_table(&table, f)?;
-    }
-    report.rows().iter().try_for_each(|policy| write_worst(policy, f))?;
-    match &report.suggestion {
-        Some(suggestion) if report.rows().is_empty() => write!(f, "{suggestion}"),
-        Some(suggestion) => write!(f, "\n{suggestion}"),
-        None => Ok(()),
+        for policy in self.rows() {
+            table.add_row([
+                policy.name().to_owned(),
+                grouped(policy.requests),
+                grouped(policy.admitted),
+                grouped(policy.refused),
+                share(policy.refused, policy.requests),
+                grouped(policy.keys),
+                grouped(policy.keys_refused),
+                wait(policy.longest_wait),
+                grouped(policy.peak_admitted_per_second),
+            ]);
+        }
+        if !self.rows().is_empty() {
+            write_table(&table, f)?;
+        }
+        self.rows().iter().try_for_each(|policy| write_worst(policy, f))?;
+        match &self.suggestion {
+            Some(suggestion) if self.rows().is_empty() => write!(f, "{suggestion}"),
+            Some(suggestion) => write!(f, "\n{suggestion}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 mod table;
 
 use std::collections::HashMap;
-use std::fmt;
 
 use serde::Serialize;
 use tollgate_rules::{Answer, Code, Rule};
@@ -291,11 +290,5 @@ impl RuleChange {
             newly_refused: 0,
             newly_admitted: 0,
         }
-    }
-}
-
-impl fmt::Display for Diff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        table::write(self, f)
     }
 }

@@ -9,36 +9,38 @@ use crate::tables::{aligned, grouped, share, write_table};
 /// Longer keys are cut, because a user agent would push the numbers off the screen.
 const KEY_CHARS: usize = 60;
 
-pub(super) fn write(diff: &Diff, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (lines, bad) = (grouped(diff.lines), grouped(diff.bad_lines));
-    write!(f, "{lines} lines, {bad} bad, ")?;
-    if let Some(late) = diff.late_lines {
-        write!(f, "{} late, ", grouped(late))?;
+impl fmt::Display for Diff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (lines, bad) = (grouped(self.lines), grouped(self.bad_lines));
+        write!(f, "{lines} lines, {bad} bad, ")?;
+        if let Some(late) = self.late_lines {
+            write!(f, "{} late, ", grouped(late))?;
+        }
+        writeln!(f, "{} to {}", self.first, self.last)?;
+        writeln!(f, "domain {}\n", self.domain.escape_debug())?;
+        let mut table = aligned(&["", "requests", "admitted", "refused", "share refused"]);
+        for (name, side) in [("old", &self.old), ("new", &self.new)] {
+            table.add_row([
+                name.to_owned(),
+                grouped(side.requests),
+                grouped(side.admitted),
+                grouped(side.refused),
+                share(side.refused, side.requests),
+            ]);
+        }
+        write_table(&table, f)?;
+        write_rules(self, f)?;
+        if !self.is_different() {
+            return writeln!(f, "\nno request is answered otherwise");
+        }
+        let moved = |moved: &Moved| {
+            format!("{} requests, of keys: {}", grouped(moved.requests), grouped(moved.keys))
+        };
+        writeln!(f, "\nnewly refused: {}", moved(&self.newly_refused))?;
+        writeln!(f, "newly admitted: {}", moved(&self.newly_admitted))?;
+        write_keys(self, f)?;
+        write_requests(self, f)
     }
-    writeln!(f, "{} to {}", diff.first, diff.last)?;
-    writeln!(f, "domain {}\n", diff.domain.escape_debug())?;
-    let mut table = aligned(&["", "requests", "admitted", "refused", "share refused"]);
-    for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
-        table.add_row([
-            name.to_owned(),
-            grouped(side.requests),
-            grouped(side.admitted),
-            grouped(side.refused),
-            share(side.refused, side.requests),
-        ]);
-    }
-    write_table(&table, f)?;
-    write_rules(diff, f)?;
-    if !diff.is_different() {
-        return writeln!(f, "\nno request is answered otherwise");
-    }
-    let moved = |moved: &Moved| {
-        format!("{} requests, of keys: {}", grouped(moved.requests), grouped(moved.keys))
-    };
-    writeln!(f, "\nnewly refused: {}", moved(&diff.newly_refused))?;
-    writeln!(f, "newly admitted: {}", moved(&diff.newly_admitted))?;
-    write_keys(diff, f)?;
-    write_requests(diff, f)
 }
 
 fn write_rules(diff: &Diff, f: &mut fmt::Formatter<'_>) -> fmt::Result {

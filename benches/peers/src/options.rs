@@ -1,0 +1,31 @@
+//! What the command line asks for.
+
+use clap::Parser;
+
+/// Tollgate beside other rate limiters.
+#[derive(Parser)]
+pub(crate) struct Options {
+    /// Only workloads whose names contain one of these.
+    pub(crate) workloads: Vec<String>,
+    /// Every workload at full size.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Rounds of each contender in each workload.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) rounds: usize,
+    /// Given by `cargo bench`.
+    #[arg(long, hide = true)]
+    pub(crate) bench: bool,
+}
+
+impl Options {
+    pub(crate) fn wants(&self, workload: &str) -> bool {
+        let chosen = &self.workloads;
+        chosen.is_empty() || chosen.iter().any(|part| workload.contains(part.as_str()))
+    }
+
+    /// Decisions of each thread in each round.
+    pub(crate) fn decisions(&self) -> usize {
+        if self.full { 2_000_000 } else { 500_000 }
+    }
+}

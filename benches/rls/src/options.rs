@@ -1,0 +1,34 @@
+//! What the command line asks for.
+
+use clap::Parser;
+
+use crate::server::Kind;
+
+/// The service beside a bare gRPC server of the same messages.
+#[derive(Parser)]
+pub(crate) struct Options {
+    /// Rounds of each server.
+    #[arg(long, default_value_t = 11)]
+    pub(crate) rounds: usize,
+    /// How long each of them takes.
+    #[arg(long, default_value_t = 3_000)]
+    pub(crate) millis: u64,
+    /// Connections, each with one request at a time.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) connections: usize,
+    /// Descriptors of each request, each found by a rule of its own.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) descriptors: usize,
+    /// Threads of the client.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) threads: usize,
+    /// One server alone, until it is ended.
+    #[arg(long, value_enum)]
+    pub(crate) serve: Option<Kind>,
+    /// So many decisions in this process, without a socket.
+    #[arg(long)]
+    pub(crate) decide: Option<u32>,
+    /// Given by `cargo bench`.
+    #[arg(long, hide = true)]
+    pub(crate) bench: bool,
+}

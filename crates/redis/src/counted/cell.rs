@@ -1,0 +1,343 @@
+//! [`CountCell`]: what one node knows of one key in mode `async`, and how long it may decide by that.
+//!
+//! A cell is a state as the store told it last, and on top of it what this node has admitted since. A task in the
+//! background reports what was admitted, and learns what the other nodes have admitted. So the count that decides
+//! lacks only what other nodes admitted lately.
+//!
+//! There is no clock and no connection in here: all times are arguments, so that the simulation runs this very code.
+//!
+//! # How much the count may lack
+//! A cell decides only while it is *fresh*: no more than two intervals have passed since it asked for what it knows,
+//! nor since the first unit was admitted here that is not reported. Otherwise the store is asked. So one node does
+//! not know two things of another: what that node has not reported, which it admitted within two intervals, and what
+//! it reported within the last two. Together that is no more than what a node admits in six intervals. Without faults
+//! every node reports and learns every interval, and it is half of that.
+//!
+//! A report whose outcome is unknown is repeated: its units are charged once or twice, never not at all.
+//!
+//! The store's time is taken to be its time in the last reply, and the time since that reply came, less a thousandth.
+//! The reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth, so
+//! nothing drains here before it does in the store.
+
+use crate::script::Reply;
+use crate::script::plan::Plan;
+use crate::script::state::{State, View};
+
+/// For so many intervals a cell may decide.
+pub(crate) const FRESH: u64 = 2;
+
+/// What is known of one key.
+#[derive(Clone, Debug)]
+pub(crate) struct CountCell {
+    state: State,
+    at_us: u64,
+    /// The store's time in the last reply, and when that came.
+    told: (u64, u64),
+    /// When the last reply was asked for.
+    asked_ns: u64,
+    /// Units that were admitted here and are not known to be reported.
+    pending: u64,
+    /// Since when there has been something to report.
+    since_ns: u64,
+    /// Those of `pending` that are in a report that is under way.
+    sent: Option<u64>,
+    /// How many reports were begun.
+    reports: u32,
+    /// Whether a request came since the last report.
+    touched: bool,
+    /// Which of the limit's policies `state` is of: while it changes, limiters of both count here.
+    era: u64,
+}
+
+/// What a cell had to report at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unheard {
+    units: u64,
+    reports: u32,
+    pub(crate) is_under_way: bool,
+}
+
+impl Unheard {
+    /// The store was asked after `before`, and has answered. Returns the units that it may not have heard of by then,
+    /// and whether that number is certain: while a report is under way, the store may have heard of its units or not.
+    pub(crate) fn since(self, before: Self) -> (u64, bool) {
+        let is_sure = !before.is_under_way && before.reports == self.reports;
+        (self.units.max(before.units), is_sure)
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Decided {
+        told: tollgate::Told,
+        stamp: u64,
+        /// Whether the cell now has something to report or to learn, and had not before.
+        is_due: bool,
+    },
+    /// The store has to be asked.
+    Stale,
+}
+
+impl CountCell {
+    /// A cell for a key, by the reply of a store that was asked at `asked_ns`.
+    pub(crate) fn new(era: u64, reply: &Reply, [asked_ns, now_ns]: [u64; 2]) -> Option<Self> {
+        Some(Self {
+            state: reply.parts.first()?.state.clone(),
+            at_us: reply.now_us,
+            told: (reply.now_us, now_ns),
+            asked_ns,
+            pending: 0,
+            since_ns: 0,
+            sent: None,
+            reports: 0,
+            touched: false,
+            era,
+        })
+    }
+
+    /// Whether the state is of this policy.
+    pub(crate) fn is_of(&self, era: u64) -> bool {
+        self.era == era
+    }
+
+    /// Decides a request by this node's count.
+    pub(crate) fn decide(
+        &mut self,
+        plan: &Plan,
+        cost: u64,
+        interval_ns: u64,
+        now_ns: u64,
+    ) -> Counted {
+        let fresh_ns = FRESH * interval_ns;
+        let is_unheard = self.pending > 0 && now_ns >= self.since_ns.saturating_add(fresh_ns);
+        if is_unheard || now_ns >= self.asked_ns.saturating_add(fresh_ns) {
+            return Counted::Stale;
+        }
+        let is_due = !std::mem::replace(&mut self.touched, true);
+        self.go_on(plan, now_ns);
+        let view = View { plan, state: &self.state, now_us: self.at_us };
+        let is_admitted = cost <= view.remaining();
+        if is_admitted {
+            self.state.charge(plan, cost);
+            if self.pending == 0 {
+                self.since_ns = now_ns;
+            }
+            self.pending += cost;
+        }
+        let view = View { plan, state: &self.state, now_us: self.at_us };
+        Counted::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
+    }
+
+    /// Begins a report, if there is reason to and none is under way: of so many units, or of 0 to learn only.
+    pub(crate) fn report(&mut self) -> Option<u64> {
+        let is_due = self.touched || self.pending > 0;
+        if self.sent.is_some() || !is_due {
+            return None;
+        }
+        self.touched = false;
+        self.reports = self.reports.wrapping_add(1);
+        self.sent = Some(self.pending);
+        self.sent
+    }
+
+    /// Enters the answer to a report.
+    pub(crate) fn reported(
+        &mut self,
+        era: (&Plan, u64),
+        reply: &Reply,
+        [asked_ns, now_ns]: [u64; 2],
+    ) {
+        let sent = self.sent.take().unwrap_or_default();
+        self.pending -= sent.min(self.pending);
+        // Units that are left were admitted after the report was asked for.
+        self.since_ns = asked_ns;
+        self.learn(era, reply, [asked_ns, now_ns]);
+    }
+
+    /// The report was not answered, and the store may have heard of it or not: its units are reported again.
+    pub(crate) fn failed(&mut self) {
+        self.sent = None;
+    }
+
+    /// Whether there is something to report or to learn.
+    pub(crate) fn is_due(&self) -> bool {
+        self.touched || self.pending > 0
+    }
+
+    /// Units that were admitted here and are not known to be reported.
+    pub(crate) fn unreported(&self) -> u64 {
+        self.pending
+    }
+
+    pub(crate) fn unheard(&self) -> Unheard {
+        let Self { pending, sent, reports, .. } = self;
+        Unheard { units: *pending, reports: *reports, is_under_way: sent.is_some() }
+    }
+
+    /// Enters a state that the store has told.
+    pub(crate) fn learn(
+        &mut self,
+        (plan, era): (&Plan, u64),
+        reply: &Reply,
+        [asked_ns, now_ns]: [u64; 2],
+    ) {
+        let Some(seen) = reply.parts.first().filter(|_| asked_ns >= self.asked_ns) else { return };
+        self.era = era;
+        self.state.clone_from(&seen.state);
+        self.at_us = reply.now_us;
+        (self.told, self.asked_ns) = ((reply.now_us, now_ns), asked_ns);
+        self.state.charge(plan, self.pending);
+    }
+
+    /// Whether the key can be forgotten without loss.
+    pub(crate) fn is_idle(&self, interval_ns: u64, now_ns: u64) -> bool {
+        let is_fresh = now_ns < self.asked_ns.saturating_add(FRESH * interval_ns);
+        self.pending == 0 && self.sent.is_none() && !is_fresh
+    }
+
+    /// Moves the state on to `now_ns`, by what is known of the store's time.
+    fn go_on(&mut self, plan: &Plan, now_ns: u64) {
+        let (told_us, came_ns) = self.told;
+        let since_ns = now_ns.saturating_sub(came_ns);
+        let now_us = told_us.saturating_add((since_ns - since_ns / 1_000) / 1_000);
+        let now_us = now_us.max(self.at_us);
+        self.state.advance(plan, [self.at_us, now_us]);
+        self.at_us = now_us;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Seen;
+
+    const MS: u64 = 1_000_000;
+    const INTERVAL: u64 = 100 * MS;
+
+    fn plan() -> Plan {
+        Plan::new("10/s".parse().unwrap()).unwrap()
+    }
+
+    /// A reply at a time of the store's clock, with so many units owed.
+    fn reply(units: u64, now_us: u64) -> Reply {
+        let state = State::Gcra { debt: units * 100_000 };
+        let seen = Seen { admits: true, broken: false, units: 0, state };
+        Reply { now_us, admitted: true, parts: vec![seen] }
+    }
+
+    fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
+        match cell.decide(&plan(), 1, INTERVAL, now_ns) {
+            Counted::Decided { told, .. } => Some(told.allowed),
+            Counted::Stale => None,
+        }
+    }
+
+    #[test]
+    fn a_cell_decides_while_it_is_fresh_and_no_longer() {
+        let mut cell = CountCell::new(0, &reply(8, 0), [0, 0]).unwrap();
+        assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
+        assert_eq!(admits(&mut cell, 0), Some(false));
+        // A tenth of a second must pass, and a thousandth more, since clocks may drift.
+        assert_eq!(admits(&mut cell, 100 * MS), Some(false));
+        assert_eq!(admits(&mut cell, 101 * MS), Some(true));
+        assert_eq!(admits(&mut cell, 200 * MS), None);
+        // A unit that is not reported makes the cell stale, too, whatever it has learnt.
+        cell.learn((&plan(), 0), &reply(0, 200_000), [200 * MS, 201 * MS]);
+        assert_eq!(admits(&mut cell, 201 * MS), None);
+    }
+
+    /// What others admitted after the store answered is not in its answer, however late that comes.
+    #[test]
+    fn a_cell_is_fresh_from_when_the_store_was_asked_and_not_from_when_it_answered() {
+        let late = |cell: &mut CountCell| {
+            [admits(cell, 199 * MS).is_some(), admits(cell, 200 * MS).is_some()]
+        };
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 150 * MS]).unwrap();
+        assert_eq!(late(&mut cell), [true, false], "of a check");
+        // The same holds for what a check or a report learns later: asked for at 0, answered at 150.
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        cell.learn((&plan(), 0), &reply(0, 0), [0, 150 * MS]);
+        assert_eq!(late(&mut cell), [true, false], "of another check");
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        assert_eq!(admits(&mut cell, 0), Some(true));
+        assert_eq!(cell.report(), Some(1));
+        // Two units are admitted during the report. Their time, too, counts from when the report was asked for.
+        assert_eq!(admits(&mut cell, 20 * MS), Some(true));
+        cell.reported((&plan(), 0), &reply(1, 10_000), [10 * MS, 150 * MS]);
+        assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
+    }
+
+    #[test]
+    fn what_is_admitted_during_a_report_is_reported_next() {
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
+        assert_eq!((cell.report(), cell.report()), (Some(3), None));
+        assert_eq!(admits(&mut cell, 10 * MS), Some(true));
+        // The others have admitted five meanwhile: of ten units three, five and one are used.
+        cell.reported((&plan(), 0), &reply(8, 10_000), [0, 11 * MS]);
+        assert_eq!(admits(&mut cell, 11 * MS), Some(true));
+        assert_eq!(admits(&mut cell, 11 * MS), Some(false));
+        assert_eq!(cell.report(), Some(2));
+    }
+
+    /// Whatever the store had heard of when it answered, a unit that was admitted here is never told as left.
+    #[test]
+    fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let at_first = cell.unheard();
+        assert_eq!(at_first.since(at_first), (0, true));
+        assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
+        assert_eq!(cell.unheard().since(at_first), (2, true), "admitted meanwhile");
+        let before = cell.unheard();
+        assert_eq!(cell.report(), Some(2));
+        assert_eq!(cell.unheard().since(before), (2, false), "a report has begun");
+        let under_way = cell.unheard();
+        assert_eq!(cell.unheard().since(under_way), (2, false));
+        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        assert_eq!(cell.unheard().since(before), (2, false), "it came and went");
+        assert_eq!(cell.unheard().since(under_way), (2, false), "it was answered");
+        assert_eq!(cell.unheard().since(cell.unheard()), (0, true));
+    }
+
+    #[test]
+    fn bad_input_113_a_report_whose_outcome_is_unknown_is_repeated() {
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        assert_eq!(admits(&mut cell, 0), Some(true));
+        assert_eq!(cell.report(), Some(1));
+        cell.failed();
+        assert!(!cell.is_idle(INTERVAL, 900 * MS));
+        assert_eq!(cell.report(), Some(1));
+        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        assert_eq!(cell.report(), None);
+        assert!(cell.is_idle(INTERVAL, 900 * MS));
+    }
+
+    #[test]
+    fn a_cell_is_due_once_it_is_asked_and_until_all_is_reported() {
+        let is_due = |cell: &mut CountCell| match cell.decide(&plan(), 1, INTERVAL, 0) {
+            Counted::Decided { is_due, .. } => is_due,
+            Counted::Stale => panic!("it is fresh"),
+        };
+        let mut cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        assert!(!cell.is_due());
+        assert_eq!([is_due(&mut cell), is_due(&mut cell)], [true, false], "anew");
+        assert!(cell.is_due());
+        assert_eq!(cell.report(), Some(2));
+        cell.failed();
+        assert!(cell.is_due(), "although no request came since");
+        assert_eq!(cell.report(), Some(2));
+        cell.reported((&plan(), 0), &reply(2, 0), [0, MS]);
+        assert!(!cell.is_due());
+        // A cost of 0 leaves nothing to report, but what others admit is to be learnt.
+        assert!(matches!(cell.decide(&plan(), 0, INTERVAL, MS), Counted::Decided { .. }));
+        assert_eq!((cell.unreported(), cell.is_due(), cell.report()), (0, true, Some(0)));
+    }
+
+    #[test]
+    fn a_cell_is_kept_while_it_may_decide() {
+        let cell = CountCell::new(0, &reply(0, 0), [0, 0]).unwrap();
+        let at = [102, 150, 199, 200, 201].map(|ms| cell.is_idle(INTERVAL, ms * MS));
+        assert_eq!(at, [false, false, false, true, true]);
+    }
+}

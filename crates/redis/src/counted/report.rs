@@ -1,0 +1,81 @@
+//! Mode `async`: requests are decided by the counts of this node, which are reported in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::counted::cell::Counted;
+use crate::counted::table::CountTable;
+use crate::decision::{RedisDecision, Source};
+use crate::inner::Inner;
+use crate::script::{Ask, Units, Verb};
+
+/// Keys in one report: as many as the limits of a call.
+const KEYS_IN_A_REPORT: usize = 16;
+/// Reports under way at a time: so few that requests do not wait behind them.
+const REPORTS_UNDER_WAY: usize = 16;
+
+impl Inner {
+    /// Decides by the counts of this node, if these are fresh.
+    pub(crate) fn count(
+        &self,
+        counts: &CountTable,
+        key: &[u8],
+        cost: u64,
+    ) -> Option<RedisDecision> {
+        match counts.decide((&self.plan, self.terms.era), key, cost, self.now_ns()) {
+            Counted::Decided { told, stamp, .. } => {
+                Some(RedisDecision::new(told, Source::Count, stamp))
+            }
+            Counted::Stale => None,
+        }
+    }
+
+    /// Reports what was admitted here, and learns what others have admitted.
+    pub(crate) async fn report(self: &Arc<Self>) {
+        let Some(counts) = &self.local.counts else { return };
+        let reports = counts.reports();
+        let mut under_way = JoinSet::new();
+        for keys in reports.chunks(KEYS_IN_A_REPORT) {
+            if under_way.len() >= REPORTS_UNDER_WAY {
+                under_way.join_next().await;
+            }
+            let (this, keys) = (Arc::clone(self), keys.to_vec());
+            under_way.spawn(async move { this.report_some(&keys).await });
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    /// Reports what was admitted under another policy, so that the store counts it under this one from the beginning.
+    pub(crate) async fn report_before_asking(&self, key: &[u8]) {
+        let Some(counts) = &self.local.counts else { return };
+        if let Some(units) = counts.report_first(self.terms.era, key) {
+            self.report_some(&[(key.into(), units)]).await;
+        }
+    }
+
+    async fn report_some(&self, keys: &[(Box<[u8]>, u64)]) {
+        let Some(counts) = &self.local.counts else { return };
+        let part = |(key, units): &(Box<[u8]>, u64)| self.part(key, Units::exactly(*units));
+        let ask = Ask { verb: Verb::Add, parts: keys.iter().map(part).collect() };
+        let under_way = counts.under_way((&self.plan, self.terms.era), keys);
+        let asked_ns = self.now_ns();
+        let reply = self.link.call(ask, self.link.due()).await;
+        under_way.answered(reply.ok(), [asked_ns, self.now_ns()]);
+    }
+}
+
+/// Reports every interval, and once more when the limiter is `gone`, so that what it admitted is not lost.
+pub(crate) async fn report_regularly(
+    limiter: Arc<Inner>,
+    mut gone: oneshot::Receiver<()>,
+    interval: Duration,
+) {
+    while timeout(interval, &mut gone).await.is_err() {
+        limiter.report().await;
+    }
+    limiter.report().await;
+}

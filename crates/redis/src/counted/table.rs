@@ -1,0 +1,268 @@
+//! [`CountTable`]: the cells of many keys, in fixed memory.
+//!
+//! Each set has eight places, as in the table of leases. A decision locks its set for a lookup and a subtraction,
+//! and never while a request waits: a cell is a state of several words that must change as one. A key that finds no
+//! place, because its set is full of keys that are in use, is decided by the store.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ahash::RandomState;
+use tokio::sync::Notify;
+
+use crate::counted::cell::{CountCell, Counted, Unheard};
+use crate::script::Reply;
+use crate::script::plan::Plan;
+
+/// Places in a set.
+const WAYS: usize = 8;
+
+type Places = [Option<Box<(Box<[u8]>, CountCell)>>; WAYS];
+
+/// The cells of all keys of one limit.
+#[derive(Debug)]
+pub(crate) struct CountTable {
+    sets: Box<[Mutex<Places>]>,
+    hashes: RandomState,
+    interval_ns: u64,
+    /// Sets with something to report: no more than there are keys.
+    due: Mutex<Vec<usize>>,
+    /// Notified when a report was answered or has failed.
+    pub(crate) answered: Notify,
+}
+
+/// A policy, and its number among those that the limit has had.
+type Era<'a> = (&'a Plan, u64);
+
+impl CountTable {
+    /// Room for `keys` that are used at the same time, and half as many again.
+    pub(crate) fn new(keys: usize, interval_ns: u64) -> Self {
+        let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
+        Self {
+            sets: (0..sets).map(|_| Mutex::default()).collect(),
+            hashes: RandomState::new(),
+            interval_ns,
+            due: Mutex::default(),
+            answered: Notify::new(),
+        }
+    }
+
+    /// Decides by this node's count, if it has one of the key.
+    pub(crate) fn decide(&self, era: Era<'_>, key: &[u8], cost: u64, now_ns: u64) -> Counted {
+        let index = self.index(key);
+        let mut set = locked(&self.sets[index]);
+        let Some((_, cell)) = found(&mut set, key) else { return Counted::Stale };
+        if !cell.is_of(era.1) {
+            return Counted::Stale;
+        }
+        let counted = cell.decide(era.0, cost, self.interval_ns, now_ns);
+        drop(set);
+        if matches!(counted, Counted::Decided { is_due: true, .. }) {
+            locked(&self.due).push(index);
+        }
+        counted
+    }
+
+    /// Enters the store's answer about a key.
+    pub(crate) fn learn(&self, era: Era<'_>, key: &[u8], reply: &Reply, times: [u64; 2]) {
+        let mut set = locked(&self.sets[self.index(key)]);
+        if let Some((_, cell)) = found(&mut set, key) {
+            return cell.learn(era, reply, times);
+        }
+        let vacant = set.iter_mut().find(|place| {
+            place.as_ref().is_none_or(|place| place.1.is_idle(self.interval_ns, times[1]))
+        });
+        if let (Some(vacant), Some(cell)) = (vacant, CountCell::new(era.1, reply, times)) {
+            *vacant = Some(Box::new((key.into(), cell)));
+        }
+    }
+
+    /// Begins the reports that are due: their keys, and the units of each.
+    pub(crate) fn reports(&self) -> Vec<(Box<[u8]>, u64)> {
+        let mut due = std::mem::take(&mut *locked(&self.due));
+        due.sort_unstable();
+        due.dedup();
+        let mut reports = Vec::with_capacity(due.len());
+        for index in due {
+            let mut set = locked(&self.sets[index]);
+            for (key, cell) in set.iter_mut().flatten().map(|place| &mut **place) {
+                reports.extend(cell.report().map(|units| (key.clone(), units)));
+            }
+        }
+        reports
+    }
+
+    /// Enters the outcome of the report of a key: the reply, and the times when it was asked for and when it came.
+    pub(crate) fn reported(&self, era: Era<'_>, key: &[u8], outcome: Option<(&Reply, [u64; 2])>) {
+        let index = self.index(key);
+        let mut set = locked(&self.sets[index]);
+        let Some((_, cell)) = found(&mut set, key) else { return };
+        match outcome {
+            Some((reply, times)) => cell.reported(era, reply, times),
+            None => cell.failed(),
+        }
+        let is_due = cell.is_due();
+        drop(set);
+        if is_due {
+            locked(&self.due).push(index);
+        }
+        self.answered.notify_waiters();
+    }
+
+    /// What is to be reported of a key before the store is asked about it: what was admitted under another policy.
+    pub(crate) fn report_first(&self, era: u64, key: &[u8]) -> Option<u64> {
+        let mut set = locked(&self.sets[self.index(key)]);
+        let (_, cell) = found(&mut set, key)?;
+        // With nothing to report no report is begun: one that is begun must be sent, or the next would wait for its
+        // answer for ever.
+        if cell.is_of(era) || cell.unreported() == 0 { None } else { cell.report() }
+    }
+
+    /// What there is to report of a key at this moment.
+    pub(crate) fn unheard(&self, key: &[u8]) -> Unheard {
+        let mut set = locked(&self.sets[self.index(key)]);
+        found(&mut set, key).map_or_else(Unheard::default, |(_, cell)| cell.unheard())
+    }
+
+    /// Guards reports that are being sent.
+    pub(crate) fn under_way<'a>(&'a self, era: Era<'a>, keys: Reports<'a>) -> UnderWay<'a> {
+        UnderWay { counts: self, era, keys }
+    }
+
+    fn index(&self, key: &[u8]) -> usize {
+        // The hash only chooses the set; the keys in it are compared.
+        let hash = self.hashes.hash_one(key);
+        usize::try_from(hash >> 32).unwrap_or_default() & (self.sets.len() - 1)
+    }
+}
+
+/// Keys, and the units that are reported for each.
+type Reports<'a> = &'a [(Box<[u8]>, u64)];
+
+/// Reports that are being sent. If their task is dropped before they are answered they have failed: their units are
+/// reported again.
+#[derive(Debug)]
+pub(crate) struct UnderWay<'a> {
+    counts: &'a CountTable,
+    era: Era<'a>,
+    keys: Reports<'a>,
+}
+
+impl UnderWay<'_> {
+    /// Enters the store's reply, or that there is none, with the times when it was asked for and when it came.
+    pub(crate) fn answered(mut self, reply: Option<Reply>, times: [u64; 2]) {
+        let mut seen = reply.map(|reply| (reply.now_us, reply.parts.into_iter()));
+        for (key, _) in std::mem::take(&mut self.keys) {
+            let reply = seen.as_mut().and_then(|(now_us, parts)| {
+                let parts = vec![parts.next()?];
+                Some(Reply { now_us: *now_us, admitted: true, parts })
+            });
+            let outcome = reply.as_ref().map(|reply| (reply, times));
+            self.counts.reported(self.era, key, outcome);
+        }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        for (key, _) in self.keys {
+            self.counts.reported(self.era, key, None);
+        }
+    }
+}
+
+fn found<'a>(set: &'a mut Places, key: &[u8]) -> Option<&'a mut (Box<[u8]>, CountCell)> {
+    set.iter_mut().flatten().map(|place| &mut **place).find(|(other, _)| **other == *key)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Seen;
+    use crate::script::state::State;
+
+    #[test]
+    fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
+        // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
+        for keys in (8..300).chain([43_691, 65_536, 100_000]) {
+            let bytes = CountTable::new(keys, 1).sets.len() * size_of::<Mutex<Places>>();
+            assert!(bytes <= 66 * keys, "{bytes} for {keys}");
+        }
+    }
+
+    /// A reply at time 0 of the store's clock, with nothing owed.
+    fn reply() -> Reply {
+        let state = State::Gcra { debt: 0 };
+        let seen = Seen { admits: true, broken: false, units: 0, state };
+        Reply { now_us: 0, admitted: true, parts: vec![seen] }
+    }
+
+    /// A policy of ten a second, and counts that know one key, which owes nothing.
+    fn of_one_key() -> (Plan, CountTable) {
+        let plan = Plan::new("10/s".parse().unwrap()).unwrap();
+        let counts = CountTable::new(8, 1_000);
+        counts.learn((&plan, 0), b"key", &reply(), [0, 0]);
+        (plan, counts)
+    }
+
+    #[test]
+    fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
+        let (plan, counts) = of_one_key();
+        let decides =
+            |era| matches!(counts.decide((&plan, era), b"key", 1, 0), Counted::Decided { .. });
+        assert_eq!([decides(0), decides(1)], [true, false]);
+        // The store must hear of the unit under the old policy before it is asked about the new one.
+        assert_eq!(
+            [counts.report_first(0, b"key"), counts.report_first(1, b"key")],
+            [None, Some(1)]
+        );
+        counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
+        assert_eq!([decides(0), decides(1)], [false, true]);
+    }
+
+    #[test]
+    fn what_is_admitted_while_a_report_is_under_way_is_in_the_next() {
+        let (plan, counts) = of_one_key();
+        let admit = || {
+            let _ = counts.decide((&plan, 0), b"key", 1, 0);
+        };
+        let of = |units| vec![(b"key"[..].into(), units)];
+        admit();
+        assert_eq!(counts.reports(), of(1));
+        admit();
+        assert_eq!(counts.reports(), [], "one at a time");
+        counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
+        assert_eq!(counts.reports(), of(1));
+        counts.reported((&plan, 0), b"key", None);
+        assert_eq!(counts.reports(), of(1), "the store may have heard of it or not");
+        counts.reported((&plan, 0), b"key", Some((&reply(), [0, 0])));
+        assert_eq!(counts.reports(), []);
+    }
+
+    /// A key that was asked for and admitted nothing has nothing that the store must hear of first. Looking for that
+    /// does not change the cell: what is admitted later is reported.
+    #[test]
+    fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
+        let (plan, counts) = of_one_key();
+        let _ = counts.decide((&plan, 0), b"key", 11, 0);
+        assert_eq!(counts.report_first(1, b"key"), None);
+        counts.learn((&plan, 1), b"key", &reply(), [0, 0]);
+        let _ = counts.decide((&plan, 1), b"key", 1, 0);
+        assert_eq!(counts.reports(), [(b"key"[..].into(), 1)]);
+    }
+
+    #[test]
+    fn units_of_a_report_that_was_dropped_are_reported_again() {
+        let (plan, counts) = of_one_key();
+        let _ = counts.decide((&plan, 0), b"key", 1, 0);
+        let unreported = || counts.unheard(b"key").since(Unheard::default()).0;
+        let keys = counts.reports();
+        drop(counts.under_way((&plan, 0), &keys));
+        assert_eq!((counts.reports(), unreported()), (keys.clone(), 1));
+        counts.under_way((&plan, 0), &keys).answered(Some(reply()), [0, 0]);
+        assert_eq!((counts.reports(), unreported()), (vec![], 0));
+    }
+}

@@ -1,0 +1,195 @@
+//! [`FastEntry`]: the part of a key's holding that threads use without a lock.
+//!
+//! All units of a small lease are in one [`UnitPool`]. A key with a large lease is one that many threads ask for, so
+//! every lane has a pool of its own besides: when threads take units from one word, each decision takes as long as a
+//! cache line takes from core to core. It makes no other difference which pool a unit is in: all pools are closed
+//! before anything else is done with the lease, and filled anew with what was left in them.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, fence};
+
+use crate::leased::holding::Lent;
+use crate::leased::unit_pool::{Filling, Spent, UnitPool};
+use crate::store::counter::{LANES, lane};
+
+/// A lease of at least so many units is divided: each lane then has 64, enough to be worth the lock that divided
+/// them.
+const MANY: u64 = 64 * (LANES as u64 + 1);
+
+/// A pool on cache lines of its own: two, since some processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Lane(UnitPool);
+
+#[derive(Debug)]
+pub(crate) struct FastEntry {
+    pub(crate) key: Box<[u8]>,
+    pool: UnitPool,
+    /// Made when the key first has many units.
+    lanes: OnceLock<Box<[Lane; LANES]>>,
+}
+
+impl FastEntry {
+    pub(crate) fn new(key: &[u8]) -> Self {
+        Self { key: key.into(), pool: UnitPool::default(), lanes: OnceLock::new() }
+    }
+
+    /// Takes units from the pool of this thread's lane or from the common pool, but never from both.
+    #[inline]
+    pub(crate) fn spend(&self, cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
+        let filling = self.pool.look();
+        // `lane` is below LANES.
+        let own = self.lanes.get().and_then(|lanes| lanes[lane()].0.spend(cost, at));
+        let spent = own.or_else(|| self.pool.spend(cost, at))?;
+        Some((spent, self.total(&spent, filling)))
+    }
+
+    /// What the limit has left: in all pools, and beyond them. If the filling has ended meanwhile, only what this
+    /// pool had: the units of the other pools may have been moved, and would be counted twice.
+    ///
+    /// The common pool is closed before the others and filled after them, so while it is in one filling all others
+    /// are in that filling, too. Their figures are read between two looks at the common pool.
+    fn total(&self, spent: &Spent, filling: Option<(Filling, u64)>) -> u64 {
+        let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
+        let others = lanes.filter_map(|Lane(pool)| pool.look()).map(|(_, units)| units);
+        let in_lanes = others.fold(0, u64::saturating_add);
+        // Acquire: if a figure above was of a later filling, it was written (with Release) after the common pool was
+        // closed, and this fence makes the look below see that closing.
+        fence(Ordering::Acquire);
+        match (filling, self.pool.look()) {
+            (Some((before, _)), Some((after, common))) if before == after => {
+                in_lanes.saturating_add(common).saturating_add(spent.beyond_remaining)
+            }
+            _ => spent.left,
+        }
+    }
+
+    /// Takes back what is left; no thread spends from here on. The caller holds the lock.
+    pub(crate) fn close(&self) -> u64 {
+        // The common pool first: see `total`.
+        let common = self.pool.close();
+        let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
+        common + lanes.map(|lane| lane.0.close()).sum::<u64>()
+    }
+
+    /// Puts units in, after [`close`](FastEntry::close). The caller holds the lock.
+    pub(crate) fn fill(&self, lent: Lent) {
+        let part = if lent.units < MANY { 0 } else { lent.units / (LANES as u64 + 1) };
+        if part > 0 {
+            for Lane(pool) in self.lanes.get_or_init(Box::default).iter() {
+                pool.fill(Lent { units: part, ..lent });
+            }
+        }
+        // The common pool last: see `total`.
+        let units = lent.units - LANES as u64 * part;
+        self.pool.fill(Lent { units, ..lent });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use super::*;
+    use crate::leased::holding::Beyond;
+
+    fn lent(units: u64) -> Lent {
+        let beyond = Beyond { remaining: 100, reset_ns: 0 };
+        Lent { units, until_ns: 10, stamp: 3, era: 0, beyond }
+    }
+
+    /// The sizes that `Settings::keys` and docs/scale.md name.
+    #[test]
+    fn lanes_take_1024_bytes_from_576_units_on() {
+        assert_eq!(size_of::<[Lane; LANES]>(), 1_024);
+        let has_lanes = |units| {
+            let entry = FastEntry::new(b"key");
+            entry.fill(lent(units));
+            entry.lanes.get().is_some()
+        };
+        assert_eq!([has_lanes(575), has_lanes(576)], [false, true]);
+    }
+
+    #[test]
+    fn few_units_are_in_one_pool_and_many_in_one_of_each_lane() {
+        let entry = FastEntry::new(b"key");
+        entry.fill(lent(MANY - 1));
+        assert!(entry.lanes.get().is_none());
+        assert_eq!(entry.close(), MANY - 1);
+        entry.fill(lent(MANY + 5));
+        let spent = entry.spend(1, [0, 0]).map(|(spent, total)| (spent.left, total));
+        assert_eq!(
+            spent,
+            Some((63, MANY + 4 + 100)),
+            "of this thread's lane, and all that is left"
+        );
+        // A thread takes 63 more from its lane's pool and all 69 from the common pool.
+        assert_eq!((0..1_000).filter(|_| entry.spend(1, [0, 0]).is_some()).count(), 63 + 69);
+        assert_eq!(entry.close(), 7 * 64);
+        assert_eq!(entry.spend(1, [0, 0]), None);
+        // Few units again: the lanes' pools stay empty, and all threads take from the common pool.
+        entry.fill(lent(10));
+        assert_eq!((0..1_000).filter(|_| entry.spend(1, [0, 0]).is_some()).count(), 10);
+        assert_eq!(entry.close(), 0);
+    }
+
+    /// Units that another thread took back and put in anew could be counted twice.
+    #[test]
+    fn of_a_filling_that_has_ended_a_spender_is_told_what_its_pool_had() {
+        let entry = FastEntry::new(b"key");
+        entry.fill(lent(10));
+        let before = entry.pool.look();
+        let spent = entry.pool.spend(1, [0, 0]).unwrap();
+        assert_eq!((spent.left, entry.total(&spent, before)), (9, 9 + 100));
+        let left = entry.close();
+        assert_eq!(entry.total(&spent, before), 9);
+        entry.fill(lent(left + 20));
+        assert_eq!(entry.total(&spent, before), 9);
+        assert_eq!(entry.total(&spent, entry.pool.look()), 29 + 100);
+    }
+
+    /// Threads spend while another thread closes and fills all the time, the lanes too or, if `forgetful`, only the
+    /// common pool. Returns how many units were put in first, are left, and were spent.
+    fn spend_on_threads(forgetful: bool) -> (u64, u64, u64) {
+        const UNITS: u64 = 300_000;
+        let (entry, stop, spent) =
+            (FastEntry::new(b"key"), AtomicBool::new(false), AtomicU64::new(0));
+        let left = Mutex::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        spent.fetch_add(
+                            u64::from(entry.spend(1, [0, 0]).is_some()),
+                            Ordering::Relaxed,
+                        );
+                    }
+                });
+            }
+            let mut held = UNITS;
+            while held > UNITS / 2 {
+                entry.fill(lent(held));
+                for _ in 0..200 {
+                    std::hint::spin_loop();
+                }
+                held = if forgetful { entry.pool.close() } else { entry.close() };
+            }
+            stop.store(true, Ordering::Relaxed);
+            *left.lock().unwrap() = held;
+        });
+        (UNITS, left.into_inner().unwrap(), spent.into_inner())
+    }
+
+    #[test]
+    fn every_unit_is_spent_once_whichever_pool_it_is_in() {
+        let (units, left, spent) = spend_on_threads(false);
+        assert_eq!(left + spent, units);
+    }
+
+    #[test]
+    fn lanes_that_are_not_closed_are_caught() {
+        let (units, left, spent) = spend_on_threads(true);
+        assert_ne!(left + spent, units);
+    }
+}

@@ -1,0 +1,111 @@
+//! [`HeldKey`]: what this node holds of one key in leases, beside what the store says of it.
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::Fault;
+use crate::inner::Inner;
+use crate::leased::holding::{Beyond, Expired, Glance};
+use crate::leased::table::Set;
+use crate::script::state::View;
+use crate::script::{Reply, Units, Verb};
+use crate::store::stats::Count;
+
+/// The leases of one key, and the limiter whose link they came through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldKey<'a> {
+    inner: &'a Inner,
+    set: &'a Set,
+    key: &'a [u8],
+}
+
+impl Inner {
+    /// What this node holds of a key; `None` if the limit takes no leases.
+    pub(crate) fn held<'a>(&'a self, key: &'a [u8]) -> Option<HeldKey<'a>> {
+        let table = self.local.leases.as_ref()?;
+        Some(HeldKey { inner: self, set: table.set(key), key })
+    }
+}
+
+impl HeldKey<'_> {
+    /// What it is now.
+    fn glance(&self) -> Glance {
+        let now_ns = self.inner.now_ns();
+        self.set.look(self.key, |holding| holding.glance(now_ns)).unwrap_or_default()
+    }
+
+    /// What it is once no lease is on its way and nothing has expired.
+    pub(crate) async fn settled(&self, due: Instant) -> Result<Glance, Fault> {
+        loop {
+            let answered = self.set.answered.notified();
+            tokio::pin!(answered);
+            // First the notification is armed, so that no answer is missed, and only then the holding is looked at.
+            answered.as_mut().enable();
+            let now_ns = self.inner.now_ns();
+            let found =
+                self.set.look(self.key, |holding| (holding.glance(now_ns), holding.take_expired()));
+            let Some((glance, expired)) = found else { return Ok(Glance::default()) };
+            self.give_back(expired).await;
+            if !glance.asking {
+                return Ok(glance);
+            }
+            if timeout_at(due, answered).await.is_err() {
+                return Err(Fault::Deadline);
+            }
+        }
+    }
+
+    /// What it is now, and whether the store counts exactly that as spent, because no units were on their way since
+    /// `before`. If so, the store's figure is entered as the newest.
+    pub(crate) fn since(&self, before: Glance, reply: &Reply) -> (u64, bool) {
+        let Inner { plan, terms, .. } = self.inner;
+        let now_ns = self.inner.now_ns();
+        let found = self.set.look(self.key, |holding| {
+            let glance = holding.glance(now_ns);
+            if glance.asks == before.asks && !before.asking && !glance.has_expired {
+                if let Some(seen) = reply.parts.first() {
+                    let view = View { plan, state: &seen.state, now_us: reply.now_us };
+                    holding.see(*terms, Beyond::of(&view, now_ns));
+                }
+                (glance.left, true)
+            } else {
+                (glance.left.min(before.left), false)
+            }
+        });
+        found.unwrap_or((0, before == Glance::default()))
+    }
+
+    /// Gives back units that have expired and were charged under this policy.
+    pub(crate) async fn give_back(&self, expired: Expired) {
+        let Inner { link, terms, .. } = self.inner;
+        for (units, stamp) in expired.into_iter().filter(|(units, _)| *units > 0) {
+            link.counters.add(Count::Expired, units);
+            if let stamp @ 1.. = stamp.of(terms.era) {
+                let units = Units { stamp, ..Units::exactly(units) };
+                let before = self.glance();
+                // What is not given back drains as if it had been spent.
+                let ask = self.inner.request(Verb::Refund, self.key, units);
+                if let Ok(reply) = link.call(ask, link.due()).await {
+                    self.since(before, &reply);
+                }
+            }
+        }
+    }
+
+    /// What it is before the store is asked under several limits. A look waits for a lease that is on its way, a
+    /// request does not.
+    pub(crate) async fn before(&self, verb: Verb, due: Instant) -> Glance {
+        match verb {
+            Verb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),
+            _ => self.glance(),
+        }
+    }
+
+    /// Units that it has afterwards for certain, besides what the store says. `charged` is what the request took
+    /// there.
+    pub(crate) fn after(&self, before: Glance, charged: u64) -> u64 {
+        if charged > 0 {
+            self.set.look(self.key, |holding| holding.charged_beside(charged));
+        }
+        self.glance().left.min(before.left)
+    }
+}

@@ -1,0 +1,269 @@
+//! [`Holding`]: the units of one key that this process holds, and when to take more.
+//!
+//! A *lease* is a batch of units that the store has charged and this process spends. Every unit is charged before it
+//! is spent, so a lost reply, a crash or a late reply can leave units unspent, but cannot admit a unit twice.
+//!
+//! There is no clock and no connection in here: all times are arguments, so that the simulation runs this very code.
+//!
+//! # How many units
+//! One at first. The next lease is twice as large when a lease is spent within [`QUICK_NS`], half as large when it
+//! took longer than [`SLOW_NS`] or expired, and never larger than a node may hold. The store grants no more than half
+//! of what is left, so leases shrink to single units as the limit comes near.
+//!
+//! # How long
+//! A lease ends after [`LIFE_NS`], or with the window in which it was charged. Both are counted by this process's
+//! clock from the moment at which the lease was *asked for*, which is before the store charged it, and are shortened
+//! by a thousandth, which is more than two steady clocks drift apart.
+
+use crate::error::Fault;
+pub(crate) use crate::leased::terms::{
+    Beyond, Expired, Glance, Grant, Lease, Lent, Spend, Stamp, Terms, Want,
+};
+use crate::leased::terms::{Denied, LIFE_NS};
+use crate::leased::unit_pool::MAX_UNITS;
+
+/// Leases that are spent faster grow.
+const QUICK_NS: u64 = 50_000_000;
+/// Leases that are spent more slowly shrink.
+const SLOW_NS: u64 = 500_000_000;
+/// With fewer units it is not worth it to fill a pool.
+const LEAST_LENT: u64 = 4;
+/// If the limit has less left than this part of a lease, the store is left alone for a while: see `granted`.
+const DREGS: u64 = 16;
+
+/// The units of one key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holding {
+    /// The first is spent first, and ends first.
+    leases: [Lease; 2],
+    want: u64,
+    asking: bool,
+    /// How many requests for units there were, so that two looks can tell whether there was one in between.
+    asks: u64,
+    denied: Option<Denied>,
+    failed: Option<(u64, Fault)>,
+    beyond: Beyond,
+    /// The policy that `beyond` is of, once the store has told it.
+    seen: Option<u64>,
+    /// Units that expired unspent and are not given back yet.
+    expired: Expired,
+    /// Units that the store charged without a lease while a lease was under way, whose answer may not count them.
+    beside: u64,
+}
+
+impl Holding {
+    /// Decides a request of `cost` units, at least one, that came at `came_ns`.
+    pub(crate) fn spend(&mut self, terms: Terms, cost: u64, [came_ns, now_ns]: [u64; 2]) -> Spend {
+        self.expire(now_ns);
+        let held = self.left();
+        let failed = self.failed.filter(|(at_ns, _)| *at_ns >= came_ns);
+        // When the policy has changed, the store is asked before units of the old policy are spent: the decision
+        // tells what the store has left besides.
+        if held >= cost && (self.seen == Some(terms.era) || failed.is_some()) {
+            let stamp = self.take(cost, terms, now_ns);
+            return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
+        }
+        if held >= cost && !self.asking {
+            return self.ask(Want { want: 0, least: 0 });
+        }
+        let least = cost.saturating_sub(held);
+        if let Some(denied) = self.denied
+            && (denied.era == terms.era && now_ns < denied.again_ns && least >= denied.least)
+        {
+            return Spend::Denied { retry_ns: denied.until_ns - now_ns };
+        }
+        if let Some((_, fault)) = failed {
+            return Spend::Failed(fault);
+        }
+        if self.asking {
+            return Spend::Wait;
+        }
+        self.ask(Want { want: self.want.clamp(1, terms.largest()).max(least), least })
+    }
+
+    fn ask(&mut self, want: Want) -> Spend {
+        self.asking = true;
+        self.asks += 1;
+        Spend::Ask(want)
+    }
+
+    /// Enters what the store has left, as it said when no units were on their way from there.
+    pub(crate) fn see(&mut self, terms: Terms, beyond: Beyond) {
+        let remaining = beyond.remaining.saturating_sub(std::mem::take(&mut self.beside));
+        (self.beyond, self.seen) = (Beyond { remaining, ..beyond }, Some(terms.era));
+    }
+
+    /// A request under several limits was charged by the store, not by a lease. It counts as a request for units,
+    /// since an answer to an earlier look does not know of it.
+    pub(crate) fn charged_beside(&mut self, units: u64) {
+        self.asks += 1;
+        self.beside += if self.asking { units } else { 0 };
+        self.beyond.remaining = self.beyond.remaining.saturating_sub(units);
+    }
+
+    /// Enters the answer to the look that comes before units of an old policy are spent.
+    pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
+        self.asking = false;
+        self.see(terms, beyond);
+    }
+
+    /// The store has granted a lease.
+    pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
+        self.asking = false;
+        // The limit has next to nothing left: a call for each single unit is not worth it.
+        let is_drained = grant.beyond.remaining < self.want / DREGS;
+        self.denied = is_drained.then(|| Denied::new(terms, 1, 0, now_ns));
+        self.see(terms, grant.beyond);
+        let life_ns = grant.turns_ns.map_or(LIFE_NS, |turns_ns| turns_ns.min(LIFE_NS));
+        let until_ns = grant.asked_ns.saturating_add(life_ns - life_ns / 1_000);
+        self.expire(now_ns);
+        let new = Lease {
+            left: grant.units,
+            taken: grant.units,
+            since_ns: now_ns,
+            until_ns,
+            stamp: Stamp { at: grant.stamp, era: terms.era },
+        };
+        let [first, second] = &mut self.leases;
+        if first.left == 0 {
+            *first = new;
+        } else if second.left == 0 {
+            *second = new;
+        } else {
+            // Both leases have some units left, but together not enough for a large request. The new lease is merged
+            // with the second, and both end with the first of them to end.
+            second.left += new.left;
+            second.taken += new.taken;
+            second.until_ns = second.until_ns.min(until_ns);
+            second.stamp = second.stamp.min(new.stamp);
+        }
+        self.leases.sort_by_key(|lease| (lease.left == 0, lease.until_ns));
+    }
+
+    /// The store has denied `least` units, and has said when they would fit.
+    pub(crate) fn denied(&mut self, terms: Terms, least: (u64, Beyond), times: [u64; 2]) {
+        self.seen(terms, least.1);
+        let [retry_ns, now_ns] = times;
+        self.denied = Some(Denied::new(terms, least.0, retry_ns, now_ns));
+    }
+
+    /// The store did not answer, or the request for a lease was dropped.
+    pub(crate) fn failed(&mut self, fault: Fault, now_ns: u64) {
+        self.asking = false;
+        self.failed = Some((now_ns, fault));
+    }
+
+    /// Units that can be spent, provided that they have not expired.
+    pub(crate) fn left(&self) -> u64 {
+        self.leases[0].left.saturating_add(self.leases[1].left)
+    }
+
+    /// What the limit has left as far as this node knows: its own leases, and what the store said last.
+    pub(crate) fn known(&self, terms: Terms) -> Beyond {
+        let beyond = if self.seen == Some(terms.era) { self.beyond } else { Beyond::default() };
+        Beyond { remaining: beyond.remaining.saturating_add(self.left()), ..beyond }
+    }
+
+    /// What the holding has, without what has expired.
+    pub(crate) fn glance(&mut self, now_ns: u64) -> Glance {
+        self.expire(now_ns);
+        let has_expired = self.expired[0].0 > 0;
+        Glance { left: self.left(), asking: self.asking, asks: self.asks, has_expired }
+    }
+
+    /// Lends units of the first lease to the pools, where they are spent without this holding. Enough units stay
+    /// here to notice in time that the next lease is due, and that this one is spent. Units that are not spent are
+    /// [put back](Holding::put_back) before anything else is done with the holding.
+    pub(crate) fn lend(&mut self) -> Option<Lent> {
+        let era = self.seen?;
+        let is_last = self.leases[1].left == 0 && !self.asking;
+        let stay = if is_last { (self.want / 4).max(1) } else { 1 };
+        let [first, _] = &mut self.leases;
+        let units = first.left.saturating_sub(stay).min(MAX_UNITS);
+        if units < LEAST_LENT {
+            return None;
+        }
+        first.left -= units;
+        let (until_ns, stamp) = (first.until_ns, first.stamp.of(era));
+        // Units that stay here are left, too.
+        let remaining = self.beyond.remaining.saturating_add(self.left());
+        Some(Lent { units, until_ns, stamp, era, beyond: Beyond { remaining, ..self.beyond } })
+    }
+
+    /// Takes back what is left of units that were lent.
+    pub(crate) fn put_back(&mut self, units: u64) {
+        self.leases[0].left += units;
+    }
+
+    /// Whether the key can be forgotten without loss.
+    pub(crate) fn is_idle(&mut self, now_ns: u64) -> bool {
+        self.expire(now_ns);
+        let is_denied = self.denied.is_some_and(|denied| now_ns < denied.again_ns);
+        self.left() == 0 && !self.asking && !is_denied
+    }
+
+    /// Takes the units that have expired since the last call: the caller gives them back.
+    pub(crate) fn take_expired(&mut self) -> Expired {
+        std::mem::take(&mut self.expired)
+    }
+
+    /// Ends all leases. Returns what was left in each, and its stamp: the caller gives it back.
+    pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
+        self.expire(now_ns);
+        std::mem::take(&mut self.leases).map(|lease| (lease.left, lease.stamp))
+    }
+
+    fn expire(&mut self, now_ns: u64) {
+        for n in 0..2 {
+            let lease = &mut self.leases[n];
+            if lease.left > 0 && now_ns >= lease.until_ns {
+                let [first, second] = &mut self.expired;
+                let (units, stamp) = if first.0 == 0 { first } else { second };
+                *stamp = if *units == 0 { lease.stamp } else { lease.stamp.min(*stamp) };
+                *units += lease.left;
+                lease.left = 0;
+                self.want = (self.want / 2).max(1);
+            }
+        }
+        if self.leases[0].left == 0 {
+            self.leases.swap(0, 1);
+        }
+    }
+
+    /// Takes units that are there, and returns the stamp of the oldest of them.
+    fn take(&mut self, cost: u64, terms: Terms, now_ns: u64) -> u64 {
+        let [first, second] = &mut self.leases;
+        let stamp = first.stamp.of(terms.era);
+        let here = cost.min(first.left);
+        first.left -= here;
+        second.left -= cost - here;
+        if first.left == 0 {
+            let took_ns = now_ns.saturating_sub(first.since_ns);
+            self.want = match took_ns {
+                ..QUICK_NS => (first.taken.saturating_mul(2)).max(self.want).min(terms.largest()),
+                QUICK_NS..SLOW_NS => self.want,
+                _ => (self.want / 2).max(1),
+            };
+            self.leases.swap(0, 1);
+        }
+        stamp
+    }
+
+    /// The next lease is asked for when a quarter of one is left, so that it is there when that quarter is spent.
+    fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<Want> {
+        let held = self.left();
+        let quiet = self.denied.is_some_and(|denied| now_ns < denied.again_ns)
+            || self.failed.is_some_and(|(at_ns, _)| now_ns < at_ns.saturating_add(terms.poll_ns));
+        let due = self.want > 3 && held <= self.want / 4 && self.leases[1].left == 0;
+        if self.asking || quiet || !due {
+            return None;
+        }
+        self.asking = true;
+        self.asks += 1;
+        let want = self.want.min(terms.largest());
+        Some(Want { want, least: 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Mode `leased`: requests spend what this node holds, or wait for a lease; the next lease is asked for ahead of
+//! time.
+//!
+//! # What is left
+//! An answer tells what the store had left when it was asked last and no units were on their way from there, and
+//! besides the units that this node holds. Units of this node that have expired are given back, and no others are on
+//! their way without being counted, so a lone node tells what the limit has left to the unit. What other nodes have
+//! taken since it does not know, for as long as a lease lives: a second at most.
+
+use std::time::Duration;
+
+use tokio::time::timeout_at;
+use tollgate::Told;
+
+use crate::decision::{RedisDecision, Source};
+use crate::error::Fault;
+use crate::inner::Inner;
+use crate::leased::holding::{Beyond, Expired, Grant, Holding, Spend, Want};
+use crate::leased::table::LeaseTable;
+use crate::limiter::RedisLimiter;
+use crate::script::{Reply, Units, Verb};
+use crate::store::stats::Count;
+
+/// A lease takes no more than half of what is left.
+const SHARE_OF_A_LEASE: u64 = 2;
+
+/// What a request waits for.
+pub(crate) enum Waiting {
+    Lease {
+        came_ns: u64,
+    },
+    /// The set of the key is full.
+    NoPlace,
+}
+
+impl RedisLimiter {
+    /// Decides from what this node holds, or says what the request has to wait for. Asks for the next lease when it
+    /// is due.
+    pub(crate) fn spend(
+        &self,
+        table: &LeaseTable,
+        key: &[u8],
+        cost: u64,
+    ) -> Result<RedisDecision, Waiting> {
+        let came_ns = self.inner.now_ns();
+        self.spend_since(came_ns, table, key, cost)
+    }
+
+    fn spend_since(
+        &self,
+        came_ns: u64,
+        table: &LeaseTable,
+        key: &[u8],
+        cost: u64,
+    ) -> Result<RedisDecision, Waiting> {
+        let inner = &self.inner;
+        let now_ns = inner.now_ns().max(came_ns);
+        let spent = table.set(key).with(key, now_ns, |holding| {
+            let spend = holding.spend(inner.terms, cost, [came_ns, now_ns]);
+            (spend, holding.known(inner.terms), holding.take_expired())
+        });
+        let Some((spend, known, expired)) = spent else { return Err(Waiting::NoPlace) };
+        let told = |allowed, retry_ns| Told {
+            allowed,
+            cost,
+            limit: inner.plan.limit,
+            remaining: known.remaining.min(inner.plan.limit),
+            retry_after: Duration::from_nanos(retry_ns),
+            reset_after: Duration::from_nanos(known.reset_ns.saturating_sub(now_ns)),
+        };
+        let want = match &spend {
+            Spend::Spent { more, .. } => *more,
+            Spend::Ask(want) => Some(*want),
+            _ => None,
+        };
+        if want.is_some() || expired[0].0 > 0 {
+            self.fetch(key, want, expired);
+        }
+        match spend {
+            Spend::Spent { stamp, .. } => {
+                Ok(RedisDecision::new(told(true, 0), Source::Lease, stamp))
+            }
+            Spend::Denied { retry_ns } => {
+                // The units that this request asks for do not fit now, whatever the store has said since it denied
+                // them.
+                let told = told(false, retry_ns);
+                let told = Told { remaining: told.remaining.min(cost - 1), ..told };
+                Ok(RedisDecision::new(told, Source::Lease, 0))
+            }
+            Spend::Ask(_) => Err(Waiting::Lease { came_ns }),
+            Spend::Wait => Err(Waiting::Lease { came_ns }),
+            Spend::Failed(fault) => Ok(inner.fall_back(key, cost, fault)),
+        }
+    }
+
+    pub(crate) async fn wait_for_lease(
+        &self,
+        first: Waiting,
+        table: &LeaseTable,
+        key: &[u8],
+        cost: u64,
+    ) -> RedisDecision {
+        let Waiting::Lease { came_ns } = first else {
+            return self.inner.ask_store(key, cost).await;
+        };
+        let due = self.inner.link.due();
+        let set = table.set(key);
+        loop {
+            let answered = set.answered.notified();
+            tokio::pin!(answered);
+            // First the notification is armed, so that no answer is missed, and only then the holding is looked at
+            // again.
+            answered.as_mut().enable();
+            match self.spend_since(came_ns, table, key, cost) {
+                Ok(decision) => return decision,
+                Err(Waiting::NoPlace) => return self.inner.ask_store(key, cost).await,
+                Err(Waiting::Lease { .. }) => {}
+            }
+            if timeout_at(due, answered).await.is_err() {
+                return self.inner.fall_back(key, cost, Fault::Deadline);
+            }
+        }
+    }
+
+    /// Gives back what has expired, and asks the store for a lease, both in a task of their own: so the lease arrives
+    /// and is counted also if the callers that want it no longer wait.
+    fn fetch(&self, key: &[u8], want: Option<Want>, expired: Expired) {
+        let (this, key) = (self.clone(), key.to_vec());
+        tokio::spawn(async move {
+            let Some(held) = this.inner.held(&key) else { return };
+            let Some(want) = want else { return held.give_back(expired).await };
+            // The refund is sent first, so that it counts as left for the lease; its reply is not waited for.
+            let given = held.give_back(expired);
+            tokio::join!(biased; given, this.lease(&key, want));
+        });
+    }
+
+    async fn lease(&self, key: &[u8], want: Want) {
+        let inner = &self.inner;
+        let Some(table) = &inner.local.leases else { return };
+        let units = Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
+        let asked_ns = inner.now_ns();
+        let link = &inner.link;
+        let result = link.call(inner.request(Verb::Check, key, units), link.due()).await;
+        let set = table.set(key);
+        let now_ns = inner.now_ns();
+        set.with(key, now_ns, |holding| match &result {
+            Err(fault) => holding.failed(*fault, now_ns),
+            Ok(reply) => inner.settle(reply, holding, want, [asked_ns, now_ns]),
+        });
+        set.answered.notify_waiters();
+    }
+}
+
+impl Inner {
+    /// Decides from the units that can be spent without a lock.
+    #[inline]
+    pub(crate) fn spend_held(
+        &self,
+        table: &LeaseTable,
+        key: &[u8],
+        cost: u64,
+    ) -> Option<RedisDecision> {
+        let now_ns = self.now_ns();
+        let (spent, total) = table.set(key).spend(key, cost, [now_ns, self.terms.era])?;
+        self.link.counters.decision(Source::Lease, true);
+        let limit = self.plan.limit;
+        let reset_ns = spent.reset_ns.saturating_sub(now_ns);
+        let told = Told {
+            allowed: true,
+            cost,
+            limit,
+            remaining: total.min(limit),
+            retry_after: Duration::ZERO,
+            reset_after: Duration::from_nanos(reset_ns),
+        };
+        Some(RedisDecision::new(told, Source::Lease, spent.stamp))
+    }
+
+    /// Enters the store's answer to a request for a lease.
+    fn settle(
+        &self,
+        reply: &Reply,
+        holding: &mut Holding,
+        want: Want,
+        [asked_ns, now_ns]: [u64; 2],
+    ) {
+        let (Some(seen), Ok(view)) = (reply.parts.first(), self.view(reply)) else {
+            return holding.failed(Fault::Unexpected, now_ns);
+        };
+        let terms = self.terms;
+        let until_ns = |at_us: u64| at_us.saturating_sub(reply.now_us).saturating_mul(1_000);
+        let beyond = Beyond::of(&view, now_ns);
+        if want.want == 0 {
+            return holding.seen(terms, beyond);
+        }
+        if !reply.admitted {
+            let fitting = want.least.min(self.plan.limit);
+            let times = [until_ns(view.ready_us(fitting)), now_ns];
+            return holding.denied(terms, (want.least, beyond), times);
+        }
+        let counters = &self.link.counters;
+        counters.add(Count::Leases, 1);
+        // A server that claims to have granted more than the limit is wrong, and the sums below could overflow.
+        let units = seen.units.min(self.plan.limit);
+        counters.add(Count::Leased, units);
+        let turns_ns = view.turns_us().map(until_ns);
+        let grant = Grant { units, asked_ns, turns_ns, stamp: view.stamp(), beyond };
+        holding.granted(terms, grant, now_ns);
+    }
+}

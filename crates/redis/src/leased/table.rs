@@ -1,0 +1,251 @@
+//! [`LeaseTable`]: the holdings of many keys, in fixed memory.
+//!
+//! Each set has eight places. Most requests find units of their key in its [`FastEntry`], and take them with one
+//! compare-and-swap. The others lock the set for the time of a lookup and a subtraction, and never while they wait,
+//! so a thread is held up for a few dozen nanoseconds at most. One word would not do for them: a holding is two
+//! leases, their ends, and what the store said last, which must change together. Only a few requests of each lease
+//! are decided under the lock.
+//!
+//! A key that finds no place, because its set is full of keys that hold units, is decided by the store.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ahash::RandomState;
+use arc_swap::ArcSwapOption;
+use tokio::sync::Notify;
+
+use crate::leased::fast_entry::FastEntry;
+use crate::leased::holding::Holding;
+use crate::leased::unit_pool::Spent;
+
+/// Places in a set.
+const WAYS: usize = 8;
+
+#[derive(Debug)]
+struct Place {
+    fast: Arc<FastEntry>,
+    /// The units of the key, without those in the fast entry's pools.
+    holding: Holding,
+}
+
+impl Place {
+    fn new(key: &[u8]) -> Box<Self> {
+        Box::new(Self { fast: Arc::new(FastEntry::new(key)), holding: Holding::default() })
+    }
+
+    /// Runs `turn` on the whole holding: takes the units back from the pools before, and fills these again
+    /// afterwards.
+    fn turn<T>(&mut self, turn: impl FnOnce(&mut Holding) -> T) -> T {
+        let Self { fast, holding } = self;
+        holding.put_back(fast.close());
+        let result = turn(holding);
+        if let Some(lent) = holding.lend() {
+            fast.fill(lent);
+        }
+        result
+    }
+}
+
+/// A few keys, and what wakes the callers that wait for a lease of one of them.
+#[derive(Debug, Default)]
+pub(crate) struct Set {
+    fast_entries: [ArcSwapOption<FastEntry>; WAYS],
+    places: Mutex<[Option<Box<Place>>; WAYS]>,
+    pub(crate) answered: Notify,
+}
+
+/// The holdings of one limit.
+#[derive(Debug)]
+pub(crate) struct LeaseTable {
+    sets: Box<[Set]>,
+    hashes: RandomState,
+}
+
+impl LeaseTable {
+    /// Room for `keys` that hold units at the same time, and half as many again.
+    pub(crate) fn new(keys: usize) -> Self {
+        let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
+        Self { sets: (0..sets).map(|_| Set::default()).collect(), hashes: RandomState::new() }
+    }
+
+    pub(crate) fn set(&self, key: &[u8]) -> &Set {
+        // The hash only chooses the set; the keys in it are compared.
+        let hash = self.hashes.hash_one(key);
+        let index = usize::try_from(hash >> 32).unwrap_or_default() & (self.sets.len() - 1);
+        &self.sets[index]
+    }
+
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &Set> {
+        self.sets.iter()
+    }
+
+    /// Whether it can be dropped without loss.
+    pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
+        self.sets().all(|set| {
+            let mut places = set.places();
+            places.iter_mut().flatten().all(|place| place.turn(|holding| holding.is_idle(now_ns)))
+        })
+    }
+}
+
+impl Set {
+    /// Spends units of the key that need no lock, at a time and under a policy.
+    #[inline]
+    pub(crate) fn spend(&self, key: &[u8], cost: u64, at: [u64; 2]) -> Option<(Spent, u64)> {
+        self.fast_entries.iter().find_map(|fast| {
+            let fast = fast.load();
+            let fast = fast.as_deref().filter(|fast| *fast.key == *key)?;
+            fast.spend(cost, at)
+        })
+    }
+
+    /// Runs `turn` on the key's holding, if it has one.
+    pub(crate) fn look<T>(&self, key: &[u8], turn: impl FnOnce(&mut Holding) -> T) -> Option<T> {
+        let mut places = self.places();
+        let place = places.iter_mut().flatten().find(|place| *place.fast.key == *key)?;
+        Some(place.turn(turn))
+    }
+
+    /// Runs `turn` on the key's holding; `None` if there is no place for the key.
+    pub(crate) fn with<T>(
+        &self,
+        key: &[u8],
+        now_ns: u64,
+        turn: impl FnOnce(&mut Holding) -> T,
+    ) -> Option<T> {
+        let mut places = self.places();
+        let is_keys = |place: &Option<Box<Place>>| {
+            place.as_ref().is_some_and(|place| *place.fast.key == *key)
+        };
+        let index = places.iter().position(is_keys).or_else(|| {
+            let vacant = places.iter_mut().position(|place| match place {
+                None => true,
+                Some(place) => place.turn(|holding| holding.is_idle(now_ns)),
+            })?;
+            let place = Place::new(key);
+            self.fast_entries[vacant].store(Some(Arc::clone(&place.fast)));
+            places[vacant] = Some(place);
+            Some(vacant)
+        })?;
+        places[index].as_mut().map(|place| place.turn(turn))
+    }
+
+    /// Takes out every key and its holding.
+    pub(crate) fn drain(&self) -> Vec<(Box<[u8]>, Holding)> {
+        let mut places = self.places();
+        let mut drained = Vec::new();
+        for (place, fast) in places.iter_mut().zip(&self.fast_entries) {
+            if let Some(mut place) = place.take() {
+                fast.store(None);
+                place.holding.put_back(place.fast.close());
+                drained.push((place.fast.key.clone(), place.holding));
+            }
+        }
+        drained
+    }
+
+    fn places(&self) -> MutexGuard<'_, [Option<Box<Place>>; WAYS]> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Fault;
+    use crate::leased::holding::{Beyond, Grant, Spend, Terms};
+
+    const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
+
+    /// Gives the key a lease that lasts until the first second is over.
+    fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
+        table.set(key).with(key, 0, |holding| {
+            assert!(matches!(holding.spend(TERMS, 1, [0, 0]), Spend::Ask(_)));
+            let (turns_ns, beyond) = (None, Beyond::default());
+            holding.granted(TERMS, Grant { units: 2, asked_ns: 0, turns_ns, stamp: 0, beyond }, 0);
+        })
+    }
+
+    #[test]
+    fn keys_keep_their_units_and_a_full_set_takes_no_more_until_they_end() {
+        let table = LeaseTable::new(1);
+        let keys: Vec<[u8; 1]> = (0..9).map(|n| [n]).collect();
+        for key in &keys[..8] {
+            assert_eq!(take(&table, key), Some(()));
+        }
+        assert_eq!(take(&table, &keys[8]), None);
+        for key in &keys[..8] {
+            let left = table.set(key).with(key, 0, |holding| holding.left());
+            assert_eq!(left, Some(2));
+        }
+        let later = crate::leased::terms::LIFE_NS;
+        assert_eq!(table.set(&keys[8]).with(&keys[8], later, |holding| holding.left()), Some(0));
+    }
+
+    #[test]
+    fn units_that_are_spent_without_a_lock_are_those_of_the_lease() {
+        let (table, terms) = (LeaseTable::new(1), Terms { most: 1_000, poll_ns: 0, era: 0 });
+        let set = table.set(b"key");
+        set.with(b"key", 0, |holding| {
+            assert!(matches!(holding.spend(terms, 100, [0, 0]), Spend::Ask(_)));
+            let (turns_ns, beyond) = (None, Beyond { remaining: 900, reset_ns: 0 });
+            let grant = Grant { units: 100, asked_ns: 0, turns_ns, stamp: 7, beyond };
+            holding.granted(terms, grant, 0);
+        });
+        let spent = (0..200).filter(|_| set.spend(b"key", 1, [0, 0]).is_some()).count();
+        assert_eq!(spent, 99);
+        assert!(set.spend(b"another", 1, [0, 0]).is_none());
+        // The last unit is spent from the holding, where it is noticed that the lease is spent.
+        assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(1));
+        let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, [0, 0]));
+        assert!(matches!(last, Some(Spend::Spent { stamp: 7, .. })));
+        assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(0));
+    }
+
+    #[test]
+    fn units_in_a_pool_end_with_their_lease_and_are_drained_with_it() {
+        let (table, terms) = (LeaseTable::new(1), Terms { most: 1_000, poll_ns: 0, era: 0 });
+        let set = table.set(b"key");
+        let fill = |asked_ns| {
+            set.with(b"key", asked_ns, |holding| {
+                let (turns_ns, beyond) = (None, Beyond::default());
+                let grant = Grant { units: 50, asked_ns, turns_ns, stamp: 7, beyond };
+                holding.granted(terms, grant, asked_ns);
+            })
+        };
+        fill(0);
+        let life_ns = crate::leased::terms::LIFE_NS;
+        assert!(set.spend(b"key", 1, [life_ns - life_ns / 1_000 - 1, 0]).is_some());
+        assert!(set.spend(b"key", 1, [life_ns, 0]).is_none());
+        assert_eq!(set.with(b"key", life_ns, |holding| holding.is_idle(life_ns)), Some(true));
+        fill(life_ns);
+        assert!(set.spend(b"key", 3, [life_ns, 0]).is_some());
+        let drained = set.drain();
+        assert_eq!(drained.iter().map(|(_, holding)| holding.left()).collect::<Vec<_>>(), [47]);
+        assert!(set.spend(b"key", 1, [life_ns, 0]).is_none());
+    }
+
+    #[test]
+    fn a_key_that_waits_for_the_store_is_not_forgotten() {
+        let table = LeaseTable::new(1);
+        let set = table.set(b"key");
+        set.with(b"key", 0, |holding| holding.spend(TERMS, 1, [0, 0]));
+        for n in 0..20_u8 {
+            set.with(&[n], 0, |_| ());
+        }
+        let again = set.with(b"key", 0, |holding| holding.spend(TERMS, 1, [0, 0]));
+        assert_eq!(again, Some(Spend::Wait));
+        set.with(b"key", 0, |holding| holding.failed(Fault::Deadline, 0));
+        assert!(set.drain().iter().any(|(key, _)| **key == *b"key"));
+        assert!(set.drain().is_empty());
+    }
+
+    #[test]
+    fn a_key_that_holds_nothing_takes_66_bytes_at_most() {
+        // The sizes that tollgate-service assumes, whose rules have room for more keys than these few.
+        for keys in (8..300).chain([43_691, 65_536, 100_000]) {
+            let bytes = LeaseTable::new(keys).sets.len() * size_of::<Set>();
+            assert!(bytes <= 66 * keys, "{bytes} for {keys}");
+        }
+    }
+}

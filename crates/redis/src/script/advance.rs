@@ -1,0 +1,64 @@
+//! How a state changes in this process: what the script would find in it later, and what a charge makes of it.
+//!
+//! The steps are those of decide.lua, for decisions that do not ask the store. A test on a real server compares them.
+
+use crate::script::plan::{Kind, LARGEST, Plan};
+use crate::script::state::State;
+
+impl State {
+    /// What is held at `to_us`, given what was held at `from_us`, if nothing was charged in between.
+    pub(crate) fn advance(&mut self, plan: &Plan, [from_us, to_us]: [u64; 2]) {
+        let (from, to) = (plan.tick(from_us), plan.tick(to_us));
+        match (plan.kind, self) {
+            (Kind::Gcra { per_tick, .. }, Self::Gcra { debt }) => {
+                *debt = debt.saturating_sub(to.saturating_sub(from).saturating_mul(per_tick));
+            }
+            (Kind::Fixed { window }, Self::Fixed { ahead, count }) => {
+                let is_over = passed(ahead, window, [from, to]) > 0;
+                *count = if is_over { 0 } else { *count };
+            }
+            (Kind::FromFirst { window }, Self::FromFirst { start, count }) => {
+                let is_over = *count == 0 || to >= start.saturating_add(window);
+                (*start, *count) = if is_over { (to, 0) } else { (*start, *count) };
+            }
+            (Kind::Sliding { window, .. }, Self::Sliding { ahead, previous, current }) => {
+                match passed(ahead, window, [from, to]) {
+                    0 => {}
+                    1 => (*previous, *current) = (*current, 0),
+                    _ => (*previous, *current) = (0, 0),
+                }
+            }
+            (Kind::Segmented { segment, .. }, Self::Segmented { ahead, counts }) => {
+                let passed = passed(ahead, segment, [from, to]);
+                let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(counts.len());
+                counts.rotate_right(passed);
+                counts[..passed].fill(0);
+            }
+            _ => {} // not reached: a state is read for its plan
+        }
+    }
+
+    /// Charges units whether they fit or not. What is then owed is cut at the largest number that a script can count.
+    pub(crate) fn charge(&mut self, plan: &Plan, units: u64) {
+        let (held, by) = match (plan.kind, self) {
+            (Kind::Gcra { per_unit, .. }, Self::Gcra { debt }) => {
+                (debt, units.saturating_mul(per_unit))
+            }
+            (_, Self::Fixed { count, .. } | Self::FromFirst { count, .. }) => (count, units),
+            (_, Self::Sliding { current, .. }) => (current, units),
+            (_, Self::Segmented { counts, .. }) => match counts.first_mut() {
+                Some(newest) => (newest, units),
+                None => return,
+            },
+            _ => return,
+        };
+        *held = held.saturating_add(by).min(LARGEST);
+    }
+}
+
+/// How many windows have passed the one in force, which lies `ahead` of `from`. Afterwards `ahead` counts from `to`.
+fn passed(ahead: &mut u64, window: u64, [from, to]: [u64; 2]) -> u64 {
+    let (in_force, now) = ((from / window).saturating_add(*ahead), to / window);
+    *ahead = in_force.saturating_sub(now);
+    now.saturating_sub(in_force)
+}

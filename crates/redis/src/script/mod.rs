@@ -1,0 +1,243 @@
+//! The script that decides, and how requests and replies are written for it.
+//!
+//! One script serves every algorithm and every verb, so a batch of requests, and all limits of one request, are one
+//! call: it is atomic, and reads the clock once. For each limit it takes a bounded number of steps. Its keys are
+//! declared, and every key that it writes expires.
+//!
+//! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
+//! both sides would have to make and parse. What is stored stays readable text.
+
+pub(crate) mod advance;
+pub(crate) mod plan;
+pub(crate) mod state;
+
+use redis::{Cmd, Value};
+
+use crate::error::Fault;
+use crate::script::plan::{LARGEST, Plan};
+use crate::script::state::State;
+
+const DECIDE: &str = include_str!("decide.lua");
+const REQUEST: &str = include_str!("request.lua");
+
+/// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
+/// slack, a second: a state that lies further ahead than its policy allows and the slack was written before the clock
+/// was set back.
+const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
+    local now_us, grace_ms, slack_us = time[1] * 1000000 + time[2], 0, 1000000\n";
+
+/// The whole script.
+pub(crate) fn text() -> String {
+    [TIME_OF_THE_SERVER, DECIDE, REQUEST].concat()
+}
+
+/// What a request does with its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Charges all limits, or none.
+    Check,
+    Peek,
+    /// Gives back what has not drained.
+    Refund,
+    /// Charges each limit, whether it fits or not, for what was admitted without asking.
+    Add,
+}
+
+impl Verb {
+    fn code(self) -> u8 {
+        match self {
+            Self::Check => 0,
+            Self::Peek => 1,
+            Self::Refund => 2,
+            Self::Add => 3,
+        }
+    }
+}
+
+/// How many units a request wants, and which of them it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Units {
+    pub(crate) want: u64,
+    /// If there is room for fewer, the request is denied.
+    pub(crate) least: u64,
+    /// No more than what is left divided by this, 1 for all of it; but `least` in any case.
+    pub(crate) share: u64,
+    /// In a refund: the stamp of the charge.
+    pub(crate) stamp: u64,
+}
+
+impl Units {
+    /// As many as there are, up to `most`, for so many requests of one unit each.
+    pub(crate) fn up_to(most: u64) -> Self {
+        Self { want: most, least: 1, share: 1, stamp: 0 }
+    }
+
+    /// So many units or none.
+    pub(crate) fn exactly(cost: u64) -> Self {
+        Self { want: cost, least: cost, share: 1, stamp: 0 }
+    }
+}
+
+/// What a group of limits decides in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Say {
+    /// If it is over a limit, the request is denied.
+    #[default]
+    Denies,
+    /// It denies nothing; it is charged if there is room.
+    Counts,
+    /// The request is denied if all groups of this kind are over their limits. Groups that are over are not charged.
+    DeniesTogether,
+}
+
+impl Say {
+    fn code(self) -> u8 {
+        match self {
+            Self::Denies => 0,
+            Self::Counts => 1,
+            Self::DeniesTogether => 2,
+        }
+    }
+}
+
+/// The part of one limit in a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) key: Vec<u8>,
+    pub(crate) plan: Plan,
+    pub(crate) units: Units,
+    pub(crate) say: Say,
+    /// Whether a group begins here. The first limit of a request always begins one.
+    pub(crate) begins: bool,
+}
+
+impl Part {
+    /// A limit that is a group by itself.
+    pub(crate) fn new(key: Vec<u8>, plan: Plan, units: Units) -> Self {
+        Self { key, plan, units, say: Say::Denies, begins: true }
+    }
+
+    /// The block of bytes that the script reads for this limit.
+    fn block(&self, verb: Verb, is_first: bool) -> Vec<u8> {
+        let (kind, [tick, a, b, c]) = self.plan.arguments();
+        let begins = if is_first { 2 } else { u8::from(self.begins) };
+        let Units { want, least, share, stamp } = self.units;
+        let mark = self.plan.mark();
+        let mut block = Vec::with_capacity(BLOCK + mark.len());
+        block.extend([begins, verb.code(), self.say.code(), kind]);
+        for number in [tick, a, b, c, want, least, share, stamp] {
+            block.extend(double(number).to_le_bytes());
+        }
+        block.extend(mark);
+        block
+    }
+}
+
+/// The length of a limit's block before its mark: four bytes and eight doubles.
+const BLOCK: usize = 4 + 8 * 8;
+
+/// A number that doubles do not hold exactly is cut: so large a cost fits in no limit.
+#[expect(clippy::cast_precision_loss, reason = "none up to 2^53")]
+fn double(number: u64) -> f64 {
+    number.min(LARGEST) as f64
+}
+
+/// One request: a verb, and the limits that it concerns.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) verb: Verb,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// What the script says of one limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Whether this limit admits by itself.
+    pub(crate) admits: bool,
+    /// Whether what was stored could not be read, and was taken for a full limit.
+    pub(crate) broken: bool,
+    /// Charged, or given back.
+    pub(crate) units: u64,
+    pub(crate) state: State,
+}
+
+/// What the script says of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) now_us: u64,
+    pub(crate) admitted: bool,
+    pub(crate) parts: Vec<Seen>,
+}
+
+/// The command that carries out requests. It names the script by its digest or, for a server that does not know that,
+/// brings its text.
+pub(crate) fn command<'a>(script: Invoked<'_>, asks: impl Iterator<Item = &'a Ask> + Clone) -> Cmd {
+    let mut command = match script {
+        Invoked::ByDigest(digest) => redis::cmd("EVALSHA").arg(digest).take(),
+        Invoked::ByText(text) => redis::cmd("EVAL").arg(text).take(),
+    };
+    let parts = || asks.clone().flat_map(|ask| &ask.parts);
+    command.arg(parts().count());
+    for part in parts() {
+        command.arg(part.key.as_slice());
+    }
+    for ask in asks {
+        for (n, part) in ask.parts.iter().enumerate() {
+            command.arg(part.block(ask.verb, n == 0));
+        }
+    }
+    command
+}
+
+/// How the script is named in a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Invoked<'a> {
+    ByDigest(&'a str),
+    ByText(&'a str),
+}
+
+/// Reads a reply from its beginning.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Result<u8, Fault> {
+        let (byte, rest) = self.0.split_first().ok_or(Fault::Unexpected)?;
+        self.0 = rest;
+        Ok(*byte)
+    }
+
+    /// All numbers of a reply are whole.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "looked at before")]
+    fn number(&mut self) -> Result<u64, Fault> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(Fault::Unexpected)?;
+        self.0 = rest;
+        let number = f64::from_le_bytes(*bytes);
+        let is_whole = (0.0..=double(LARGEST)).contains(&number) && number.fract() == 0.0;
+        if is_whole { Ok(number as u64) } else { Err(Fault::Unexpected) }
+    }
+}
+
+/// The replies to requests, in their order. A reply of another form is a fault, never a panic.
+pub(crate) fn replies<'a>(
+    value: &Value,
+    asks: impl Iterator<Item = &'a Ask>,
+) -> Result<Vec<Reply>, Fault> {
+    let Value::BulkString(bytes) = value else { return Err(Fault::Unexpected) };
+    let mut reader = Reader(bytes);
+    let now_us = reader.number()?;
+    let mut replies = Vec::with_capacity(asks.size_hint().0);
+    for ask in asks {
+        let mut admitted = false;
+        let mut parts = Vec::with_capacity(ask.parts.len());
+        for part in &ask.parts {
+            let flags = reader.byte()?;
+            let [says, admits, broken] = [1, 2, 4].map(|flag| flags & flag != 0);
+            admitted = says;
+            let units = reader.number()?;
+            let state = State::read(&part.plan, || reader.number())?;
+            parts.push(Seen { admits, broken, units, state });
+        }
+        replies.push(Reply { now_us, admitted, parts });
+    }
+    if reader.0.is_empty() { Ok(replies) } else { Err(Fault::Unexpected) }
+}

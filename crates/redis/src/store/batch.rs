@@ -1,0 +1,272 @@
+//! [`Batch`]: requests that go to the store together.
+//!
+//! Requests for one unit of the same limit are merged into one, for as many units as there are requests. Requests
+//! that came first get the units that it takes. Each gets what it would have got alone, since these requests differ
+//! only in their order.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use ahash::RandomState;
+use tokio::sync::oneshot;
+
+use crate::error::Fault;
+use crate::script::plan::Plan;
+use crate::script::{Ask, Reply, Say, Units, Verb};
+
+/// Limits in one call of the script: at about 3 us each, a call keeps the server for no more than 50 us. A request
+/// under more limits is a call of its own.
+const LIMITS_IN_A_CALL: usize = 16;
+
+/// A request to the store, and the channel for its answer.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) ask: Ask,
+    pub(crate) answer: Answer,
+    pub(crate) stage: Arc<Stage>,
+}
+
+/// How far a request has come. The caller whose deadline passes and the task that sends the request each swap it
+/// once, and so agree which of them was first: a request that its caller left waiting in line is not sent, and so not
+/// charged.
+#[derive(Debug, Default)]
+pub(crate) struct Stage(AtomicU8);
+
+/// The values of [`Stage`].
+const IN_LINE: u8 = 0;
+const SENT: u8 = 1;
+const LEFT: u8 = 2;
+
+impl Stage {
+    /// Marks the request as sent. `false` if its caller has left: then it must not be sent.
+    pub(crate) fn send(&self) -> bool {
+        self.reach(SENT) == IN_LINE
+    }
+
+    /// The caller leaves. `true` if the request had been sent by then.
+    pub(crate) fn leave(&self) -> bool {
+        self.reach(LEFT) == SENT
+    }
+
+    fn reach(&self, stage: u8) -> u8 {
+        // Relaxed: swaps of one word are in one order, which says which of the two was first. Neither goes on to
+        // memory that the other has written: the request is in the channel's hands, and so is its answer.
+        self.0.swap(stage, Ordering::Relaxed)
+    }
+}
+
+type Answer = oneshot::Sender<Result<Reply, Fault>>;
+
+/// One request to the store, and the callers that wait for its answer.
+#[derive(Debug)]
+struct Asked {
+    ask: Ask,
+    first: Option<Answer>,
+    others: Vec<Answer>,
+}
+
+/// Requests that go to the store together, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Batch(Vec<Asked>);
+
+impl Batch {
+    pub(crate) fn of(jobs: Vec<Job>) -> Self {
+        // The policy is in the key, too: while a limit changes, some requests ask under the old one.
+        let mut places: HashMap<(Vec<u8>, Plan), usize, RandomState> = HashMap::default();
+        let mut batch = Vec::with_capacity(jobs.len());
+        let is_alone = jobs.len() == 1;
+        for Job { ask, answer, stage } in jobs {
+            // A caller that has left has fallen back, and one that was dropped waits for nothing. Their requests are
+            // not sent, and so not charged.
+            if answer.is_closed() || !stage.send() {
+                continue;
+            }
+            if !is_alone && is_one_unit(&ask) {
+                let only = &ask.parts[0];
+                match places.entry((only.key.clone(), only.plan)) {
+                    Entry::Occupied(place) => {
+                        let asked: &mut Asked = &mut batch[*place.get()];
+                        asked.others.push(answer);
+                        asked.ask.parts[0].units = Units::up_to(1 + asked.others.len() as u64);
+                        continue;
+                    }
+                    Entry::Vacant(place) => _ = place.insert(batch.len()),
+                }
+            }
+            batch.push(Asked { ask, first: Some(answer), others: Vec::new() });
+        }
+        Self(batch)
+    }
+
+    /// The requests that go into each call.
+    pub(crate) fn calls(&self) -> Vec<Range<usize>> {
+        let mut calls = Vec::with_capacity(self.0.len() / LIMITS_IN_A_CALL + 1);
+        let (mut first, mut limits) = (0, 0);
+        for (n, asked) in self.0.iter().enumerate() {
+            limits += asked.ask.parts.len();
+            if limits > LIMITS_IN_A_CALL && n > first {
+                calls.push(first..n);
+                (first, limits) = (n, asked.ask.parts.len());
+            }
+        }
+        if first < self.0.len() {
+            calls.push(first..self.0.len());
+        }
+        calls
+    }
+
+    pub(crate) fn asks(&self, call: Range<usize>) -> impl Iterator<Item = &Ask> + Clone {
+        self.0[call].iter().map(|asked| &asked.ask)
+    }
+
+    /// Gives each caller of a call its answer.
+    pub(crate) fn answer(&mut self, call: Range<usize>, replies: Result<Vec<Reply>, Fault>) {
+        let mut replies = replies.map(Vec::into_iter);
+        for asked in &mut self.0[call] {
+            let result = match &mut replies {
+                Ok(replies) => replies.next().ok_or(Fault::Unexpected),
+                Err(fault) => Err(*fault),
+            };
+            asked.answer(result);
+        }
+    }
+}
+
+impl Asked {
+    fn answer(&mut self, result: Result<Reply, Fault>) {
+        let Some(first) = self.first.take() else { return };
+        // A caller that no longer waits has fallen back: its answer is dropped.
+        if self.others.is_empty() {
+            _ = first.send(result);
+            return;
+        }
+        let units = result.as_ref().map_or(0, |reply| reply.parts.first().map_or(0, |p| p.units));
+        let answers = std::iter::once(first).chain(std::mem::take(&mut self.others));
+        for (n, answer) in (0..).zip(answers) {
+            _ = answer.send(result.clone().map(|reply| portion(reply, n < units)));
+        }
+    }
+}
+
+/// Whether a request asks for one unit of one limit, and for nothing else.
+fn is_one_unit(ask: &Ask) -> bool {
+    match &ask.parts[..] {
+        [only] => {
+            ask.verb == Verb::Check && only.units == Units::exactly(1) && only.say == Say::Denies
+        }
+        _ => false,
+    }
+}
+
+/// The answer to one of several merged requests.
+fn portion(mut reply: Reply, admitted: bool) -> Reply {
+    reply.admitted = admitted;
+    for seen in &mut reply.parts {
+        (seen.admits, seen.units) = (admitted, u64::from(admitted));
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot::Receiver;
+
+    use super::*;
+    use crate::script::state::State;
+    use crate::script::{Part, Seen};
+
+    fn ask(key: &str, units: Units) -> Ask {
+        let plan = Plan::new("10/m".parse().unwrap()).unwrap();
+        let parts = vec![Part::new(key.as_bytes().to_vec(), plan, units)];
+        Ask { verb: Verb::Check, parts }
+    }
+
+    fn jobs(asks: Vec<Ask>) -> (Vec<Job>, Vec<Receiver<Result<Reply, Fault>>>) {
+        let job = |ask| {
+            let (answer, answered) = oneshot::channel();
+            (Job { ask, answer, stage: Arc::default() }, answered)
+        };
+        asks.into_iter().map(job).unzip()
+    }
+
+    fn reply(units: u64) -> Reply {
+        let state = State::Gcra { debt: 0 };
+        let seen = Seen { admits: units > 0, broken: false, units, state };
+        Reply { now_us: 7, admitted: units > 0, parts: vec![seen] }
+    }
+
+    #[test]
+    fn requests_for_one_unit_of_a_limit_are_one_and_the_first_get_the_units() {
+        let one = Units::exactly(1);
+        let asks = vec![ask("a", one), ask("b", one), ask("a", one), ask("a", one)];
+        let (jobs, mut answers) = jobs(asks);
+        let mut batch = Batch::of(jobs);
+        let wants: Vec<_> = batch.asks(0..2).map(|ask| ask.parts[0].units).collect();
+        assert_eq!(wants, [Units::up_to(3), one]);
+        assert_eq!((batch.calls().len(), batch.calls()[0].clone()), (1, 0..2));
+        batch.answer(0..2, Ok(vec![reply(2), reply(0)]));
+        let mut admitted = |n: usize| {
+            let reply = answers[n].try_recv().unwrap().unwrap();
+            assert_eq!(reply.parts[0].units, u64::from(reply.admitted));
+            reply.admitted
+        };
+        assert_eq!([0, 1, 2, 3].map(&mut admitted), [true, false, true, false]);
+    }
+
+    #[test]
+    fn requests_that_are_something_else_stay_by_themselves() {
+        let lease = Units { want: 5, least: 1, share: 2, stamp: 0 };
+        let peek = Ask { verb: Verb::Peek, ..ask("a", Units::exactly(1)) };
+        let asks =
+            vec![ask("a", Units::exactly(1)), ask("a", Units::exactly(2)), ask("a", lease), peek];
+        let (jobs, _answers) = jobs(asks);
+        assert_eq!(Batch::of(jobs).asks(0..4).count(), 4);
+    }
+
+    #[test]
+    fn a_request_whose_caller_no_longer_waits_is_not_sent() {
+        let (jobs, answers) = jobs(vec![ask("a", Units::exactly(1)), ask("b", Units::exactly(1))]);
+        drop(answers);
+        assert!(Batch::of(jobs).calls().is_empty());
+    }
+
+    /// A caller and the task that sends agree which of them was first, so what was left in line is not charged.
+    #[test]
+    fn a_request_that_its_caller_left_in_line_is_not_sent_and_one_that_was_sent_says_so() {
+        let one = Units::exactly(1);
+        let (jobs, _answers) = jobs(vec![ask("a", one), ask("b", one), ask("a", one)]);
+        let stages: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.stage)).collect();
+        assert!(!stages[0].leave());
+        let batch = Batch::of(jobs);
+        let sent: Vec<_> = batch.asks(0..2).map(|ask| ask.parts[0].key.clone()).collect();
+        assert_eq!(sent, [b"b", b"a"]);
+        assert_eq!(batch.asks(0..2).map(|ask| ask.parts[0].units).collect::<Vec<_>>(), [one; 2]);
+        assert!(stages[1].leave() && stages[2].leave());
+    }
+
+    #[test]
+    fn a_call_has_sixteen_limits_and_a_request_is_never_divided() {
+        let asks = (0..20).map(|n: u32| {
+            let mut ask = ask(&n.to_string(), Units::exactly(2));
+            let parts = vec![ask.parts[0].clone(); if n == 18 { 40 } else { 1 }];
+            ask.parts = parts;
+            ask
+        });
+        let (jobs, _answers) = jobs(asks.collect());
+        assert_eq!(Batch::of(jobs).calls(), [0..16, 16..18, 18..19, 19..20]);
+    }
+
+    #[test]
+    fn a_fault_answers_every_request_of_its_call() {
+        let asks = vec![ask("a", Units::exactly(1)), ask("a", Units::exactly(1))];
+        let (jobs, mut answers) = jobs(asks);
+        let mut batch = Batch::of(jobs);
+        batch.answer(0..1, Err(Fault::Busy));
+        for answer in &mut answers {
+            assert_eq!(answer.try_recv().unwrap(), Err(Fault::Busy));
+        }
+    }
+}

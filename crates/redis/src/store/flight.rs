@@ -1,0 +1,133 @@
+//! [`fly`]: a batch of requests on its way to the store and back.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::error::Fault;
+use crate::script::{self, Invoked};
+use crate::store::batch::{Batch, Job};
+use crate::store::stats::{Count, Counters};
+use crate::store::wire::Wire;
+
+/// How calls of a batch name the script, and what counts them.
+pub(crate) struct Names {
+    pub(crate) digest: Arc<str>,
+    pub(crate) text: Arc<str>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) clock: Arc<ServerClock>,
+}
+
+/// The latest time that a server has told, in microseconds.
+#[derive(Debug, Default)]
+pub(crate) struct ServerClock(AtomicU64);
+
+/// The script's tolerance: it moves a state only if the clock was set back by more (see decide.lua).
+const SLACK_US: u64 = 1_000_000;
+
+impl ServerClock {
+    /// Enters a time that the server has told. Returns by how much the clock was set back, if by more than replies
+    /// that overtake one another explain.
+    fn read(&self, now_us: u64) -> Option<Duration> {
+        // Relaxed, three times: nothing is published with the time. Of replies that come at the same moment the
+        // exchange below lets one find the set-back.
+        let before_us = self.0.fetch_max(now_us, Ordering::Relaxed);
+        let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
+        let (this, relaxed) = (&self.0, Ordering::Relaxed);
+        this.compare_exchange(before_us, now_us, relaxed, relaxed).ok()?;
+        Some(Duration::from_micros(back_us))
+    }
+}
+
+/// Sends a batch and hands out its answers. Returns the fault, if there was one.
+pub(crate) async fn fly(wire: Wire, names: Names, jobs: Vec<Job>) -> Option<Fault> {
+    let mut flight = Flight { wire, names, batch: Batch::of(jobs) };
+    let calls = flight.batch.calls();
+    if calls.is_empty() {
+        return None;
+    }
+    let values = flight.call(&calls).await;
+    let (mut worst, mut divided) = (None, Vec::new());
+    for (call, value) in calls.into_iter().zip(values) {
+        // A slot is moving and this call's keys are at two nodes: each of its requests is sent by itself.
+        if flight.wire.is_cluster() && value == Err(Fault::ClusterDown) && call.len() > 1 {
+            divided.extend(call.map(|n| n..n + 1));
+        } else {
+            worst = flight.answer(call, value).or(worst);
+        }
+    }
+    if divided.is_empty() {
+        return worst;
+    }
+    let values = flight.call(&divided).await;
+    for (call, value) in divided.into_iter().zip(values) {
+        let is_several = flight.batch.asks(call.clone()).any(|ask| ask.parts.len() > 1);
+        let fault = flight.answer(call, value);
+        // Limits of one request that are at two nodes cannot be asked together. The nodes work, so it is no fault of
+        // theirs.
+        worst = fault.filter(|fault| !is_several || *fault != Fault::ClusterDown).or(worst);
+    }
+    worst
+}
+
+struct Flight {
+    wire: Wire,
+    names: Names,
+    batch: Batch,
+}
+
+impl Flight {
+    /// The replies to calls, in their order. A server that has forgotten the script gets its text, once.
+    async fn call(&mut self, calls: &[Range<usize>]) -> Vec<Result<Value, Fault>> {
+        let command = |by, call: &Range<usize>| script::command(by, self.batch.asks(call.clone()));
+        let by_digest = Invoked::ByDigest(&self.names.digest);
+        let commands = calls.iter().map(|call| command(by_digest, call)).collect();
+        self.names.counters.add(Count::Calls, calls.len() as u64);
+        let mut values = self.wire.send(commands).await;
+        let unknown: Vec<usize> =
+            (0..values.len()).filter(|n| values[*n] == Err(Fault::NoScript)).collect();
+        if !unknown.is_empty() {
+            // The server has executed none of these calls.
+            self.names.counters.add(Count::Reloads, unknown.len() as u64);
+            let by_text = Invoked::ByText(&self.names.text);
+            let commands = unknown.iter().map(|n| command(by_text, &calls[*n])).collect();
+            for (n, value) in unknown.into_iter().zip(self.wire.send(commands).await) {
+                values[n] = value;
+            }
+        }
+        values
+    }
+
+    fn answer(&mut self, call: Range<usize>, value: Result<Value, Fault>) -> Option<Fault> {
+        let asks = self.batch.asks(call.clone());
+        let replies = value.and_then(|value| script::replies(&value, asks));
+        let fault = replies.as_ref().err().copied();
+        let now_us = replies.as_ref().ok().and_then(|replies| Some(replies.first()?.now_us));
+        if let Some(back) = now_us.and_then(|now_us| self.names.clock.read(now_us)) {
+            self.names.counters.add(Count::SetBack, 1);
+            tracing::warn!(
+                "the store's clock was set back by {back:?}: a limit that is in use owes what it can owe at \
+                 most, once, and drains from there"
+            );
+        }
+        self.batch.answer(call, replies);
+        fault
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_is_noticed_once_for_each_time() {
+        let clock = ServerClock::default();
+        let second = 1_000_000;
+        let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(at * second));
+        let back = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(told, [None, None, back(2), None, back(11), None, None, back(2)]);
+    }
+}

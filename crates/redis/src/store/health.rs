@@ -1,0 +1,116 @@
+//! Whether the store answers, why it does not, and for how long in all it did not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate::Timestamp;
+
+use crate::error::Fault;
+
+/// The state of the connection, shared by the task that keeps it and all callers.
+#[derive(Debug)]
+pub(crate) struct Health {
+    up: AtomicBool,
+    isolation: Mutex<Isolation>,
+}
+
+/// The time spent without a store, which is the clock of the local shares. It stands still while the store answers,
+/// so that a share regains nothing then: losing the store again, however often, grants nothing.
+#[derive(Debug)]
+struct Isolation {
+    before: Duration,
+    since: Option<Instant>,
+    /// How often the store was lost.
+    losses: u64,
+    /// Why it was lost last, or could not be reached since.
+    fault: Option<Fault>,
+}
+
+/// What [`Health`] knows of the store's absences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Absence {
+    /// Since when it does not answer, if it does not.
+    pub(crate) since: Option<Instant>,
+    pub(crate) losses: u64,
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Health {
+    /// Isolated until the first connection is made.
+    pub(crate) fn new(now: Instant) -> Self {
+        let isolation =
+            Isolation { before: Duration::ZERO, since: Some(now), losses: 0, fault: None };
+        Self { up: AtomicBool::new(false), isolation: Mutex::new(isolation) }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        // Relaxed: a hint. A caller that reads an old value asks the store in vain, or falls back once more; neither
+        // depends on other memory.
+        self.up.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn rise(&self, now: Instant) {
+        let mut isolation = self.isolation();
+        if let Some(since) = isolation.since.take() {
+            isolation.before += now.saturating_duration_since(since);
+        }
+        // Relaxed: see `is_up`. What a caller needs to know of the isolation it reads under the lock.
+        self.up.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fall(&self, now: Instant) {
+        let mut isolation = self.isolation();
+        isolation.losses += u64::from(isolation.since.is_none());
+        isolation.since.get_or_insert(now);
+        // Relaxed: as in `rise`.
+        self.up.store(false, Ordering::Relaxed);
+    }
+
+    /// Why it does not answer.
+    pub(crate) fn blame(&self, fault: Fault) {
+        self.isolation().fault = Some(fault);
+    }
+
+    pub(crate) fn absence(&self) -> Absence {
+        let Isolation { since, losses, fault, .. } = *self.isolation();
+        Absence { since, losses, fault }
+    }
+
+    /// The time spent in isolation, as the local shares' clock reads it.
+    pub(crate) fn isolated(&self, now: Instant) -> Timestamp {
+        let isolation = self.isolation();
+        let current = isolation.since.map(|since| now.saturating_duration_since(since));
+        Timestamp::default() + (isolation.before + current.unwrap_or_default())
+    }
+
+    /// Held for a few instructions, and only while the store is lost, comes back or is away.
+    fn isolation(&self) -> MutexGuard<'_, Isolation> {
+        self.isolation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_isolation_passes() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let health = Health::new(start);
+        assert!(!health.is_up());
+        assert_eq!(health.isolated(at(2)), Timestamp::from_secs(2));
+        health.rise(at(2));
+        health.rise(at(5));
+        assert!(health.is_up());
+        assert_eq!(health.isolated(at(9)), Timestamp::from_secs(2));
+        health.fall(at(10));
+        health.fall(at(11));
+        assert_eq!(health.isolated(at(13)), Timestamp::from_secs(5));
+        health.rise(at(14));
+        assert_eq!(health.isolated(at(99)), Timestamp::from_secs(6));
+        assert_eq!(health.absence(), Absence { since: None, losses: 1, fault: None });
+    }
+}

@@ -1,0 +1,338 @@
+//! [`Link`]: the one connection to the store, and the task that keeps it.
+//!
+//! All requests of a process go through one task, which sends them in *batches*: the requests that came while earlier
+//! batches were under way become one pipeline of a few calls. A single request does not wait for others; under load
+//! the calls become larger, not more.
+//!
+//! The task is also the circuit breaker. When the store fails it marks the link *down*, and callers fall
+//! back at once; it then reconnects by itself, after waits that double and are random in part. The link is
+//! *up* again only when a probe, a charge like any other, was answered within the deadline: a replica, a
+//! full server and a slow one do not pass. No caller ever serves as a probe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::error::Fault;
+use crate::script::{self, Ask, Invoked, Reply};
+use crate::store::backoff::Backoff;
+use crate::store::batch::{Job, Stage};
+use crate::store::endpoint::Endpoint;
+use crate::store::flight::{Names, ServerClock, fly};
+use crate::store::health::Health;
+use crate::store::stats::{Count, Counters};
+use crate::store::watch::watch_evictions;
+use crate::store::wire::Wire;
+
+/// Requests in one batch.
+const REQUESTS_IN_A_BATCH: usize = 512;
+/// Batches under way: enough that the server is never idle, few enough that requests gather.
+const BATCHES_UNDER_WAY: usize = 3;
+/// Requests that may wait for a batch. Those beyond fall back at once.
+const WAITING: usize = 8_192;
+/// After so many batches in a row that missed the deadline the link is down.
+const MISSED: u32 = 3;
+/// How often other tasks get a turn, so that a reply that has come reaches its caller: the task of the connection,
+/// that of the batch, and as many again.
+const TURNS: u32 = 4;
+/// Connecting may take so many times the deadline: no request waits for it.
+const CONNECTING: u32 = 20;
+const CONNECTING_LEAST: Duration = Duration::from_millis(100);
+
+/// What callers hold. When the last one is dropped, the task ends.
+#[derive(Debug)]
+pub(crate) struct Link {
+    jobs: mpsc::Sender<Job>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) deadline: Duration,
+    /// The name that chooses its slot, in a cluster. All nodes take units of several slots in the order of these
+    /// names.
+    pub(crate) tag: Box<str>,
+}
+
+/// What links of one store have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Bond {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) deadline: Duration,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) runtime: Handle,
+    /// Notified when the store is lost and when it is back.
+    pub(crate) changed: Arc<Notify>,
+}
+
+/// How long connecting may take where callers wait for no longer than `deadline`.
+pub(crate) fn patience(deadline: Duration) -> Duration {
+    (deadline * CONNECTING).max(CONNECTING_LEAST)
+}
+
+impl Link {
+    /// Starts the task.
+    pub(crate) fn open(bond: Bond, tag: &str, probe: Ask) -> Self {
+        let (sender, jobs) = mpsc::channel(WAITING);
+        let health = Arc::new(Health::new(Instant::now()));
+        let Bond { endpoint, deadline, counters, runtime, changed } = bond;
+        let keeper = Keeper {
+            endpoint,
+            jobs,
+            deadline,
+            probe,
+            text: script::text().into(),
+            health: Arc::clone(&health),
+            counters: Arc::clone(&counters),
+            clock: Arc::default(),
+            changed,
+        };
+        runtime.spawn(keeper.run());
+        Self { jobs: sender, health, counters, deadline, tag: tag.into() }
+    }
+
+    /// Asks the store, and waits no longer than until `due`.
+    pub(crate) async fn call(&self, ask: Ask, due: Instant) -> Result<Reply, Fault> {
+        let result = self.ask(ask, due).await;
+        if let Err(fault) = result {
+            self.counters.fault(fault);
+        }
+        result
+    }
+
+    async fn ask(&self, ask: Ask, due: Instant) -> Result<Reply, Fault> {
+        if !self.health.is_up() {
+            return Err(Fault::Unreachable);
+        }
+        let (answer, mut answered) = oneshot::channel();
+        let stage = Arc::<Stage>::default();
+        match self.jobs.try_send(Job { ask, answer, stage: Arc::clone(&stage) }) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => return Err(Fault::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Fault::Unreachable),
+        }
+        let result = match timeout_at(due, &mut answered).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Fault::Disconnected), // the batch was dropped with its connection
+            Err(_) if stage.leave() => last_look(&mut answered).await,
+            // The request was not sent, and will not be.
+            Err(_) => {
+                self.counters.add(Count::MissedInLine, 1);
+                return Err(Fault::Deadline);
+            }
+        };
+        if matches!(result, Err(Fault::Deadline)) {
+            self.counters.add(Count::MissedSent, 1);
+        }
+        result
+    }
+
+    pub(crate) fn due(&self) -> Instant {
+        Instant::now() + self.deadline
+    }
+}
+
+/// The deadline of a request that was sent has passed. On a busy machine that may be noticed late, when the reply has
+/// come, too: then the tasks that carry the reply get a turn first. This waits for no time to pass.
+async fn last_look(answered: &mut oneshot::Receiver<Result<Reply, Fault>>) -> Result<Reply, Fault> {
+    for _ in 0..TURNS {
+        yield_now().await;
+        match answered.try_recv() {
+            Ok(result) => return result,
+            Err(oneshot::error::TryRecvError::Closed) => return Err(Fault::Disconnected),
+            Err(oneshot::error::TryRecvError::Empty) => {}
+        }
+    }
+    Err(Fault::Deadline)
+}
+
+/// A connection that has passed the probe.
+struct Line {
+    wire: Wire,
+    digest: Arc<str>,
+}
+
+/// The task that keeps the connection.
+struct Keeper {
+    endpoint: Arc<Endpoint>,
+    jobs: mpsc::Receiver<Job>,
+    deadline: Duration,
+    probe: Ask,
+    text: Arc<str>,
+    health: Arc<Health>,
+    counters: Arc<Counters>,
+    clock: Arc<ServerClock>,
+    changed: Arc<Notify>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.connect().await {
+                Ok(line) => {
+                    self.counters.add(Count::Connections, 1);
+                    self.health.rise(Instant::now());
+                    self.changed.notify_one();
+                    let end = self.serve(&line).await;
+                    self.health.fall(Instant::now());
+                    let End::Lost { proven, fault } = end else { return };
+                    self.health.blame(fault);
+                    self.changed.notify_one();
+                    if proven {
+                        backoff.reset();
+                    }
+                }
+                Err(fault) => {
+                    self.counters.fault(fault);
+                    let missed = u64::from(fault == Fault::Deadline);
+                    self.counters.add(Count::MissedConnecting, missed);
+                    self.health.blame(fault);
+                }
+            }
+            if !self.refuse_until(Instant::now() + backoff.next()).await {
+                return;
+            }
+        }
+    }
+
+    /// Refuses the requests that come until then. `false` if every handle is gone, so that none can come.
+    async fn refuse_until(&mut self, until: Instant) -> bool {
+        while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
+            let Some(job) = job else { return false };
+            _ = job.answer.send(Err(Fault::Unreachable)); // a caller that no longer waits has fallen back
+        }
+        true
+    }
+
+    /// Connects, loads the script, and makes sure that a charge is answered in time.
+    async fn connect(&self) -> Result<Line, Fault> {
+        let patience = patience(self.deadline);
+        let connected = self.endpoint.connect(patience, self.deadline).await?;
+        let number = connected.number;
+        let line = self.probe(connected.wire, patience).await;
+        if line.is_err() {
+            self.endpoint.discard(number).await;
+        }
+        line
+    }
+
+    async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<Line, Fault> {
+        let key = self.probe.parts.first().map_or(&[][..], |part| &part.key);
+        let loading = timeout(patience, wire.load(&self.text, key));
+        let digest = loading.await.map_err(|_| Fault::Deadline)??;
+        wire.set_deadline(self.deadline);
+        let probe = || std::iter::once(&self.probe);
+        let command = script::command(Invoked::ByDigest(&digest), probe());
+        let value = wire.send(vec![command]).await.pop().unwrap_or(Err(Fault::Unexpected))?;
+        script::replies(&value, probe())?;
+        Ok(Line { wire, digest: digest.into() })
+    }
+
+    /// Serves requests until the store fails.
+    async fn serve(&mut self, line: &Line) -> End {
+        // Dropped, and so ended, with the connection.
+        let mut watch = JoinSet::new();
+        watch.spawn(watch_evictions(line.wire.clone(), Arc::clone(&self.counters)));
+        let mut batches = JoinSet::new();
+        let mut misses = Misses::default();
+        let mut proven = false;
+        loop {
+            let (sent, ended) = tokio::select! {
+                Some(ended) = batches.join_next() => {
+                    ended.unwrap_or((Instant::now(), Some(Fault::Disconnected)))
+                }
+                Some(ended) = watch.join_next() => match ended {
+                    Ok(fault @ Fault::Disconnected) => return End::Lost { proven, fault },
+                    _ => continue, // the user may not ask: nothing is known
+                },
+                job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
+                    let Some(first) = job else { return End::Closed };
+                    // Other tasks that are ready send their requests now: a call for many costs little more than one
+                    // for a single one.
+                    yield_now().await;
+                    let jobs = self.gathered(first);
+                    let batch = fly(line.wire.clone(), self.names(line), jobs);
+                    batches.spawn(async move { (Instant::now(), batch.await) });
+                    continue;
+                }
+            };
+            match ended {
+                None => (misses, proven) = (Misses::default(), true),
+                Some(Fault::Deadline) => misses.add([sent, Instant::now()]),
+                // The fault lies in the request itself: others may succeed.
+                Some(Fault::Script | Fault::Unexpected) => {}
+                Some(fault) => return End::Lost { proven, fault },
+            }
+            if misses.count >= MISSED {
+                return End::Lost { proven, fault: Fault::Deadline };
+            }
+        }
+    }
+
+    fn names(&self, line: &Line) -> Names {
+        Names {
+            digest: Arc::clone(&line.digest),
+            text: Arc::clone(&self.text),
+            counters: Arc::clone(&self.counters),
+            clock: Arc::clone(&self.clock),
+        }
+    }
+
+    /// The first request and those that wait behind it, up to the size of a batch.
+    fn gathered(&mut self, first: Job) -> Vec<Job> {
+        let mut jobs = vec![first];
+        while jobs.len() < REQUESTS_IN_A_BATCH {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            jobs.push(job);
+        }
+        jobs
+    }
+}
+
+/// Batches in a row that missed the deadline, since one was answered. Batches that were under way together count as
+/// one: a delay of one deadline, in this process or the store, makes all of them late.
+#[derive(Default)]
+struct Misses {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Misses {
+    /// A batch that was sent at `sent` was given up at `now`.
+    fn add(&mut self, [sent, now]: [Instant; 2]) {
+        if self.last.is_none_or(|last| sent >= last) {
+            self.count += 1;
+            self.last = Some(now);
+        }
+    }
+}
+
+/// Why a connection is no longer served.
+enum End {
+    /// Every handle of the link was dropped.
+    Closed,
+    /// The store failed; `proven` if it had answered at least one batch.
+    Lost { proven: bool, fault: Fault },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three batches are under way at a time: if this process does not run for one deadline, all three are late.
+    #[test]
+    fn batches_that_are_late_together_are_one_miss_and_three_in_a_row_open_the_breaker() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut misses = Misses::default();
+        let mut counts = Vec::new();
+        for (sent, given_up) in [(0, 10), (1, 11), (9, 19), (11, 21), (12, 22), (19, 29), (22, 32)]
+        {
+            misses.add([at(sent), at(given_up)]);
+            counts.push(misses.count);
+        }
+        assert_eq!(counts, [1, 1, 1, 2, 2, 2, 3]);
+    }
+}

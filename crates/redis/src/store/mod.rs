@@ -1,0 +1,123 @@
+//! [`Store`]: a Redis or Valkey server that keeps limits.
+
+pub(crate) mod backoff;
+pub(crate) mod batch;
+pub(crate) mod counter;
+pub(crate) mod endpoint;
+pub(crate) mod evictions;
+pub(crate) mod flight;
+pub(crate) mod health;
+pub(crate) mod link;
+pub(crate) mod link_set;
+pub(crate) mod options;
+pub(crate) mod outage;
+pub(crate) mod pipeline;
+pub(crate) mod redirects;
+pub(crate) mod stats;
+pub(crate) mod watch;
+pub(crate) mod wire;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::store::link_set::LinkSet;
+use crate::store::outage::Outage;
+use crate::store::stats::Stats;
+
+/// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
+///
+/// It may also be the master that Sentinels name, or a cluster: see [`StoreOptions`](crate::StoreOptions).
+///
+/// It connects in the background, as often as it must, and never makes a caller wait for that.
+/// Clones are the same store. When the last clone and the last limiter are dropped, it disconnects.
+///
+/// # Panics
+/// It works on tokio: a limiter that is asked outside of a tokio runtime with timers panics.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate_redis::{RedisLimiter, Settings, Store};
+/// let store = Store::open("redis://127.0.0.1/")?;
+/// store.ready().await;
+/// let limiter = RedisLimiter::new(&store, Settings::new("100/s".parse()?).nodes(3))?;
+/// if limiter.check("203.0.113.7", 1).await.is_allowed() {
+///     // serve the request
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(crate) links: Arc<LinkSet>,
+    pub(crate) prefix: Arc<str>,
+    /// The instant that local times count from.
+    pub(crate) origin: Instant,
+}
+
+impl Store {
+    /// Waits until the store has answered in time once, or does so again. For start-up and tests: requests need not
+    /// wait for it. In a cluster it waits for the nodes that have limits of this store.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// let store = tollgate_redis::Store::open("redis://127.0.0.1/")?;
+    /// store.ready().await;
+    /// assert!(!store.is_degraded());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ready(&self) {
+        while !self.links.are_up() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Whether decisions are now made without the store; of a cluster, those of any limit.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// assert!(tollgate_redis::Store::open("redis://127.0.0.1:1/")?.is_degraded());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        !self.links.are_up()
+    }
+
+    /// The outage, if the store does not answer now: for how long, and why. In a cluster, the one that lasts longest.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// assert!(tollgate_redis::Store::open("redis://127.0.0.1:1/")?.outage().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn outage(&self) -> Option<Outage> {
+        self.links.outage(tokio::time::Instant::now())
+    }
+
+    /// What the store has done, in numbers.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// assert_eq!(tollgate_redis::Store::open("redis://127.0.0.1:1/")?.stats().calls, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.links.stats()
+    }
+
+    /// Nanoseconds since the store was opened.
+    pub(crate) fn now_ns(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,229 @@
+//! [`StoreOptions`]: how a store is reached.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::{ClientTlsConfig, TlsCertificates};
+use tokio::runtime::Handle;
+
+use crate::error::BuildError;
+use crate::settings::check_name;
+use crate::store::Store;
+use crate::store::endpoint::{self, Endpoint};
+use crate::store::link::{Bond, patience};
+use crate::store::link_set::LinkSet;
+use crate::store::stats::Counters;
+
+/// How a [`Store`] is reached.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+/// use std::time::Duration;
+/// use tollgate_redis::StoreOptions;
+/// let options = StoreOptions::new("redis+cluster://limiter:secret@10.0.0.1,10.0.0.2:6380/")
+///     .deadline(Duration::from_millis(10))
+///     .prefix("limits");
+/// assert!(!format!("{options:?}").contains("secret"));
+/// assert!(options.open()?.is_degraded() == false); // no limit asks it yet
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct StoreOptions {
+    address: String,
+    deadline: Duration,
+    prefix: String,
+    authority: Option<Vec<u8>>,
+    identity: Option<ClientTlsConfig>,
+}
+
+impl fmt::Debug for StoreOptions {
+    /// Without the address, which may hold a password, and without keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("deadline", &self.deadline)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StoreOptions {
+    /// How long callers wait for a store at most, unless told otherwise: 10 ms, half of what Envoy waits for a
+    /// rate limit service by default, so that the answer is there in time. The README of this crate has what
+    /// was measured.
+    ///
+    /// ```
+    /// assert_eq!(tollgate_redis::StoreOptions::DEADLINE.as_millis(), 10);
+    /// ```
+    pub const DEADLINE: Duration = Duration::from_millis(10);
+
+    /// A store at an address, for which callers wait at most 10 ms, and whose keys start with `tollgate:`.
+    ///
+    /// | The store is | The address |
+    /// |---|---|
+    /// | one server | `redis://user:password@host:port/database`, or `unix:///path` |
+    /// | the master that Sentinels name | `redis+sentinel://user:password@host:port,host:port/name/database` |
+    /// | a cluster | `redis+cluster://user:password@host:port,host:port` |
+    ///
+    /// With `rediss` in place of `redis` it is TLS. Name any nodes of a cluster, but all Sentinels. User and password
+    /// are those of the servers. If the Sentinels want one, too, write `name?sentinel_auth=user:password` or, without
+    /// a user, `name?sentinel_auth=:password`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use tollgate_redis::StoreOptions;
+    /// assert!(StoreOptions::new("redis+sentinel://10.0.0.1,10.0.0.2/main").open().is_ok());
+    /// assert!(StoreOptions::new("redis+sentinel://10.0.0.1,10.0.0.2").open().is_err());
+    /// # }
+    /// ```
+    pub fn new(address: impl Into<String>) -> Self {
+        Self {
+            address: address.into(),
+            deadline: Self::DEADLINE,
+            prefix: "tollgate".to_string(),
+            authority: None,
+            identity: None,
+        }
+    }
+
+    /// How long callers wait for it at most, from 1 ms to a minute.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use tollgate_redis::StoreOptions;
+    /// let with = |ms| StoreOptions::new("redis://host/").deadline(Duration::from_millis(ms));
+    /// assert!(with(10).open().is_ok() && with(0).open().is_err());
+    /// # }
+    /// ```
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// What all its keys begin with. It may contain none of `{`, `}` and `:`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use tollgate_redis::StoreOptions;
+    /// assert!(StoreOptions::new("redis://host/").prefix("limits").open().is_ok());
+    /// # }
+    /// ```
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Over TLS: certificates (PEM) of the authorities that servers must have theirs from, in place of those
+    /// of the machine.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use tollgate_redis::StoreOptions;
+    /// let error = StoreOptions::new("rediss://host/").trust("no certificate").open().unwrap_err();
+    /// assert!(error.to_string().contains("holds no certificate"));
+    /// # }
+    /// ```
+    pub fn trust(mut self, authorities: impl Into<Vec<u8>>) -> Self {
+        self.authority = Some(authorities.into());
+        self
+    }
+
+    /// Over TLS: this client's own certificate and key (PEM), for servers that ask for one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use tollgate_redis::StoreOptions;
+    /// assert!(StoreOptions::new("rediss://host/").identity("no", "pair").open().is_err());
+    /// # }
+    /// ```
+    pub fn identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        let (client_cert, client_key) = (certificate.into(), key.into());
+        self.identity = Some(ClientTlsConfig { client_cert, client_key });
+        self
+    }
+
+    /// Opens the store. Does not test whether a server answers there.
+    ///
+    /// # Errors
+    /// An address or certificates that are not understood, a deadline or prefix out of range, or no tokio
+    /// runtime.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(tollgate_redis::StoreOptions::new("redis://127.0.0.1/").open().is_ok());
+    /// # }
+    /// ```
+    pub fn open(self) -> Result<Store, BuildError> {
+        let Self { address, deadline, prefix, authority, identity } = self;
+        if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&deadline) {
+            let (setting, accepted) = ("the deadline", "1 ms to 60 s");
+            return Err(BuildError::Setting { setting, accepted });
+        }
+        check_name("the prefix", &prefix)?;
+        let begin = "-----BEGIN ".as_bytes();
+        let is_pem = |text: &Vec<u8>| text.windows(begin.len()).any(|found| found == begin);
+        if authority.as_ref().is_some_and(|text| !is_pem(text)) {
+            let reason = "the file of authorities holds no certificate".to_string();
+            return Err(BuildError::Address { reason });
+        }
+        let is_given = authority.is_some() || identity.is_some();
+        let certificates =
+            is_given.then_some(TlsCertificates { client_tls: identity, root_cert: authority });
+        let endpoint = Endpoint::parse(&address, certificates, patience(deadline))?;
+        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let changed = Arc::default();
+        let counters = Arc::new(Counters::default());
+        let bond = Bond { endpoint: Arc::new(endpoint), deadline, counters, runtime, changed };
+        let prefix: Arc<str> = prefix.into();
+        let links = LinkSet::open(bond, endpoint::shown(&address), Arc::clone(&prefix))?;
+        Ok(Store { links, prefix, origin: Instant::now() })
+    }
+}
+
+impl Store {
+    /// A store at an address, such as `redis://user:password@host:port/database`: see
+    /// [`StoreOptions::new`]. Callers wait for it at most 10 ms; its keys start with `tollgate:`.
+    ///
+    /// # Errors
+    /// An address that is not understood, or no tokio runtime. It is not tested whether a server answers there.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use tollgate_redis::Store;
+    /// assert!(Store::open("redis://127.0.0.1/").is_ok());
+    /// assert!(Store::open("http://127.0.0.1/").is_err());
+    /// # }
+    /// ```
+    pub fn open(address: &str) -> Result<Self, BuildError> {
+        StoreOptions::new(address).open()
+    }
+
+    /// [`open`](Store::open) with a deadline for callers, from 1 ms to a minute, and a prefix for keys.
+    ///
+    /// # Errors
+    /// As [`open`](Store::open); a deadline or prefix out of range.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use tollgate_redis::Store;
+    /// let with = |ms| Store::with("redis://127.0.0.1/", Duration::from_millis(ms), "limits");
+    /// assert!(with(10).is_ok() && with(0).is_err());
+    /// # }
+    /// ```
+    pub fn with(address: &str, deadline: Duration, prefix: &str) -> Result<Self, BuildError> {
+        StoreOptions::new(address).deadline(deadline).prefix(prefix).open()
+    }
+}

@@ -1,0 +1,64 @@
+//! [`Redirects`]: nodes of a cluster that are being given a slot.
+//!
+//! While a slot moves, its old node answers for a key that is gone: ask the new one. The new node takes a call for
+//! the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's client sends
+//! them one after the other, and a command of another task in between would use up the `ASKING`. The new node may
+//! also be one that has no slot yet, which the client does not know. So these connections are made here, when first
+//! needed, and kept until one fails.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, RedisError, Value};
+use tokio::sync::Mutex;
+
+use crate::error::Fault;
+use crate::store::pipeline::pipelined;
+
+type Open = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
+
+pub(crate) struct Redirects {
+    /// Makes a client for a node.
+    open: Open,
+    connections: Mutex<HashMap<String, MultiplexedConnection>>,
+}
+
+impl fmt::Debug for Redirects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redirects")
+    }
+}
+
+impl Redirects {
+    pub(crate) fn new(open: Open) -> Arc<Self> {
+        Arc::new(Self { open, connections: Mutex::default() })
+    }
+
+    /// Asks a node that is being given the slot.
+    pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, Fault> {
+        let (this, name) = (Arc::clone(self), node.to_string());
+        // In a task of its own: if the caller leaves before the connection is made, the next caller uses it.
+        let connecting = tokio::spawn(async move { this.connection(name).await });
+        let mut connection = connecting.await.map_err(|_| Fault::Disconnected)??;
+        let mut values = pipelined(&mut connection, &[redis::cmd("ASKING"), call.clone()]).await;
+        let value = values.pop().unwrap_or(Err(Fault::Unexpected));
+        if value == Err(Fault::Disconnected) {
+            self.connections.lock().await.remove(node);
+        }
+        value
+    }
+
+    async fn connection(&self, node: String) -> Result<MultiplexedConnection, Fault> {
+        let mut connections = self.connections.lock().await;
+        if let Some(connection) = connections.get(&node) {
+            return Ok(connection.clone());
+        }
+        let client = (self.open)(&node).map_err(|error| Fault::of(&error))?;
+        let connection = client.get_multiplexed_async_connection().await;
+        let connection = connection.map_err(|error| Fault::of(&error))?;
+        connections.insert(node, connection.clone());
+        Ok(connection)
+    }
+}

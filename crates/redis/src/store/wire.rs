@@ -1,0 +1,134 @@
+//! [`Wire`]: a connection to a server or to a cluster, and what is sent over it.
+//!
+//! To one server all calls go as one pipeline. To a cluster each call is sent by itself, and follows its slot: while
+//! a slot moves, some of its keys are at one node and some at another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::{Cmd, Value};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::error::Fault;
+use crate::store::evictions;
+use crate::store::pipeline::{answered, pipelined};
+use crate::store::redirects::Redirects;
+
+/// How often a call is sent again because its slot was elsewhere. A slot stops moving, and the deadline is earlier.
+const DIRECTIONS: u32 = 8;
+
+/// A connection. Clones are the same one.
+#[derive(Clone)]
+pub(crate) enum Wire {
+    One(MultiplexedConnection),
+    Cluster {
+        connection: ClusterConnection,
+        redirects: Arc<Redirects>,
+        /// How long a call may take, with all redirections.
+        within: Duration,
+    },
+}
+
+impl Wire {
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster { .. })
+    }
+
+    /// Sets how long replies are waited for from now on.
+    pub(crate) fn set_deadline(&mut self, deadline: Duration) {
+        match self {
+            Self::One(connection) => connection.set_response_timeout(deadline),
+            Self::Cluster { within, .. } => *within = deadline,
+        }
+    }
+
+    /// Loads the script into the server, or into the node of the cluster that has the key. Returns the script's
+    /// digest.
+    pub(crate) async fn load(&mut self, text: &str, key: &[u8]) -> Result<String, Fault> {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(text);
+        let value = match self {
+            Self::One(connection) => connection.req_packed_command(&load).await,
+            Self::Cluster { connection, .. } => {
+                let route =
+                    SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+                connection.route_command(load, RoutingInfo::SingleNode(route)).await
+            }
+        };
+        match answered(value)? {
+            Value::BulkString(digest) => String::from_utf8(digest).map_err(|_| Fault::Unexpected),
+            Value::SimpleString(digest) => Ok(digest),
+            _ => Err(Fault::Unexpected),
+        }
+    }
+
+    /// How many keys the server has evicted since it was started. A cluster's nodes are not asked.
+    pub(crate) async fn evicted(&mut self) -> Result<u64, Fault> {
+        let Self::One(connection) = self else { return Err(Fault::Unexpected) };
+        let mut info = redis::cmd("INFO");
+        info.arg("stats");
+        let value = answered(connection.req_packed_command(&info).await)?;
+        let text = redis::from_redis_value::<String>(value).map_err(|_| Fault::Unexpected)?;
+        evictions::of_info(&text).ok_or(Fault::Unexpected)
+    }
+
+    /// Sends calls, and returns the replies in their order.
+    pub(crate) async fn send(&mut self, calls: Vec<Cmd>) -> Vec<Result<Value, Fault>> {
+        match self {
+            Self::One(connection) => pipelined(connection, &calls).await,
+            Self::Cluster { connection, redirects, within } => {
+                each((connection, redirects), *within, calls).await
+            }
+        }
+    }
+}
+
+async fn each(
+    (connection, redirects): (&ClusterConnection, &Arc<Redirects>),
+    within: Duration,
+    calls: Vec<Cmd>,
+) -> Vec<Result<Value, Fault>> {
+    let mut values = vec![Err(Fault::Disconnected); calls.len()];
+    let mut under_way = JoinSet::new();
+    for (n, call) in calls.into_iter().enumerate() {
+        let (mut connection, redirects) = (connection.clone(), Arc::clone(redirects));
+        under_way.spawn(async move {
+            let value = timeout(within, followed(&mut connection, &redirects, &call)).await;
+            (n, value.unwrap_or(Err(Fault::Deadline)))
+        });
+    }
+    while let Some(Ok((n, value))) = under_way.join_next().await {
+        values[n] = value;
+    }
+    values
+}
+
+/// A call that follows its slot.
+async fn followed(
+    connection: &mut ClusterConnection,
+    redirects: &Arc<Redirects>,
+    call: &Cmd,
+) -> Result<Value, Fault> {
+    for _ in 0..DIRECTIONS {
+        let error = match connection.req_packed_command(call).await {
+            Ok(value) => return answered(Ok(value)),
+            Err(error) => error,
+        };
+        match (error.code(), error.redirect_node()) {
+            (Some("ASK"), Some((node, _))) => {
+                let value = redirects.ask(node, call).await;
+                if value != Err(Fault::Moved) {
+                    return value;
+                }
+            }
+            // The client has seen this answer, too, and reads anew which node has which slot.
+            (Some("MOVED"), _) => {}
+            _ => return Err(Fault::of(&error)),
+        }
+    }
+    Err(Fault::Moved)
+}

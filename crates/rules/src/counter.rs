@@ -1,0 +1,19 @@
+//! [`RuleTotal`]: the atomic that every figure of this crate is counted in.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count that many threads add to and a report reads.
+#[derive(Debug, Default)]
+pub(crate) struct RuleTotal(AtomicU64);
+
+impl RuleTotal {
+    pub(crate) fn add(&self, by: u64) {
+        // Relaxed: no thread that reads the count goes on to memory that this one has written before (see `get`).
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: a count stands by itself. Of two that belong together one may be read without what was added last.
+        self.0.load(Ordering::Relaxed)
+    }
+}

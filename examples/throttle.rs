@@ -1,0 +1,29 @@
+//! Copies lines from standard input to standard output, no faster than a policy allows:
+//!
+//! ```sh
+//! seq 30 | cargo run --example throttle -- "10/s burst 5"
+//! ```
+
+use std::env;
+use std::error::Error;
+use std::io::{self, BufRead, Write};
+use std::thread;
+
+use tollgate::{Limiter, Policy};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let policy = env::args().nth(1).ok_or("give a policy, such as \"10/s burst 5\"")?;
+    let limiter = Limiter::new(policy.parse::<Policy>()?);
+    let mut output = io::stdout().lock();
+    // Bytes, not text: a line need not be UTF-8.
+    for line in io::stdin().lock().split(b'\n') {
+        // Only this thread takes units, so one wait is enough. Were there others, one of them might be first.
+        while let Some(wait) = limiter.entry().check(1).retry_after() {
+            thread::sleep(wait);
+        }
+        output.write_all(&line?)?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+    }
+    Ok(())
+}
