@@ -23,7 +23,7 @@ fn open(policy: Policy, clock: Clock, path: &Path) -> Result<KeyedLimiter<str>, 
     match File::open(path) {
         Ok(file) => match KeyedLimiter::restore(policy, clock.clone(), file) {
             // Another policy was rolled out: every client starts anew, and the log says so.
-            Err(error @ RestoreError::Policy { .. }) => println!("starting anew: {error}"),
+            Err(error @ RestoreError::Policy(_)) => println!("starting anew: {error}"),
             restored => return Ok(restored?),
         },
         Err(error) => println!("starting anew: {error}"),

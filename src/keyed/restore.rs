@@ -56,7 +56,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// KeyedLimiter::<str>::new(quota, 1_000)?.snapshot(&mut file)?;
     /// file[1_000] ^= 1;
     /// let refused = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..]);
-    /// assert!(matches!(refused, Err(RestoreError::Damaged { part: "file", .. })));
+    /// assert!(matches!(refused, Err(RestoreError::Damaged(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(
@@ -106,7 +106,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
             // The kind, if that is what is wrong, is the better answer.
             let layout = Layout::plan(&policy)?;
             preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
-            return Err(RestoreError::SeedsMissing);
+            return Err(RestoreError::seeds_missing());
         };
         let [place, tag] = drawn.hashers();
         let limiter =
@@ -137,7 +137,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ///     KeyedLimiter::<str, _>::restore_with_hashers(quota, clock(), hashers(seed), &file[..])
     /// };
     /// assert!(restore(7).is_ok());
-    /// assert!(matches!(restore(8), Err(RestoreError::Hashers)));
+    /// assert!(matches!(restore(8), Err(RestoreError::Mismatch(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore_with_hashers(
@@ -195,7 +195,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let (capacity, has_spill) = size_of_table(&preamble, 0, 1)?;
         // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
-            return Err(RestoreError::Hashers);
+            return Err(RestoreError::hashers());
         }
         let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
         if has_spill {
@@ -258,7 +258,7 @@ impl Table {
         let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
             let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
             let offset = WORDS_AT.saturating_add(8 * words);
-            Err(RestoreError::Word { offset, found, accepted })
+            Err(RestoreError::word(offset, found, accepted))
         };
         for index in 0..self.shards() {
             let header = self.shard(index).header();

@@ -92,7 +92,7 @@ impl Tiers {
     /// assert!(limiter.check("alice", 2).is_allowed());
     /// let other = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(60));
     /// let refused = other.restore::<str>(Clock::monotonic(), &file[..]);
-    /// assert!(matches!(refused, Err(RestoreError::Tier { tier: 1, .. })));
+    /// assert!(matches!(refused, Err(RestoreError::Policy(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore<K: Hash + ?Sized>(
@@ -205,7 +205,7 @@ impl Tiers {
         let Some(drawn) = seeds else {
             // The kind, or the tiers, if that is what is wrong, is the better answer.
             self.shared_of(&preamble, &clock)?;
-            return Err(RestoreError::SeedsMissing);
+            return Err(RestoreError::seeds_missing());
         };
         let [place, tag] = drawn.hashers();
         let limiter = self.read((reader, preamble), clock, Hashers::new(place, tag), wall)?;
@@ -224,7 +224,7 @@ impl Tiers {
         let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
         // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
-            return Err(RestoreError::Hashers);
+            return Err(RestoreError::hashers());
         }
         let indices = read_book(&mut reader, &quotas)?;
         let book = Book::turned(shared, &quotas, &indices, preamble.form.back);
@@ -251,11 +251,7 @@ impl Tiers {
             let words =
                 before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
             let offset = WORDS_AT.saturating_add(8 * words);
-            return Err(RestoreError::Word {
-                offset,
-                found,
-                accepted: "counted in its tier's quota",
-            });
+            return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
         }
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds: None, keys })
@@ -270,21 +266,29 @@ impl Tiers {
         let all = self.checked()?;
         preamble.is_of_kind(Whose::Tiers)?;
         let (form, tiers) = (preamble.form, self.count());
-        field("number of tiers", form.fineness, tiers as u64)?;
+        if form.fineness != tiers as u64 {
+            return Err(RestoreError::Policy(format!(
+                "the snapshot's number of tiers is {}; it must be {tiers}",
+                form.fineness,
+            )));
+        }
         field("length of the policy", preamble.policy.len() as u64, 0)?;
-        let divided = |expected: String| RestoreError::Layout { found: form.to_string(), expected };
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
-            .ok_or_else(|| divided("with tags of 24 to 32 bits".to_string()))?;
+            .ok_or_else(|| RestoreError::layout(form, "with tags of 24 to 32 bits"))?;
         let expected = form_of(shared, tiers, form.back);
         // No table of so many tiers divides its words as the file says.
         if form != expected {
-            return Err(divided(expected.to_string()));
+            return Err(RestoreError::layout(form, expected));
         }
         preamble.has_origin(clock.origin())?;
         if let Some(policy) = all.iter().find(|policy| shared.layout(policy).is_none()) {
-            return Err(RestoreError::DoesNotFit { policy: policy.to_string() });
+            return Err(RestoreError::Policy(format!(
+                "{:?} does not fit in the snapshot's words; use a smaller burst or limit, or leave \
+                 it out of the headroom",
+                policy.to_string(),
+            )));
         }
-        let refused = || divided("such that all tiers fit".to_string());
+        let refused = || RestoreError::layout(form, "such that all tiers fit");
         Ok((shared, self.in_words_of(shared).ok_or_else(refused)?))
     }
 }
@@ -325,20 +329,24 @@ fn read_book<R: Read>(
         if numbers != policy.numbers() {
             let unknown = || "of no policy".to_string();
             let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
-            return Err(RestoreError::Tier { tier, found, expected: policy.to_string() });
+            let expected = policy.to_string();
+            return Err(RestoreError::Policy(format!(
+                "tier {tier} was {found:?} when the snapshot was taken; only one that was {expected:?} is \
+                 read",
+            )));
         }
         let expected = Shared::code(layout).unwrap_or_default();
         // The same quota, divided in another way than this version does.
         if code != expected {
             let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
-            return Err(RestoreError::Layout { found, expected });
+            return Err(RestoreError::layout(found, expected));
         }
         let free = (0..indices_for(quotas.len())).filter(|index| !indices.contains(index));
         let free = free.map(|index| index as u64).collect::<Vec<_>>();
         // Out of range, or another tier's.
         if !free.contains(&index) {
             let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
-            return Err(RestoreError::Field { name: "index of a tier", found: index, expected });
+            return Err(RestoreError::field("index of a tier", index, expected));
         }
         indices.push(usize::try_from(index).unwrap_or(0)); // one of the free ones
     }

@@ -62,12 +62,14 @@ fn a_file_with_a_spill_that_is_cut_short_is_refused() {
     table.snapshot(&mut file).unwrap();
     for length in [file.len() - 1, file.len() - 8, file.len() - 1_024, 500] {
         let refused = restored("gcra 1/h burst 5", &file[..length]).map(|_| ());
-        assert!(matches!(refused, Err(RestoreError::Truncated { .. })), "{refused:?}");
+        let told = refused.unwrap_err().to_string();
+        assert!(told.starts_with("the snapshot ends after"), "{told}");
     }
     let at = file.len() - 100;
     file[at] ^= 1;
     let refused = restored("gcra 1/h burst 5", &file).map(|_| ());
-    assert!(matches!(refused, Err(RestoreError::Damaged { part: "file", .. })), "{refused:?}");
+    let told = refused.unwrap_err().to_string();
+    assert!(told.starts_with("the file is damaged"), "{told}");
 }
 
 #[test]
