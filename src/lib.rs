@@ -55,7 +55,7 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, SparePool};
 pub use entry::Entry;
-pub use error::{BuildError, ClockError, HeadroomError, PolicyError, QuotaError};
+pub use error::{BuildError, ClockError, HeadroomError, PolicyError};
 pub use keyed::{
     Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
 };

@@ -93,7 +93,7 @@ impl FromStr for LogPolicy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
+        let wrong = |reason: String| PolicyError::new(reason).in_text(text);
         // As in other policies, `Sliding_Log` can mean nothing else.
         let lower = text.to_lowercase().replace('_', "-");
         let mut words = lower.split_whitespace();
@@ -113,10 +113,7 @@ impl FromStr for LogPolicy {
         let Some(rate) = words.next() else {
             return Err(wrong("after sliding-log a quota such as 100/m is missing".to_string()));
         };
-        let quota = read_quota(rate, &wrong).map_err(|error| match error {
-            PolicyError::Text { .. } => error,
-            other => wrong(other.to_string()),
-        })?;
+        let quota = read_quota(rate).map_err(|error| error.in_text(text))?;
         if let Some(word) = words.next() {
             return Err(wrong(format!(
                 "a log takes no {word:?}; write sliding-log <count>/<period> and nothing else"

@@ -144,7 +144,7 @@ impl Policy {
             Ok(soft_bp) if (1..=SOFT_BP_MAX).contains(&share_bp) => {
                 self.with(AtLimit { soft_bp, ..self.at_limit })
             }
-            _ => Err(PolicyError::SoftShare { share_bp }),
+            _ => Err(PolicyError::soft_share(share_bp)),
         }
     }
 
@@ -213,22 +213,27 @@ impl Policy {
         let AtLimit { soft_bp, count_denied, penalty } = self.at_limit;
         let limit = self.named_limit();
         match softened(limit, soft_bp) {
-            None => return Err(PolicyError::SoftTooLarge { limit, share_bp: soft_bp.into() }),
+            None => return Err(PolicyError::soft_too_large(limit, soft_bp)),
             Some(soft) if soft_bp > 0 && soft == limit => {
-                return Err(PolicyError::SoftAddsNothing { limit, share_bp: soft_bp.into() });
+                return Err(PolicyError::soft_adds_nothing(limit, soft_bp));
             }
             Some(_) => {}
         }
         if matches!(count_denied, CountDenied::UpTo(_)) && self.algorithm != Algorithm::Gcra {
-            return Err(PolicyError::DeniedWaitOnWindow);
+            return Err(PolicyError::fixed(
+                "a window has no longest wait for denied requests: its count stops at the limit; \
+                 write count-denied alone, or use gcra",
+            ));
         }
         if let Some(Penalty { length, after, .. }) = penalty {
             if after == 0 {
-                return Err(PolicyError::PenaltyAfterNone);
+                return Err(PolicyError::fixed(
+                    "a penalty after 0 denials would refuse everything; use at least 1",
+                ));
             }
             let least = self.least_penalty_ns();
             if length.as_nanos() < least {
-                return Err(PolicyError::PenaltyTooShort { length, least: duration(least) });
+                return Err(PolicyError::penalty_too_short(length, duration(least)));
             }
         }
         Ok(())

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, KeyedLimiter, Limiter, ManualClock, PolicyError, Quota, Timestamp,
-    check_all_at,
+    Decision, Denial, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all_at,
 };
 
 /// A whole number of hours, so that all times below are whole ticks.
@@ -301,11 +300,8 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
 fn a_quota_has_no_place_for_what_happens_at_the_limit_and_says_so() {
     // Stripes, logs and pools take a quota.
     for words in ["soft 5%", "count-denied", "penalty 10m after 3"] {
-        match format!("100/m {words}").parse::<Quota>() {
-            Err(PolicyError::Text { reason, .. }) => {
-                assert!(reason.starts_with("a quota does not say what happens"), "{reason}");
-            }
-            other => panic!("{other:?}"),
-        }
+        let told = format!("100/m {words}").parse::<Quota>().unwrap_err().to_string();
+        let expected = format!("in policy \"100/m {words}\": a quota does not say what happens");
+        assert!(told.starts_with(&expected), "{told}");
     }
 }
