@@ -3,8 +3,8 @@
 mod build;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
-use std::{fmt, io};
 
 use crate::period::period;
 
@@ -121,41 +121,6 @@ pub(crate) fn percent(share_bp: u32) -> String {
         (whole, part) => format!("{whole}.{part:02}%"),
     }
 }
-
-/// Why a [`CoarseClock`](crate::CoarseClock) could not be started.
-///
-/// ```
-/// use std::time::Duration;
-/// let error = tollgate::CoarseClock::new().start(Duration::ZERO).unwrap_err();
-/// assert_eq!(error.to_string(), "a clock cannot tick every 0ns; use up to 1s, as in 1ms");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ClockError {
-    /// An interval of zero, or above a second.
-    Interval {
-        /// The interval that was asked for.
-        interval: Duration,
-    },
-    /// The system refused the thread that ticks.
-    Thread {
-        /// What the system said.
-        kind: io::ErrorKind,
-    },
-}
-
-impl fmt::Display for ClockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Interval { interval } => {
-                write!(f, "a clock cannot tick every {interval:?}; use up to 1s, as in 1ms")
-            }
-            Self::Thread { kind } => write!(f, "the clock's thread could not be started: {kind}"),
-        }
-    }
-}
-
-impl std::error::Error for ClockError {}
 
 /// Why a [`SparePool`](crate::SparePool) did not take a headroom.
 ///

@@ -55,7 +55,7 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
 pub use elastic::{ElasticDecision, SparePool};
 pub use entry::Entry;
-pub use error::{BuildError, ClockError, HeadroomError, PolicyError};
+pub use error::{BuildError, HeadroomError, PolicyError};
 pub use keyed::{
     Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
 };
@@ -68,7 +68,7 @@ pub use policy::{Algorithm, AtLimit, CountDenied, Penalty, Policy};
 pub use prefixes::{PrefixError, Prefixes};
 pub use quota::Quota;
 pub use reservation::Reservation;
-pub use sketch::{SketchError, SketchLimiter, SketchSize};
+pub use sketch::{SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
 pub use told::Told;

@@ -38,9 +38,9 @@ impl Table {
     /// The shards of a table for `capacity` keys, whose bytes can be addressed.
     pub(super) fn shards_for(capacity: usize) -> Result<usize, BuildError> {
         if capacity == 0 {
-            return Err(BuildError::ZeroCapacity);
+            return Err(BuildError::zero_capacity());
         }
-        let too_large = || BuildError::CapacityTooLarge { capacity };
+        let too_large = || BuildError::capacity_too_large(capacity);
         let cells = capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
         let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit();
         let bytes = count.checked_add(1).and_then(|count| count.checked_mul(size_of::<Shard>()));

@@ -201,7 +201,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         if has_spill {
             // No file of a policy that cannot spill has one. Its memory is an eighth of what has been read.
             let mut spill = Spill::new(policy, &layout, table.shards())?
-                .ok_or(BuildError::CannotSpill { policy })?;
+                .ok_or_else(|| BuildError::cannot_spill(policy))?;
             spill.fill(None, || reader.word())?;
             table.spill = Some(spill);
         }
@@ -223,7 +223,7 @@ pub(super) fn size_of_table(
     before: u64,
     tiers: usize,
 ) -> Result<(usize, bool), RestoreError> {
-    let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
+    let too_large = |_| BuildError::capacity_too_large(usize::MAX);
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
     // Capacity and shards come from one computation: a file in which they differ is none of ours.

@@ -229,14 +229,15 @@ impl Tiers {
         let indices = read_book(&mut reader, &quotas)?;
         let book = Book::turned(shared, &quotas, &indices, preamble.form.back);
         // Every layout of a table has numbers.
-        let book = book.ok_or(BuildError::TagTooNarrow { state_bits: 63, tag_bits: 0 })?;
+        let book = book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
         let mut table = Table::told(shared.bare(), capacity, || read_shard(&mut reader))?;
         table.book = Some(Box::new(book));
         let (policy, keys) = (quotas[0].0, PhantomData); // there is at least one tier
         let mut foreign = None;
         if has_spill {
             // No file of tiers that cannot spill has one.
-            let mut spill = table.new_spill(policy)?.ok_or(BuildError::CannotSpill { policy })?;
+            let mut spill =
+                table.new_spill(policy)?.ok_or_else(|| BuildError::cannot_spill(policy))?;
             foreign = spill.fill(table.book.as_deref(), || reader.word())?;
             table.spill = Some(spill);
         }

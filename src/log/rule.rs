@@ -67,10 +67,10 @@ impl Rule {
     pub(crate) fn new(quota: Quota) -> Result<Self, BuildError> {
         let (limit, burst) = (quota.count(), quota.max_burst());
         if burst != limit {
-            return Err(BuildError::BurstOnLog { count: limit, burst });
+            return Err(BuildError::burst_on_log(limit, burst));
         }
         let slots = usize::try_from(limit).ok().filter(|_| limit <= LIMIT_MOST);
-        let slots = slots.ok_or(BuildError::LogTooLarge { limit, most: LIMIT_MOST })?;
+        let slots = slots.ok_or_else(|| BuildError::log_too_large(limit, LIMIT_MOST))?;
         Ok(Self { limit, slots, window_ns: quota.period_ns() })
     }
 

@@ -45,7 +45,7 @@ use crate::error::PolicyError;
 /// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
 /// * Stripes, sliding logs and spare pools take a [`Quota`](crate::Quota), which says nothing of its limit;
-///   a sketch refuses such policies ([`SketchError::AtLimit`](crate::SketchError)), since others share its
+///   a sketch refuses such policies ([`BuildError::Policy`](crate::BuildError::Policy)), since others share its
 ///   cells.
 ///
 /// A cost that never fits, and a peek, change nothing under any of them. The end of a penalty is rounded

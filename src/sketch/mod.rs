@@ -1,7 +1,6 @@
 //! [`SketchLimiter`]: any number of keys in fixed memory.
 
 mod cell;
-mod error;
 mod lens;
 mod place;
 mod rows;
@@ -17,6 +16,7 @@ use ahash::RandomState;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::error::BuildError;
 use crate::policy::Policy;
 
 use place::Placer;
@@ -26,7 +26,6 @@ pub(crate) use lens::Lens;
 pub(crate) use place::{GOLDEN, Places, mix};
 pub(crate) use rows::Cells;
 
-pub use error::SketchError;
 pub use size::SketchSize;
 
 /// A limit per key for any number of keys, in memory fixed at construction: a count-min sketch whose cells
@@ -73,7 +72,7 @@ pub use size::SketchSize;
 /// let size = SketchSize::for_load(10_000, 1_000)?;
 /// let limiter = SketchLimiter::new(Quota::per_second(100).burst(20), size)?;
 /// assert!(limiter.check("203.0.113.7", 1).is_allowed());
-/// # Ok::<(), tollgate::SketchError>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct SketchLimiter<K: ?Sized, S = RandomState> {
     rows: Rows,
@@ -90,17 +89,17 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// A policy with windows from the first request; memory that cannot be allocated.
     ///
     /// ```
-    /// use tollgate::{Policy, SketchError, SketchLimiter, SketchSize};
+    /// use tollgate::{BuildError, Policy, SketchLimiter, SketchSize};
     /// let size = SketchSize::new(4, 10_000)?;
     /// let policy: Policy = "sliding-window 100/m".parse()?;
     /// let limiter = SketchLimiter::new(policy, size)?;
     /// assert!(limiter.check(&42_u64, 1).is_allowed());
     /// let policy: Policy = "fixed-window 100/m from-first".parse()?;
     /// let refused = SketchLimiter::<str>::new(policy, size);
-    /// assert!(matches!(refused, Err(SketchError::FromFirst { .. })));
+    /// assert!(matches!(refused, Err(BuildError::Policy(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(policy: impl Into<Policy>, size: SketchSize) -> Result<Self, SketchError> {
+    pub fn new(policy: impl Into<Policy>, size: SketchSize) -> Result<Self, BuildError> {
         Self::with_clock(policy, size, Clock::monotonic())
     }
 
@@ -118,13 +117,13 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// assert!(!limiter.check("alice", 1).is_allowed());
     /// clock.advance(Duration::from_secs(60));
     /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_clock(
         policy: impl Into<Policy>,
         size: SketchSize,
         clock: impl Into<Clock>,
-    ) -> Result<Self, SketchError> {
+    ) -> Result<Self, BuildError> {
         let hashers = [RandomState::new(), RandomState::new()];
         SketchLimiter::with_hashers(policy, size, clock, hashers)
     }
@@ -145,14 +144,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// let (size, clock) = (SketchSize::new(4, 1_000)?, Clock::monotonic());
     /// let limiter = SketchLimiter::with_hashers(Quota::per_second(9), size, clock, hashers)?;
     /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_hashers(
         policy: impl Into<Policy>,
         size: SketchSize,
         clock: impl Into<Clock>,
         hashers: [S; 2],
-    ) -> Result<Self, SketchError> {
+    ) -> Result<Self, BuildError> {
         let rows = Rows::new(policy.into(), size)?;
         let placer = Placer::new(hashers, size.rows(), size.cells_per_row());
         Ok(Self { rows, placer, size, clock: clock.into(), keys: PhantomData })
@@ -165,7 +164,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// let limiter = SketchLimiter::new(Quota::per_second(5), SketchSize::new(4, 1_000)?)?;
     /// let arrival = limiter.now();
     /// assert!(limiter.check_at("alice", 1, arrival).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -181,7 +180,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// assert!(limiter.check("alice", 2).is_allowed());
     /// assert!(!limiter.check("alice", 1).is_allowed());
     /// assert!(limiter.check("alice", 3).into_result().unwrap_err().is_never());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
@@ -202,7 +201,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
     /// assert!(!limiter.check_at("alice", 1, Timestamp::from_secs(59)).is_allowed());
     /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
@@ -217,7 +216,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
     /// assert!(limiter.peek("alice", 2).is_allowed());
     /// assert_eq!(limiter.peek("alice", 1).remaining(), 2);
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn peek(&self, key: &K, cost: u64) -> Decision {
@@ -231,7 +230,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
     /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
     /// assert!(limiter.peek_at("alice", 2, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
@@ -273,7 +272,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(100)).is_allowed());
     /// let seen = [109, 110].map(|second| limiter.contains_at("alice", Timestamp::from_secs(second)));
     /// assert_eq!(seen, [true, false]);
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     #[must_use]
@@ -296,7 +295,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
     /// let limiter = SketchLimiter::<str>::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
     /// assert_eq!(limiter.bytes(), 32_000);
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -309,7 +308,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
     /// let limiter = SketchLimiter::<str>::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
     /// assert_eq!(limiter.rows(), 4);
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
     pub fn rows(&self) -> usize {
@@ -322,7 +321,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
     /// let limiter = SketchLimiter::<str>::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
     /// assert_eq!(limiter.cells_per_row(), 1_000);
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
     pub fn cells_per_row(&self) -> usize {

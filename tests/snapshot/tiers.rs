@@ -130,7 +130,7 @@ fn other_tiers_are_refused_and_told() {
     );
     assert!(matches!(
         restore(tiers(&[one, two, "gcra 100/m soft 50%"]), &file).unwrap_err(),
-        RestoreError::Build(BuildError::TierAtLimit { .. })
+        RestoreError::Build(BuildError::Policy(_))
     ));
 }
 

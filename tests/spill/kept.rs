@@ -78,7 +78,7 @@ fn windows_from_the_first_request_deny_and_say_why_they_cannot_spill() {
     let from_first = || table(text, 1);
     assert_eq!(from_first().stats().spill_bytes, 0);
     let refused = from_first().when_full(Full::Spill).map(|_| ()).unwrap_err();
-    assert_eq!(refused, BuildError::CannotSpill { policy: policy(text) });
+    assert!(matches!(refused, BuildError::Policy(_)), "{refused:?}");
     assert_eq!(
         refused.to_string(),
         "a spill cannot keep the bound of fixed-window 5/h from-first, since its cells are shared; use \

@@ -216,7 +216,7 @@ impl Kept {
         let changeable = tiers(policy, denies).build_with_clock(capacity, clock.clone());
         let (table, planned_for) = match changeable {
             Ok(table) => (table, Some(policy)),
-            Err(BuildError::TierAtLimit { .. } | BuildError::TagTooNarrow { .. }) => {
+            Err(BuildError::Policy(_)) => {
                 let table = Table::with_clock(policy, capacity, clock.clone())?;
                 (if denies { table.when_full(Full::Deny)? } else { table }, None)
             }
