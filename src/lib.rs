@@ -45,9 +45,7 @@ mod verdict;
 pub mod which_algorithm;
 mod word;
 
-#[cfg(feature = "tokio")]
-pub use acquire::TokioTimer;
-pub use acquire::{Timer, Wait};
+pub use acquire::Wait;
 pub use all::{JointDecision, Toll, check_all, check_all_at};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
