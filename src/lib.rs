@@ -20,7 +20,6 @@ mod entry;
 mod error;
 pub mod guide;
 mod keyed;
-mod lateness;
 mod lease;
 mod limit;
 mod limiter;
@@ -57,7 +56,6 @@ pub use error::{BuildError, HeadroomError, PolicyError};
 pub use keyed::{
     Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
 };
-pub use lateness::Lateness;
 pub use lease::Lease;
 pub use limiter::Limiter;
 pub use log::{LogLimiter, LogPolicy};

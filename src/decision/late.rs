@@ -9,8 +9,7 @@ impl Denial {
     /// [`retry_after`](Denial::retry_after) from another time on than that of the decision: the wait that
     /// is left at `now`; zero if it is over. `None` if the cost never fits.
     ///
-    /// For a request that was decided at the time of its arrival ([`Lateness`](crate::Lateness)), and is
-    /// answered later. Add a round trip that you have measured, and the client is back no later than need
+    /// For a request that was decided at the time of its arrival, and is answered later. Add a round trip that you have measured, and the client is back no later than need
     /// be: it waits from when it has the answer, and its request takes its time, too.
     ///
     /// ```
