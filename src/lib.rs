@@ -15,9 +15,9 @@ mod clock;
 mod coarse;
 mod decision;
 mod divisor;
-mod elastic;
 mod entry;
 mod error;
+mod fallback;
 pub mod guide;
 mod keyed;
 mod lease;
@@ -49,9 +49,8 @@ pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, Denial, Permit};
-pub use elastic::{ElasticDecision, SparePool};
 pub use entry::Entry;
-pub use error::{BuildError, HeadroomError, PolicyError};
+pub use error::{BuildError, PolicyError};
 pub use keyed::{
     Full, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Stats, Tier, TieredLimiter, Tiers,
 };

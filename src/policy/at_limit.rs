@@ -40,11 +40,11 @@ use crate::error::PolicyError;
 ///   never fit. A `charge` charges nothing during a penalty, and says so. An admission ends the row of
 ///   denials also if it is cancelled later; a refund leaves the row as it is.
 /// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's.
-/// * [`check_or_borrow`](crate::Entry::check_or_borrow): what the pool lends was not denied, is not over, and
-///   ends no row. During a penalty nothing is lent.
+/// * [`check_or`](crate::Entry::check_or): what is admitted elsewhere was not denied, is not over, and ends no row.
+///   During a penalty nothing is.
 /// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
-/// * Stripes, sliding logs and spare pools take a [`Quota`](crate::Quota), which says nothing of its limit;
+/// * Stripes and sliding logs take a [`Quota`](crate::Quota), which says nothing of its limit;
 ///   a sketch refuses such policies ([`BuildError::Policy`](crate::BuildError::Policy)), since others share its
 ///   cells.
 ///

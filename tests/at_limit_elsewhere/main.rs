@@ -1,11 +1,10 @@
-//! What happens at the limit, in all that is built on a limit: requests under several, elastic limits,
-//! reservations, leases, snapshots, and the latest of late requests.
+//! What happens at the limit, in all that is built on a limit: requests under several, reservations, leases,
+//! snapshots, and the latest of late requests. Elastic limits: `crates/elastic/tests/at_limit.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 #[path = "../common/mod.rs"]
 mod common;
-mod elastic;
 mod restart;
 
 use std::time::Duration;
