@@ -14,7 +14,8 @@ pub use build::BuildError;
 /// would be accepted, with the whole policy if it came as text.
 ///
 /// ```
-/// let error = tollgate::Quota::try_per_second(0).unwrap_err();
+/// use std::time::Duration;
+/// let error = tollgate::Quota::try_per(0, Duration::from_secs(1)).unwrap_err();
 /// assert_eq!(error.to_string(), "count 0 would admit nothing; it must be at least 1");
 /// let error = "10/fortnight".parse::<tollgate::Policy>().unwrap_err();
 /// assert_eq!(

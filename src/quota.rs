@@ -14,7 +14,8 @@ use crate::period::period;
 ///
 /// A quota that exists can be computed exactly: everything that could overflow or would have to be
 /// rounded is refused when it is built. The constructors panic on bad numbers, which in a `const` is a
-/// compile error; their `try_` twins return a [`PolicyError`] and are meant for numbers from outside.
+/// compile error; [`try_per`](Quota::try_per) and [`try_burst`](Quota::try_burst) return a
+/// [`PolicyError`] and are meant for numbers from outside.
 ///
 /// Bounds: count and burst at least 1; period from 1 ns to 584 years (`u64::MAX` ns); at most about
 /// 2.2e9 units per second; burst below 2^63.
@@ -147,54 +148,6 @@ impl Quota {
     #[must_use]
     pub const fn per_day(count: u64) -> Self {
         Self::per(count, Duration::from_secs(86_400))
-    }
-
-    /// `count` units per second, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_second(0).is_err());
-    /// ```
-    pub const fn try_per_second(count: u64) -> Result<Self, PolicyError> {
-        Self::try_per(count, Duration::from_secs(1))
-    }
-
-    /// `count` units per minute, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_minute(10).is_ok());
-    /// ```
-    pub const fn try_per_minute(count: u64) -> Result<Self, PolicyError> {
-        Self::try_per(count, Duration::from_secs(60))
-    }
-
-    /// `count` units per hour, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_hour(u64::MAX).is_err());
-    /// ```
-    pub const fn try_per_hour(count: u64) -> Result<Self, PolicyError> {
-        Self::try_per(count, Duration::from_secs(3_600))
-    }
-
-    /// `count` units per day of 24 hours, or why not. See [`try_per`](Quota::try_per).
-    ///
-    /// # Errors
-    /// As [`try_per`](Quota::try_per).
-    ///
-    /// ```
-    /// assert!(tollgate::Quota::try_per_day(5).is_ok());
-    /// ```
-    pub const fn try_per_day(count: u64) -> Result<Self, PolicyError> {
-        Self::try_per(count, Duration::from_secs(86_400))
     }
 
     /// The same rate with another burst: the most units admitted at one instant from rest.

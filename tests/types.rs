@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use tollgate::{
     Algorithm, BuildError, Clock, CoarseClock, Decision, Denial, KeyedLimiter, Lease, Limiter,
@@ -58,7 +59,7 @@ fn values_are_small_and_copy() {
 #[test]
 fn quotas_are_constants() {
     const QUOTA: Quota = Quota::per_second(100).burst(20);
-    const REFUSED: Result<Quota, PolicyError> = Quota::try_per_second(0);
+    const REFUSED: Result<Quota, PolicyError> = Quota::try_per(0, Duration::from_secs(1));
     assert_eq!(QUOTA.to_string(), "100/s burst 20");
     let expected = "count 0 would admit nothing; it must be at least 1";
     assert_eq!(REFUSED.unwrap_err().to_string(), expected);
