@@ -40,7 +40,6 @@ mod ticks;
 mod told;
 mod verb;
 mod verdict;
-pub mod which_algorithm;
 mod word;
 
 pub use acquire::Wait;
