@@ -25,7 +25,7 @@ fn open(policy: Policy, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>
     match File::open(path) {
         Ok(file) => match KeyedLimiter::restore(policy, clock.clone(), file) {
             // Another policy was given: every key starts anew. A damaged file is an error, and stays.
-            Err(error @ RestoreError::Policy { .. }) => eprintln!("starting anew: {error}"),
+            Err(error @ RestoreError::Policy(_)) => eprintln!("starting anew: {error}"),
             restored => return Ok(restored?),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -1,10 +1,9 @@
-//! Waiting for a place: [`Wait`] says how long, a [`Timer`] does it.
+//! Waiting for a place: [`Wait`] says how long, and the sleep of the caller's runtime does it.
 //!
 //! A waiting request has its place in the limit's own word, from the moment at which it asks: there is
 //! no queue in memory, nothing to wake, and no request can overtake. What it waits for is only that its time
 //! comes. A caller that gives up gives the place back, if it is the last.
 
-use std::future::Future;
 use std::time::Duration;
 
 use ahash::RandomState;
@@ -87,51 +86,6 @@ impl Wait {
     }
 }
 
-/// What lets a task wait: the timer of its runtime. With the feature `tokio` there is `TokioTimer`.
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate::{ManualClock, Timer};
-///
-/// /// For tests: waiting is advancing the clock.
-/// struct Advance(ManualClock);
-///
-/// impl Timer for Advance {
-///     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-///         self.0.advance(wait);
-///         std::future::ready(())
-///     }
-/// }
-/// ```
-pub trait Timer {
-    /// Completes after `wait`, no earlier.
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send;
-}
-
-/// The timer of tokio, for tasks of its runtime. Needs the feature `tokio`.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// use std::time::Duration;
-/// use tollgate::{Limiter, Quota, TokioTimer, Wait};
-/// let limiter = Limiter::new(Quota::per_second(1_000).burst(1));
-/// let wait = Wait::at_most(Duration::from_secs(1));
-/// assert!(limiter.entry().acquire(1, wait, &TokioTimer).await.is_ok());
-/// assert!(limiter.entry().acquire(1, wait, &TokioTimer).await.is_ok());
-/// # }
-/// ```
-#[cfg(feature = "tokio")]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TokioTimer;
-
-#[cfg(feature = "tokio")]
-impl Timer for TokioTimer {
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-        tokio::time::sleep(wait)
-    }
-}
-
 /// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
 /// jitter goes on) less what has drained. So it forgives no other charge, even if one has restored the bits that
 /// it left.
@@ -147,9 +101,13 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
     }
 
     /// Dropped while it sleeps, it gives the place back.
-    async fn until_its_turn(mut self, pause: Duration, timer: &impl Timer) -> Permit {
+    async fn until_its_turn<S: Future<Output = ()>>(
+        mut self,
+        pause: Duration,
+        sleep: impl FnOnce(Duration) -> S,
+    ) -> Permit {
         if !pause.is_zero() {
-            timer.sleep(pause).await;
+            sleep(pause).await;
         }
         // Its turn has come: from here on a drop gives nothing back.
         self.place = None;
@@ -206,34 +164,41 @@ impl Entry<'_> {
     /// Waits for its turn, and is then admitted: traffic leaves at the quota's rate, in the order in which
     /// it came. A leaky bucket as a queue, a shaper.
     ///
+    /// `sleep` is that of the caller's runtime, such as `tokio::time::sleep`: what it gives completes after the time
+    /// that it was asked for, no earlier. It is called if the turn is not now.
+    ///
     /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised. The
-    /// limiter's clock must be one that advances by itself, or with the timer; a time given by [`at`](Entry::at) must
+    /// limiter's clock must be one that advances by itself, or with the sleep; a time given by [`at`](Entry::at) must
     /// be one of that clock.
     ///
     /// # Errors
     /// The denial, at once, if its turn would come too late.
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tollgate::Denial> {
     /// use std::time::Duration;
-    /// use tollgate::{Denial, Limiter, Timer, Wait};
-    /// async fn paced(limiter: &Limiter, timer: &impl Timer) -> Result<(), Denial> {
-    ///     limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), timer).await?;
-    ///     // Its turn has come.
-    ///     Ok(())
-    /// }
+    /// use tollgate::{Limiter, ManualClock, Quota, Wait};
+    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
+    /// let start = tokio::time::Instant::now();
+    /// limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), tokio::time::sleep).await?;
+    /// limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), tokio::time::sleep).await?;
+    /// assert_eq!(start.elapsed(), Duration::from_millis(250));
+    /// # Ok(())
+    /// # }
     /// ```
-    pub async fn acquire(
+    pub async fn acquire<S: Future<Output = ()>>(
         self,
         cost: u64,
         wait: Wait,
-        timer: &impl Timer,
+        sleep: impl FnOnce(Duration) -> S,
     ) -> Result<Permit, Denial> {
         let place = self.queue(cost, wait)?;
         let pause = wait.pause(&place, self.limit.clock().now());
         // Given up it goes back at the clock's time: one that was given may lie before that of another charge.
         let entry = Self { at: None, ..self };
-        Ok(Waiting::new(place, |place| entry.cancel(place)).until_its_turn(pause, timer).await)
+        Ok(Waiting::new(place, |place| entry.cancel(place)).until_its_turn(pause, sleep).await)
     }
 
     /// [`acquire`](Entry::acquire) for threads: sleeps until its turn has come.
@@ -252,13 +217,10 @@ impl Entry<'_> {
     /// ```
     pub fn acquire_blocking(&self, cost: u64, wait: Wait) -> Result<Permit, Denial> {
         let place = self.queue(cost, wait)?;
-        sleep(wait.pause(&place, self.limit.clock().now()));
+        let pause = wait.pause(&place, self.limit.clock().now());
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
         Ok(*place.permit())
-    }
-}
-
-fn sleep(pause: Duration) {
-    if !pause.is_zero() {
-        std::thread::sleep(pause);
     }
 }

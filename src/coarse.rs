@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock};
-use crate::error::ClockError;
+use crate::error::BuildError;
 use crate::sync::Arc;
 
 /// A clock that costs a decision one load instead of reading the counter, and is a little late.
@@ -76,12 +76,14 @@ impl CoarseClock {
     /// let coarse = CoarseClock::new().start(Duration::from_millis(1))?;
     /// let limiter = Limiter::with_clock(Quota::per_second(100), coarse.clock());
     /// assert!(limiter.check(1).is_allowed());
-    /// # Ok::<(), tollgate::ClockError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn start(mut self, interval: Duration) -> Result<Self, ClockError> {
+    pub fn start(mut self, interval: Duration) -> Result<Self, BuildError> {
         // At zero the thread would spin; above a second bounds would hold for no useful interval.
         if interval.is_zero() || interval > Duration::from_secs(1) {
-            return Err(ClockError::Interval { interval });
+            return Err(BuildError::OutOfRange(format!(
+                "a clock cannot tick every {interval:?}; use up to 1s, as in 1ms"
+            )));
         }
         let ticker = Arc::clone(&self.ticker);
         let thread = thread::Builder::new().name("tollgate-clock".to_owned()).spawn(move || {
@@ -91,7 +93,7 @@ impl CoarseClock {
                 thread::park_timeout(interval);
             }
         });
-        self.thread = Some(thread.map_err(|error| ClockError::Thread { kind: error.kind() })?);
+        self.thread = Some(thread.map_err(|error| BuildError::Thread(error.kind()))?);
         Ok(self)
     }
 

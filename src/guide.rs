@@ -1,6 +1,4 @@
 //! The guide: a tutorial, and pages about using Tollgate, each of them compiled and run as a test.
-//!
-//! [`which_algorithm`](crate::which_algorithm) is a page of its own.
 
 #![doc = include_str!("../docs/tutorial.md")]
 
@@ -22,4 +20,8 @@ pub mod not_promised {
 
 pub mod production {
     #![doc = include_str!("../docs/production.md")]
+}
+
+pub mod which_algorithm {
+    #![doc = include_str!("../docs/which-algorithm.md")]
 }

@@ -76,6 +76,10 @@ pub struct Policy {
     at_limit: AtLimit,
 }
 
+const BURST_ON_WINDOW: PolicyError = PolicyError::fixed(
+    "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
+);
+
 /// A quota alone is enforced by GCRA.
 impl From<Quota> for Policy {
     fn from(quota: Quota) -> Self {
@@ -91,15 +95,16 @@ impl Policy {
     /// number of segments must be 2 to 64 and divide the window.
     ///
     /// ```
-    /// use tollgate::{Algorithm, Policy, PolicyError, Quota};
+    /// use tollgate::{Algorithm, Policy, Quota};
     /// let quota = Quota::per_minute(100).burst(5);
-    /// assert_eq!(Policy::new(Algorithm::FixedWindow, quota), Err(PolicyError::BurstOnWindow));
+    /// let error = Policy::new(Algorithm::FixedWindow, quota).unwrap_err();
+    /// assert!(error.to_string().starts_with("a window takes no burst"));
     /// ```
     pub fn new(algorithm: Algorithm, quota: Quota) -> Result<Self, PolicyError> {
         let policy = Self { algorithm, quota, at_limit: AtLimit::default() };
         // A window admits its whole count at once.
         if algorithm != Algorithm::Gcra && quota.max_burst() != quota.count() {
-            return Err(PolicyError::BurstOnWindow);
+            return Err(BURST_ON_WINDOW);
         }
         if let Algorithm::SegmentedWindow { segments } = algorithm {
             check_segments(quota.period_ns(), segments)?;
@@ -140,10 +145,10 @@ impl Policy {
 /// A ring has 2 to 64 segments, each of the same whole nanoseconds.
 fn check_segments(window_ns: u64, segments: u8) -> Result<(), PolicyError> {
     if !(2..=64).contains(&segments) {
-        return Err(PolicyError::SegmentCount { segments: u32::from(segments) });
+        return Err(PolicyError::segment_count(segments));
     }
     if !window_ns.is_multiple_of(u64::from(segments)) {
-        return Err(PolicyError::UnevenSegments { window_ns, segments: u32::from(segments) });
+        return Err(PolicyError::uneven_segments(window_ns, segments));
     }
     Ok(())
 }

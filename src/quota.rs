@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::LATEST_NS;
-use crate::error::QuotaError;
-use crate::period::write_period;
+use crate::error::PolicyError;
+use crate::period::period;
 
 /// A rate and a burst, validated: `count` units per `period`, and at most `burst` units at one instant.
 ///
@@ -14,7 +14,8 @@ use crate::period::write_period;
 ///
 /// A quota that exists can be computed exactly: everything that could overflow or would have to be
 /// rounded is refused when it is built. The constructors panic on bad numbers, which in a `const` is a
-/// compile error; their `try_` twins return a [`QuotaError`] and are meant for numbers from outside.
+/// compile error; [`try_per`](Quota::try_per) and [`try_burst`](Quota::try_burst) return a
+/// [`PolicyError`] and are meant for numbers from outside.
 ///
 /// Bounds: count and burst at least 1; period from 1 ns to 584 years (`u64::MAX` ns); at most about
 /// 2.2e9 units per second; burst below 2^63.
@@ -50,9 +51,9 @@ impl Quota {
     /// ```
     #[must_use]
     pub const fn per(count: u64, period: Duration) -> Self {
-        match Self::try_per(count, period) {
+        match Self::checked(count, period) {
             Ok(quota) => quota,
-            Err(error) => panic!("{}", error.message()),
+            Err(reason) => panic!("{}", reason),
         }
     }
 
@@ -63,28 +64,39 @@ impl Quota {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Quota, QuotaError};
-    /// assert_eq!(Quota::try_per(0, Duration::from_secs(1)), Err(QuotaError::ZeroCount));
-    /// assert_eq!(Quota::try_per(1, Duration::ZERO), Err(QuotaError::ZeroPeriod));
+    /// use tollgate::Quota;
+    /// let error = Quota::try_per(1, Duration::ZERO).unwrap_err();
+    /// assert_eq!(error.to_string(), "period 0 would be an infinite rate; it must be at least 1ns");
     /// ```
-    pub const fn try_per(count: u64, period: Duration) -> Result<Self, QuotaError> {
+    pub const fn try_per(count: u64, period: Duration) -> Result<Self, PolicyError> {
+        match Self::checked(count, period) {
+            Ok(quota) => Ok(quota),
+            Err(reason) => Err(PolicyError::fixed(reason)),
+        }
+    }
+
+    /// The quota, or the reason of its refusal: a text can be dropped in a `const`, an error cannot.
+    const fn checked(count: u64, period: Duration) -> Result<Self, &'static str> {
         if count == 0 {
-            return Err(QuotaError::ZeroCount);
+            return Err("count 0 would admit nothing; it must be at least 1");
         }
         let period_ns = period.as_nanos();
         if period_ns == 0 {
-            return Err(QuotaError::ZeroPeriod);
+            return Err("period 0 would be an infinite rate; it must be at least 1ns");
         }
         if period_ns > u64::MAX as u128 {
-            return Err(QuotaError::PeriodTooLong);
+            return Err("the period is too long; it must be at most 584 years");
         }
         #[expect(clippy::cast_possible_truncation, reason = "compared with u64::MAX just above")]
         // With the least burst: so what does not fit is the rate.
         let quota = Self { count, period_ns: period_ns as u64, burst: 1 };
         if quota.unit_bits().is_none() {
-            return Err(QuotaError::RateTooHigh);
+            // Faster than time can be counted in a word.
+            return Err(
+                "the rate is too high to be counted exactly; it must be at most 2.2e9 units per second",
+            );
         }
-        quota.try_burst(count)
+        quota.with_burst(count)
     }
 
     /// `count` units per second.
@@ -129,9 +141,9 @@ impl Quota {
     /// If [`try_burst`](Quota::try_burst) would refuse the number.
     #[must_use]
     pub const fn burst(self, burst: u64) -> Self {
-        match self.try_burst(burst) {
+        match self.with_burst(burst) {
             Ok(quota) => quota,
-            Err(error) => panic!("{}", error.message()),
+            Err(reason) => panic!("{}", reason),
         }
     }
 
@@ -141,17 +153,24 @@ impl Quota {
     /// A burst of zero would admit nothing, ever; one of 2^63 or more cannot be counted.
     ///
     /// ```
-    /// use tollgate::{Quota, QuotaError};
-    /// assert_eq!(Quota::per_second(1).try_burst(0), Err(QuotaError::ZeroBurst));
+    /// let error = tollgate::Quota::per_second(1).try_burst(0).unwrap_err();
+    /// assert_eq!(error.to_string(), "burst 0 would admit nothing; it must be at least 1");
     /// ```
-    pub const fn try_burst(self, burst: u64) -> Result<Self, QuotaError> {
+    pub const fn try_burst(self, burst: u64) -> Result<Self, PolicyError> {
+        match self.with_burst(burst) {
+            Ok(quota) => Ok(quota),
+            Err(reason) => Err(PolicyError::fixed(reason)),
+        }
+    }
+
+    const fn with_burst(self, burst: u64) -> Result<Self, &'static str> {
         if burst == 0 {
-            return Err(QuotaError::ZeroBurst);
+            return Err("burst 0 would admit nothing; it must be at least 1");
         }
         let quota = Self { burst, ..self };
         match quota.unit_bits() {
             Some(_) => Ok(quota),
-            None => Err(QuotaError::BurstTooLarge),
+            None => Err("the burst is too large to be counted exactly; it must be below 2^63"),
         }
     }
 
@@ -208,8 +227,7 @@ impl Quota {
 /// Prints the quota as [`Policy`](crate::Policy) text reads it: `100/s burst 20`.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/", self.count)?;
-        write_period(f, self.period_ns, "")?;
+        write!(f, "{}/{}", self.count, period(self.period_ns, ""))?;
         if self.burst != self.count { write!(f, " burst {}", self.burst) } else { Ok(()) }
     }
 }

@@ -92,7 +92,7 @@ impl StripedLimiter {
         let burst = quota.max_burst();
         let count = stripes as u64;
         if stripes == 0 || count > burst {
-            return Err(BuildError::StripeCount { stripes, burst });
+            return Err(BuildError::stripe_count(stripes, burst));
         }
         let meter = |burst| Self::share(quota, count, burst).map(Meter::new);
         let (small, extra) = (burst / count, burst % count);
@@ -110,10 +110,10 @@ impl StripedLimiter {
     /// `count` units every n periods instead of every one: no rate is rounded.
     fn share(quota: Quota, stripes: u64, burst: u64) -> Result<Quota, BuildError> {
         let period = u32::try_from(stripes).ok().and_then(|n| quota.period().checked_mul(n));
-        let period = period.ok_or(BuildError::StripeRate { quota, stripes })?;
+        let period = period.ok_or_else(|| BuildError::stripe_rate(quota, stripes))?;
         Quota::try_per(quota.count(), period)
             .and_then(|quota| quota.try_burst(burst))
-            .map_err(|_| BuildError::StripeRate { quota, stripes })
+            .map_err(|_| BuildError::stripe_rate(quota, stripes))
     }
 
     /// What the limiter's clock reads.

@@ -12,7 +12,7 @@
 //! refuse    nothing; a denial is counted, if it still is one
 //! ```
 //!
-//! The last two are one check in two halves, for code that has another way between them (`elastic`, `lease`) or
+//! The last two are one check in two halves, for code that has another way between them (`fallback`, `lease`) or
 //! asks several limits first (`all`). Only policies that count denials tell them from a check.
 //!
 //! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now,

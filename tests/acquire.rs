@@ -3,47 +3,22 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::cell::RefCell;
-use std::future::{Future, pending, ready};
+use std::future::{Future, Pending, pending, ready};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timer, Wait};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Wait = Wait::at_most(Duration::from_secs(3_600));
 
-/// Waiting is advancing the clock.
-struct Advance(ManualClock);
-
-impl Timer for Advance {
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-        self.0.advance(wait);
-        ready(())
-    }
+/// A sleep that does not end.
+fn never(_: Duration) -> Pending<()> {
+    pending()
 }
 
-/// Its sleeps never end.
-struct Never;
-
-impl Timer for Never {
-    fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
-        pending()
-    }
-}
-
-/// Writes down how long it was to sleep.
-#[derive(Default)]
-struct Notes(std::sync::Mutex<Vec<Duration>>);
-
-impl Timer for Notes {
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-        self.0.lock().unwrap().push(wait);
-        ready(())
-    }
-}
-
-/// Polls once: with these timers a future is ready then, or never.
+/// Polls once: with these sleeps a future is ready then, or never.
 fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -56,10 +31,12 @@ fn limiter(quota: Quota) -> (Limiter, ManualClock) {
 #[test]
 fn requests_leave_at_the_rate() {
     let (limiter, clock) = limiter(Quota::per_second(4).burst(2));
-    let (timer, start) = (Advance(clock.clone()), clock.now());
+    let start = clock.now();
+    // Waiting is advancing the clock.
+    let advance = |wait| ready(clock.advance(wait));
     let mut left_at = Vec::new();
     for _ in 0..6 {
-        assert!(matches!(poll(limiter.entry().acquire(1, LONG, &timer)), Poll::Ready(Ok(_))));
+        assert!(matches!(poll(limiter.entry().acquire(1, LONG, advance)), Poll::Ready(Ok(_))));
         left_at.push((clock.now().as_nanos() - start.as_nanos()) / 1_000_000);
     }
     assert_eq!(left_at, [0, 0, 250, 500, 750, 1_000]);
@@ -68,14 +45,13 @@ fn requests_leave_at_the_rate() {
 #[test]
 fn no_waiter_overtakes_an_earlier_one() {
     let (limiter, _) = limiter(Quota::per_second(1));
-    let timer = Notes::default();
     let waits = RefCell::new(Vec::new());
     for _ in 0..4 {
-        assert!(poll(limiter.entry().acquire(1, LONG, &timer)).is_ready());
-        waits.borrow_mut().push(timer.0.lock().unwrap().last().copied());
+        let note = |wait| ready(waits.borrow_mut().push(wait));
+        assert!(poll(limiter.entry().acquire(1, LONG, note)).is_ready());
     }
-    let seconds = [None, Some(SECOND), Some(2 * SECOND), Some(3 * SECOND)];
-    assert_eq!(waits.into_inner(), seconds);
+    // The first does not sleep.
+    assert_eq!(waits.into_inner(), [SECOND, 2 * SECOND, 3 * SECOND]);
 }
 
 #[test]
@@ -87,8 +63,8 @@ fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     assert!(keyed.check("alice", 3).is_allowed());
     for _ in 0..5 {
         // Polled, then dropped.
-        assert!(poll(limiter.entry().acquire(1, LONG, &Never)).is_pending());
-        assert!(poll(keyed.entry("alice").acquire(1, LONG, &Never)).is_pending());
+        assert!(poll(limiter.entry().acquire(1, LONG, never)).is_pending());
+        assert!(poll(keyed.entry("alice").acquire(1, LONG, never)).is_pending());
     }
     assert_eq!(limiter.entry().queue(1, LONG).unwrap().wait(), SECOND);
     assert_eq!(keyed.entry("alice").queue(1, LONG).unwrap().wait(), SECOND);
@@ -99,7 +75,7 @@ fn a_place_that_others_queue_behind_stays_taken() {
     let (limiter, _) = limiter(Quota::per_second(1));
     assert!(limiter.check(1).is_allowed());
     {
-        let mut first = pin!(limiter.entry().acquire(1, LONG, &Never));
+        let mut first = pin!(limiter.entry().acquire(1, LONG, never));
         assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!(limiter.entry().queue(1, LONG).unwrap().wait(), 2 * SECOND);
     }
@@ -109,7 +85,7 @@ fn a_place_that_others_queue_behind_stays_taken() {
 #[test]
 fn a_future_that_is_not_polled_takes_no_place() {
     let (limiter, _) = limiter(Quota::per_second(1));
-    let _unpolled = limiter.entry().acquire(1, LONG, &Never);
+    let _unpolled = limiter.entry().acquire(1, LONG, never);
     assert_eq!(limiter.entry().queue(1, LONG).unwrap().wait(), Duration::ZERO);
 }
 
@@ -118,7 +94,7 @@ fn a_turn_that_comes_too_late_is_denied_at_once_and_charges_nothing() {
     let (limiter, _) = limiter(Quota::per_second(1));
     assert!(limiter.check(1).is_allowed());
     let short = Wait::at_most(SECOND - Duration::from_nanos(1));
-    let Poll::Ready(Err(denial)) = poll(limiter.entry().acquire(1, short, &Never)) else {
+    let Poll::Ready(Err(denial)) = poll(limiter.entry().acquire(1, short, never)) else {
         panic!("it should be denied without a sleep")
     };
     assert_eq!(denial.retry_after(), Some(SECOND));
@@ -171,11 +147,12 @@ fn a_cost_above_the_burst_waits_until_it_would_have_come_together() {
 #[test]
 fn jitter_comes_later_and_never_earlier() {
     let (limiter, _) = limiter(Quota::per_second(1));
-    let (timer, jitter) = (Notes::default(), Duration::from_millis(100));
+    let (notes, jitter) = (RefCell::new(Vec::new()), Duration::from_millis(100));
     for _ in 0..40 {
-        assert!(poll(limiter.entry().acquire(1, LONG.jitter(jitter), &timer)).is_ready());
+        let note = |wait| ready(notes.borrow_mut().push(wait));
+        assert!(poll(limiter.entry().acquire(1, LONG.jitter(jitter), note)).is_ready());
     }
-    let notes = timer.0.lock().unwrap();
+    let notes = notes.into_inner();
     // The first goes at once, or up to 100 ms later.
     let turns = (0..).map(|nth| nth * SECOND);
     let late: Vec<_> = turns.zip(notes.iter()).map(|(turn, &slept)| slept - turn).collect();
@@ -184,14 +161,13 @@ fn jitter_comes_later_and_never_earlier() {
     assert!(late.iter().any(|&late| late < jitter / 2), "{late:?}");
 }
 
-#[cfg(feature = "tokio")]
 #[tokio::test(start_paused = true)]
 async fn tasks_of_tokio_wait_for_their_turn() {
     // The limiter's own time stands still, so that each waits from the start.
     let (limiter, _) = limiter(Quota::per_second(1));
     let start = tokio::time::Instant::now();
     let task = || async {
-        limiter.entry().acquire(1, LONG, &tollgate::TokioTimer).await.unwrap();
+        limiter.entry().acquire(1, LONG, tokio::time::sleep).await.unwrap();
         start.elapsed()
     };
     let (first, second, third) = tokio::join!(task(), task(), task());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::policy;
 use proptest::prelude::*;
-use tollgate::{KeyedLimiter, Lateness, Limiter, ManualClock, Meter, Timestamp, Word};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Meter, Timestamp, Word};
 
 const START_MS: u64 = 1_000_000;
 
@@ -29,25 +29,24 @@ fn ms(ms: u64) -> Timestamp {
 #[test]
 fn an_arrival_is_believed_between_the_longest_lateness_ago_and_now() {
     let now = ms(1_000);
-    let lateness = Lateness::at_most(Duration::from_millis(300));
+    let late = Duration::from_millis(300);
     for (arrived, decided) in [(0, 700), (699, 700), (700, 700), (701, 701), (1_000, 1_000)] {
-        assert_eq!(lateness.arrival(ms(arrived), now), ms(decided));
+        assert_eq!(ms(arrived).clamp(now - late, now), ms(decided));
     }
-    assert_eq!(lateness.arrival(Timestamp::from_nanos(u64::MAX), now), now);
-    // Where there is no time so long ago, the earliest; and nothing overflows.
-    assert_eq!(lateness.arrival(Timestamp::default(), Timestamp::from_nanos(7)).as_nanos(), 0);
     let latest = Timestamp::from_nanos(u64::MAX);
-    let any = Lateness::at_most(Duration::MAX);
-    assert_eq!(any.arrival(Timestamp::default(), latest), Timestamp::default());
-    assert_eq!(Lateness::at_most(Duration::ZERO).arrival(Timestamp::default(), latest), latest);
+    assert_eq!(latest.clamp(now - late, now), now);
+    // Where there is no time so long ago, the earliest; and nothing overflows.
+    assert_eq!(Timestamp::from_nanos(7) - late, Timestamp::default());
+    assert_eq!(latest - Duration::MAX, Timestamp::default());
+    assert_eq!(latest - Duration::ZERO, latest);
 }
 
 /// Requests that came every 100 ms for 2 s, decided together 500 ms after the last.
-fn held_up(text: &str, lateness: Lateness) -> [usize; 2] {
+fn held_up(text: &str, late: Duration) -> [usize; 2] {
     let now = ms(2_400);
     let limiter = Limiter::with_clock(policy(text), ManualClock::new());
     let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, ManualClock::new()).unwrap();
-    let arrivals = (0..20).map(|nth| lateness.arrival(ms(100 * nth), now));
+    let arrivals = (0..20).map(|nth| ms(100 * nth).clamp(now - late, now));
     let admitted = arrivals.map(|at| {
         (
             limiter.entry().at(at).check(1).is_allowed(),
@@ -60,23 +59,23 @@ fn held_up(text: &str, lateness: Lateness) -> [usize; 2] {
 
 #[test]
 fn even_arrivals_that_were_held_up_are_admitted_as_if_on_time() {
-    let lateness = Lateness::at_most(Duration::from_secs(3));
-    assert_eq!(held_up("gcra 10/s burst 1", lateness), [20, 20]);
-    assert_eq!(held_up("gcra 10/s burst 3", lateness), [20, 20]);
-    // Uncompensated, or later than `Lateness` allows, they come as a burst.
-    assert_eq!(held_up("gcra 10/s burst 3", Lateness::at_most(Duration::ZERO)), [3, 3]);
-    assert_eq!(held_up("gcra 10/s burst 1", Lateness::at_most(Duration::from_millis(900))), [5, 5]);
+    let late = Duration::from_secs(3);
+    assert_eq!(held_up("gcra 10/s burst 1", late), [20, 20]);
+    assert_eq!(held_up("gcra 10/s burst 3", late), [20, 20]);
+    // Uncompensated, or later than is believed, they come as a burst.
+    assert_eq!(held_up("gcra 10/s burst 3", Duration::ZERO), [3, 3]);
+    assert_eq!(held_up("gcra 10/s burst 1", Duration::from_millis(900)), [5, 5]);
 }
 
 #[test]
 fn a_late_request_gets_nothing_back_that_was_spent() {
     for text in ALGORITHMS {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
-        let lateness = Lateness::at_most(Duration::from_millis(400));
+        let late = Duration::from_millis(400);
         let now = ms(10_000);
         while limiter.entry().at(now).check(1).is_allowed() {}
         for arrived in (9_000..=11_000).step_by(50).chain([0, 1_000_000]) {
-            let at = lateness.arrival(ms(arrived), now);
+            let at = ms(arrived).clamp(now - late, now);
             assert!(!limiter.entry().at(at).check(1).is_allowed(), "{text}: arrived at {arrived}");
         }
     }
@@ -95,7 +94,7 @@ fn what_is_left_of_a_wait_is_told_from_when_it_is_answered() {
 }
 
 proptest! {
-    /// In the limiter's time: burst + floor(rate * (W + most)) in any closed interval of length W.
+    /// In the limiter's time: burst + floor(rate * (W + late)) in any closed interval of length W.
     #[test]
     fn in_the_limiters_time_an_interval_holds_no_more_than_the_bound_of_one_that_is_longer(
         burst in 1_u64..5,
@@ -104,12 +103,12 @@ proptest! {
     ) {
         // 10 a second: whole ticks.
         let policy = policy(&format!("gcra 10/s burst {burst}"));
-        let (meter, lateness) = (Meter::new(policy), Lateness::at_most(Duration::from_millis(max_ms)));
+        let (meter, late) = (Meter::new(policy), Duration::from_millis(max_ms));
         let (mut word, mut now_ms, mut admitted) = (Word::UNUSED, 1_000, Vec::new());
         for (on_ms, late_ms, is_ahead) in requests {
             now_ms += on_ms;
             let claimed = if is_ahead { now_ms + late_ms } else { now_ms - late_ms };
-            let at = lateness.arrival(ms(claimed), ms(now_ms));
+            let at = ms(claimed).clamp(ms(now_ms) - late, ms(now_ms));
             let (decision, next) = meter.check(word, at, 1);
             word = next;
             if decision.is_allowed() {

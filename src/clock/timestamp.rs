@@ -53,6 +53,49 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+/// So long before; time zero if that is before the clock's origin.
+///
+/// Of use for requests that waited in a queue, a proxy or a batch before they come to the limiter. Those that came
+/// evenly and were held up together are otherwise taken for a burst, and denied. Decided
+/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)` they count when they *arrived*, but not longer than `late`
+/// ago, and never in the future:
+/// * **Nothing is minted.** A late request is decided as any `now` that runs backward: stored time never falls, so it
+///   gets nothing back that was spent, and waits as long as its own time says. In the times of the decisions every
+///   bound holds as stated.
+/// * **In the limiter's own time** an interval of length W holds no more than the bound of W + `late`: its requests
+///   arrived in one of that length. So the shorter `late`, the less a client gains by stating an arrival in the past.
+///   State it yourself, where the request comes in; do not take a client's word.
+/// * Windows place a late request at the start of the window in force, if it lies before that.
+/// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key whose place has moved on in time is decided as if it had
+///   spent what comes back in that time: it may be denied for its lateness alone.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Quota};
+/// let clock = ManualClock::new();
+/// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), clock.clone());
+/// // Ten requests came evenly in a second; then the thread that decides had been busy.
+/// let arrivals: Vec<_> = (0..10)
+///     .map(|_| {
+///         clock.advance(Duration::from_millis(100));
+///         limiter.now()
+///     })
+///     .collect();
+/// clock.advance(Duration::from_millis(500));
+/// let (now, late) = (limiter.now(), Duration::from_secs(2));
+/// let admitted = arrivals.into_iter().filter(|&arrived| {
+///     limiter.entry().at(arrived.clamp(now - late, now)).check(1).is_allowed()
+/// });
+/// assert_eq!(admitted.count(), 10);
+/// ```
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(saturating_nanos(time)))
+    }
+}
+
 /// The time between two timestamps of one clock; zero if the second is not earlier.
 ///
 /// ```

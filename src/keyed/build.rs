@@ -38,9 +38,9 @@ impl Table {
     /// The shards of a table for `capacity` keys, whose bytes can be addressed.
     pub(super) fn shards_for(capacity: usize) -> Result<usize, BuildError> {
         if capacity == 0 {
-            return Err(BuildError::ZeroCapacity);
+            return Err(BuildError::zero_capacity());
         }
-        let too_large = || BuildError::CapacityTooLarge { capacity };
+        let too_large = || BuildError::capacity_too_large(capacity);
         // One more than the quotient, which was rounded down.
         let cells = capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;
         // Whole units, since a key's shards are numbered within theirs.

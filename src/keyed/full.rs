@@ -68,14 +68,14 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// assert_eq!(limiter.stats().spill_bytes, 0);
     /// let policy: Policy = "fixed-window 5/h from-first".parse()?;
     /// let refused = KeyedLimiter::<str>::new(policy, 100_000)?.when_full(Full::Spill);
-    /// assert!(matches!(refused, Err(BuildError::CannotSpill { .. })));
+    /// assert!(matches!(refused, Err(BuildError::Policy(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn when_full(mut self, full: Full) -> Result<Self, BuildError> {
         if full == Full::Spill
             && let Some(policy) = unspillable(&self.table, self.policy)
         {
-            return Err(BuildError::CannotSpill { policy });
+            return Err(BuildError::cannot_spill(policy));
         }
         // The limiter is owned here, so no other thread decides in the spill that goes.
         self.table.spill = match (full, self.table.spill.take()) {

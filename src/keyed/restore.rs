@@ -57,7 +57,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// KeyedLimiter::<str>::new(quota, 1_000)?.snapshot(&mut file)?;
     /// file[1_000] ^= 1;
     /// let refused = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..]);
-    /// assert!(matches!(refused, Err(RestoreError::Damaged { part: "file", .. })));
+    /// assert!(matches!(refused, Err(RestoreError::Damaged(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(
@@ -107,7 +107,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
             // The kind, if that is what is wrong, is the better answer.
             let layout = Layout::plan(&policy)?;
             preamble.is_of(Whose::Keyed, policy, layout.form(), clock.origin())?;
-            return Err(RestoreError::SeedsMissing);
+            return Err(RestoreError::seeds_missing());
         };
         // The same seeds make the same hashers, so each key is looked for where its word stands.
         let [place, tag] = drawn.hashers();
@@ -139,7 +139,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ///     KeyedLimiter::<str, _>::restore_with_hashers(quota, clock(), hashers(seed), &file[..])
     /// };
     /// assert!(restore(7).is_ok());
-    /// assert!(matches!(restore(8), Err(RestoreError::Hashers)));
+    /// assert!(matches!(restore(8), Err(RestoreError::Mismatch(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore_with_hashers(
@@ -199,14 +199,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let (capacity, has_spill) = size_of_table(&preamble, 0, 1)?;
         // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
-            return Err(RestoreError::Hashers);
+            return Err(RestoreError::hashers());
         }
         // Shard by shard: a file that ends too early costs the memory of what it had.
         let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
         if has_spill {
             // No file of a policy that cannot spill has one. Its memory is an eighth of what has been read.
             let mut spill = Spill::new(policy, &layout, table.shards())?
-                .ok_or(BuildError::CannotSpill { policy })?;
+                .ok_or_else(|| BuildError::cannot_spill(policy))?;
             spill.fill(None, || reader.word())?;
             table.spill = Some(spill);
         }
@@ -228,7 +228,7 @@ pub(super) fn size_of_table(
     before: u64,
     tiers: usize,
 ) -> Result<(usize, bool), RestoreError> {
-    let too_large = |_| BuildError::CapacityTooLarge { capacity: usize::MAX };
+    let too_large = |_| BuildError::capacity_too_large(usize::MAX);
     // A file of a machine with wider addresses may hold more than this one can.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let shards = Table::shards_for(capacity)?;
@@ -265,7 +265,7 @@ pub(super) fn is_a_snapshots(
     let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
         let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
         let offset = WORDS_AT.saturating_add(8 * words);
-        Err(RestoreError::Word { offset, found, accepted })
+        Err(RestoreError::word(offset, found, accepted))
     };
     // One by one here, and all together for twins below.
     for index in 0..table.shards() {

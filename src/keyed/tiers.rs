@@ -143,7 +143,7 @@ impl Tiers {
     /// let fast = Quota::per_second(1_000_000).burst(1_000_000);
     /// let slow = Quota::per_day(1).burst(1_000);
     /// let error = Tiers::of(fast).and(slow).build::<str>(1_000).unwrap_err();
-    /// assert!(matches!(error, BuildError::TagTooNarrow { .. }));
+    /// assert!(matches!(error, BuildError::Policy(_)));
     /// ```
     pub fn build<K: Hash + ?Sized>(self, capacity: usize) -> Result<KeyedLimiter<K>, BuildError> {
         self.build_with_clock(capacity, Clock::monotonic())
@@ -223,12 +223,12 @@ impl Tiers {
     pub(super) fn checked(&self) -> Result<Vec<Policy>, BuildError> {
         let tiers = self.policies.len();
         if tiers > TIERS_MAX {
-            return Err(BuildError::TierCount { tiers, most: TIERS_MAX });
+            return Err(BuildError::tier_count(tiers, TIERS_MAX));
         }
         // Headroom is a quota that may come: it has to be one that can.
         let all = [&self.policies[..], &self.headroom[..]].concat();
         match all.iter().find(|policy| policy.at_limit() != AtLimit::default()) {
-            Some(&policy) => Err(BuildError::TierAtLimit { policy }),
+            Some(policy) => Err(BuildError::tier_at_limit(policy)),
             None => Ok(all),
         }
     }
@@ -245,6 +245,6 @@ impl Tiers {
         let shared = Shared::plan(&all, index_bits_for(tiers))?;
         // Planned, so it fits.
         let book = self.in_words_of(shared).and_then(|quotas| Book::new(shared, &quotas));
-        book.ok_or(BuildError::TagTooNarrow { state_bits: 63, tag_bits: 0 })
+        book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))
     }
 }

@@ -55,7 +55,7 @@ impl Tiers {
     /// assert!(limiter.check("alice", 2).is_allowed());
     /// let other = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(60));
     /// let refused = other.restore::<str>(Clock::monotonic(), &file[..]);
-    /// assert!(matches!(refused, Err(RestoreError::Tier { tier: 1, .. })));
+    /// assert!(matches!(refused, Err(RestoreError::Policy(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore<K: Hash + ?Sized>(
@@ -168,7 +168,7 @@ impl Tiers {
         let Some(drawn) = seeds else {
             // The kind, or the tiers, if that is what is wrong, is the better answer.
             self.shared_of(&preamble, &clock)?;
-            return Err(RestoreError::SeedsMissing);
+            return Err(RestoreError::seeds_missing());
         };
         // The same seeds make the same hashers: see `restore`.
         let [place, tag] = drawn.hashers();
@@ -189,20 +189,21 @@ impl Tiers {
         let (capacity, has_spill) = size_of_table(&preamble, before, quotas.len())?;
         // Other hashers would look for every key in the wrong place.
         if preamble.fingerprints != hashers.fingerprints() {
-            return Err(RestoreError::Hashers);
+            return Err(RestoreError::hashers());
         }
         // The book stands before the shards: their words carry its indices.
         let indices = read_book(&mut reader, &quotas)?;
         let book = Book::turned(shared, &quotas, &indices, preamble.form.back);
         // Every layout of a table has numbers.
-        let book = book.ok_or(BuildError::TagTooNarrow { state_bits: 63, tag_bits: 0 })?;
+        let book = book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
         let mut table = Table::told(shared.bare(), capacity, || read_shard(&mut reader))?;
         table.book = Some(Box::new(book));
         let (policy, keys) = (quotas[0].0, PhantomData); // there is at least one tier
         let mut foreign = None;
         if has_spill {
             // No file of tiers that cannot spill has one.
-            let mut spill = table.new_spill(policy)?.ok_or(BuildError::CannotSpill { policy })?;
+            let mut spill =
+                table.new_spill(policy)?.ok_or_else(|| BuildError::cannot_spill(policy))?;
             foreign = spill.fill(table.book.as_deref(), || reader.word())?;
             table.spill = Some(spill);
         }
@@ -215,11 +216,7 @@ impl Tiers {
             let words =
                 before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
             let offset = WORDS_AT.saturating_add(8 * words);
-            return Err(RestoreError::Word {
-                offset,
-                found,
-                accepted: "counted in its tier's quota",
-            });
+            return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
         }
         let clock = resume(clock, &preamble, wall.unwrap_or_else(SystemTime::now))?;
         Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds: None, keys })
@@ -235,23 +232,31 @@ impl Tiers {
         let all = self.checked()?;
         preamble.is_of_kind(Whose::Tiers)?;
         let (form, tiers) = (preamble.form, self.count());
-        field("number of tiers", form.fineness, tiers as u64)?;
+        if form.fineness != tiers as u64 {
+            return Err(RestoreError::Policy(format!(
+                "the snapshot's number of tiers is {}; it must be {tiers}",
+                form.fineness,
+            )));
+        }
         field("length of the policy", preamble.policy.len() as u64, 0)?;
-        let divided = |expected: String| RestoreError::Layout { found: form.to_string(), expected };
         // By the file's own widths, not by those that a new plan would have: words are not divided
         // anew.
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
-            .ok_or_else(|| divided("with tags of 24 to 32 bits".to_string()))?;
+            .ok_or_else(|| RestoreError::layout(form, "with tags of 24 to 32 bits"))?;
         let expected = form_of(shared, tiers, form.back);
         // No table of so many tiers divides its words as the file says.
         if form != expected {
-            return Err(divided(expected.to_string()));
+            return Err(RestoreError::layout(form, expected));
         }
         preamble.has_origin(clock.origin())?;
         if let Some(policy) = all.iter().find(|policy| shared.layout(policy).is_none()) {
-            return Err(RestoreError::DoesNotFit { policy: policy.to_string() });
+            return Err(RestoreError::Policy(format!(
+                "{:?} does not fit in the snapshot's words; use a smaller burst or limit, or leave \
+                 it out of the headroom",
+                policy.to_string(),
+            )));
         }
-        let refused = || divided("such that all tiers fit".to_string());
+        let refused = || RestoreError::layout(form, "such that all tiers fit");
         Ok((shared, self.in_words_of(shared).ok_or_else(refused)?))
     }
 }

@@ -39,11 +39,10 @@ impl LogPolicy {
     /// A quota whose burst is not its count, or of more than 2^20 units.
     ///
     /// ```
-    /// use tollgate::{BuildError, LogPolicy, Quota};
+    /// use tollgate::{LogPolicy, Quota};
     /// assert_eq!(LogPolicy::new(Quota::per_minute(100))?.to_string(), "sliding-log 100/m");
-    /// let refused = LogPolicy::new(Quota::per_minute(100).burst(20));
-    /// assert_eq!(refused, Err(BuildError::BurstOnLog { count: 100, burst: 20 }));
-    /// # Ok::<(), BuildError>(())
+    /// assert!(LogPolicy::new(Quota::per_minute(100).burst(20)).is_err());
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn new(quota: Quota) -> Result<Self, BuildError> {
         Rule::new(quota).map(|_| Self { quota })
@@ -87,7 +86,7 @@ impl FromStr for LogPolicy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
+        let wrong = |reason: String| PolicyError::new(reason).in_text(text);
         // As in other policies, `Sliding_Log` can mean nothing else.
         let lower = text.to_lowercase().replace('_', "-");
         let mut words = lower.split_whitespace();
@@ -109,10 +108,7 @@ impl FromStr for LogPolicy {
             return Err(wrong("after sliding-log a quota such as 100/m is missing".to_string()));
         };
         // Errors of the quota itself are told with the text, too.
-        let quota = read_quota(rate, &wrong).map_err(|error| match error {
-            PolicyError::Text { .. } => error,
-            other => wrong(other.to_string()),
-        })?;
+        let quota = read_quota(rate).map_err(|error| error.in_text(text))?;
         if let Some(word) = words.next() {
             return Err(wrong(format!(
                 "a log takes no {word:?}; write sliding-log <count>/<period> and nothing else"

@@ -69,10 +69,10 @@ impl Rule {
         let (limit, burst) = (quota.count(), quota.max_burst());
         // A log admits its whole count at once: it has no other burst.
         if burst != limit {
-            return Err(BuildError::BurstOnLog { count: limit, burst });
+            return Err(BuildError::burst_on_log(limit, burst));
         }
         let slots = usize::try_from(limit).ok().filter(|_| limit <= LIMIT_MOST);
-        let slots = slots.ok_or(BuildError::LogTooLarge { limit, most: LIMIT_MOST })?;
+        let slots = slots.ok_or_else(|| BuildError::log_too_large(limit, LIMIT_MOST))?;
         Ok(Self { limit, slots, window_ns: quota.period_ns() })
     }
 

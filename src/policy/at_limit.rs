@@ -38,15 +38,13 @@ use crate::error::PolicyError;
 ///   `take_up_to` or `reserve` that is denied is a denial like a check's, unless a check of that cost could
 ///   never fit. A `charge` charges nothing during a penalty, and says so. An admission ends the row of
 ///   denials also if it is cancelled later; a refund leaves the row as it is.
-/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's, which ends no row of
-///   them. A toll that asks for nothing counts nowhere.
-/// * [`check_or_borrow`](crate::Entry::check_or_borrow): what the pool lends was not denied, is not over, and
-///   ends no row. During a penalty nothing is lent.
-/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter. A penalty does
-///   not reach units that were taken before it; they do not come back during it.
+/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's.
+/// * [`check_or`](crate::Entry::check_or): what is admitted elsewhere was not denied, is not over, and ends no row.
+///   During a penalty nothing is.
+/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
-/// * Stripes, sliding logs and spare pools take a [`Quota`](crate::Quota), which says nothing of its limit;
-///   a sketch refuses such policies ([`SketchError::AtLimit`](crate::SketchError)), since others share its
+/// * Stripes and sliding logs take a [`Quota`](crate::Quota), which says nothing of its limit;
+///   a sketch refuses such policies ([`BuildError::Policy`](crate::BuildError::Policy)), since others share its
 ///   cells.
 ///
 /// A cost that never fits, and a peek, change nothing under any of them. The end of a penalty is rounded
@@ -148,7 +146,7 @@ impl Policy {
             Ok(soft_bp) if (1..=SOFT_BP_MAX).contains(&share_bp) => {
                 self.with(AtLimit { soft_bp, ..self.at_limit })
             }
-            _ => Err(PolicyError::SoftShare { share_bp }),
+            _ => Err(PolicyError::soft_share(share_bp)),
         }
     }
 
@@ -212,25 +210,30 @@ impl Policy {
         let AtLimit { soft_bp, count_denied, penalty } = self.at_limit;
         let limit = self.named_limit();
         match softened(limit, soft_bp) {
-            None => return Err(PolicyError::SoftTooLarge { limit, share_bp: soft_bp.into() }),
+            None => return Err(PolicyError::soft_too_large(limit, soft_bp)),
             // Less than a unit is added, and no request would ever be over.
             Some(soft) if soft_bp > 0 && soft == limit => {
-                return Err(PolicyError::SoftAddsNothing { limit, share_bp: soft_bp.into() });
+                return Err(PolicyError::soft_adds_nothing(limit, soft_bp));
             }
             Some(_) => {}
         }
         // A count knows no waits.
         if matches!(count_denied, CountDenied::UpTo(_)) && self.algorithm != Algorithm::Gcra {
-            return Err(PolicyError::DeniedWaitOnWindow);
+            return Err(PolicyError::fixed(
+                "a window has no longest wait for denied requests: its count stops at the limit; \
+                 write count-denied alone, or use gcra",
+            ));
         }
         if let Some(Penalty { length, after, .. }) = penalty {
             if after == 0 {
-                return Err(PolicyError::PenaltyAfterNone);
+                return Err(PolicyError::fixed(
+                    "a penalty after 0 denials would refuse everything; use at least 1",
+                ));
             }
             // A shorter one would admit what the limit alone denies.
             let least = self.least_penalty_ns();
             if length.as_nanos() < least {
-                return Err(PolicyError::PenaltyTooShort { length, least: duration(least) });
+                return Err(PolicyError::penalty_too_short(length, duration(least)));
             }
         }
         Ok(())

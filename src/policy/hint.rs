@@ -11,7 +11,7 @@ impl Policy {
         if needs.fits() {
             return Ok(());
         }
-        Err(PolicyError::DoesNotFit { needed_bits: needs.bits(), hint: fitting(self) })
+        Err(PolicyError::does_not_fit(needs.bits(), &fitting(self)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::read::{read_number, read_period};
 use super::words::{Words, write_words};
-use super::{Algorithm, AtLimit, Policy};
+use super::{Algorithm, AtLimit, BURST_ON_WINDOW, Policy};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
@@ -74,10 +74,7 @@ impl FromStr for Policy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        read(text).map_err(|error| match error {
-            PolicyError::Text { .. } => error,
-            other => PolicyError::Text { text: text.to_string(), reason: other.to_string() },
-        })
+        read(text).map_err(|error| error.in_text(text))
     }
 }
 
@@ -86,14 +83,14 @@ const ALGORITHMS: &str =
     "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window or segmented-window";
 
 fn read(text: &str) -> Result<Policy, PolicyError> {
-    let wrong = |reason: String| PolicyError::Text { text: text.to_string(), reason };
     // `GCRA` and `fixed_window` can mean nothing else.
     let lower = text.to_lowercase().replace('_', "-");
     let mut words = lower.split_whitespace().peekable();
     let name = match words.peek() {
         None => {
-            let reason = "it is empty; write a quota such as 100/s, or gcra 100/s burst 20";
-            return Err(wrong(reason.to_string()));
+            return Err(PolicyError::fixed(
+                "it is empty; write a quota such as 100/s, or gcra 100/s burst 20",
+            ));
         }
         // A quota alone.
         Some(word) if word.starts_with(|first: char| first.is_ascii_digit() || first == '/') => {
@@ -102,35 +99,37 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
         Some(_) => words.next().unwrap_or_default(),
     };
     let rate = words.next().ok_or_else(|| {
-        wrong(format!("after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"))
+        PolicyError::new(format!(
+            "after {name:?} a quota such as 100/s is missing (algorithms: {ALGORITHMS})"
+        ))
     })?;
-    let quota = read_quota(rate, &wrong)?;
+    let quota = read_quota(rate)?;
     let mut options = Options::default();
     let mut at_limit = Words::default();
     while let Some(word) = words.next() {
         // What happens at the limit may stand anywhere behind the quota.
-        if at_limit.read(word, &mut words, &wrong)? {
+        if at_limit.read(word, &mut words)? {
             continue;
         }
         match word {
             "burst" if options.burst.is_some() => {
-                return Err(wrong("burst is given twice".to_string()));
+                return Err(PolicyError::fixed("burst is given twice"));
             }
             "burst" => {
                 let Some(value) = words.next() else {
-                    return Err(wrong("burst needs a number, as in burst 20".to_string()));
+                    return Err(PolicyError::fixed("burst needs a number, as in burst 20"));
                 };
-                options.burst = Some(read_number("burst", value, &wrong)?);
+                options.burst = Some(read_number("burst", value)?);
             }
             _ if options.mode.is_none() => options.mode = Some(word),
             _ => {
                 // The first of two unknown words is at fault, unless it is right.
-                build(name, quota, &options, &wrong)?;
-                return Err(wrong(format!("{word:?} is one option too many")));
+                build(name, quota, &options)?;
+                return Err(PolicyError::new(format!("{word:?} is one option too many")));
             }
         }
     }
-    at_limit.apply(build(name, quota, &options, &wrong)?)
+    at_limit.apply(build(name, quota, &options)?)
 }
 
 #[derive(Default)]
@@ -139,15 +138,10 @@ struct Options<'a> {
     mode: Option<&'a str>,
 }
 
-fn build(
-    name: &str,
-    quota: Quota,
-    options: &Options<'_>,
-    wrong: &dyn Fn(String) -> PolicyError,
-) -> Result<Policy, PolicyError> {
+fn build(name: &str, quota: Quota, options: &Options<'_>) -> Result<Policy, PolicyError> {
     let unknown = |accepted: &str| match options.mode {
-        Some(word) => wrong(format!("{name} has no option {word:?}; {accepted}")),
-        None => wrong(format!("{name} needs an option; {accepted}")),
+        Some(word) => PolicyError::new(format!("{name} has no option {word:?}; {accepted}")),
+        None => PolicyError::new(format!("{name} needs an option; {accepted}")),
     };
     let with_burst = match options.burst {
         Some(burst) => quota.try_burst(burst)?,
@@ -156,7 +150,9 @@ fn build(
     let algorithm = match (name, options.mode) {
         ("gcra" | "token-bucket" | "leaky-bucket", None) => return Ok(with_burst.into()),
         ("leaky-bucket", Some("soft" | "hard")) | ("spaced", None) if options.burst.is_some() => {
-            return Err(wrong(format!("{name} fixes its burst; leave it out, or use gcra")));
+            return Err(PolicyError::new(format!(
+                "{name} fixes its burst; leave it out, or use gcra"
+            )));
         }
         ("leaky-bucket", Some("soft")) => return Ok(quota.into()),
         // Drains one unit in a period, whatever its size.
@@ -186,32 +182,32 @@ fn build(
             }
         }
         ("sliding-log" | "log", _) => {
-            return Err(wrong(
+            return Err(PolicyError::fixed(
                 "a sliding log does not fit in one word; it is a LogPolicy, for LogLimiter and \
-                 KeyedLogLimiter"
-                    .to_string(),
+                 KeyedLogLimiter",
             ));
         }
-        _ => return Err(wrong(format!("there is no algorithm {name:?}; use {ALGORITHMS}"))),
+        _ => {
+            return Err(PolicyError::new(format!(
+                "there is no algorithm {name:?}; use {ALGORITHMS}"
+            )));
+        }
     };
     // Not `with_burst`: a burst equal to the count is refused on a window too.
     if options.burst.is_some() {
-        return Err(PolicyError::BurstOnWindow);
+        return Err(BURST_ON_WINDOW);
     }
     Policy::new(algorithm, quota)
 }
 
-pub(crate) fn read_quota(
-    rate: &str,
-    wrong: &dyn Fn(String) -> PolicyError,
-) -> Result<Quota, PolicyError> {
+pub(crate) fn read_quota(rate: &str) -> Result<Quota, PolicyError> {
     let Some((count, period)) = rate.split_once('/') else {
-        return Err(wrong(format!(
+        return Err(PolicyError::new(format!(
             "{rate:?} has no period; write <count>/<period> without spaces, as in 100/s"
         )));
     };
-    let count = read_number("count", count, wrong)?;
-    Ok(Quota::try_per(count, read_period("period", period, wrong)?)?)
+    let count = read_number("count", count)?;
+    Quota::try_per(count, read_period("period", period)?)
 }
 
 /// `serde` for types that are read from text and printed as it.
@@ -256,6 +252,6 @@ impl FromStr for Quota {
         } else {
             return Ok(policy.quota());
         };
-        Err(PolicyError::Text { text: text.to_string(), reason: reason.to_string() })
+        Err(PolicyError::fixed(reason).in_text(text))
     }
 }

@@ -8,11 +8,8 @@ use std::time::Duration;
 
 use super::read::{read_number, read_period};
 use super::{AtLimit, CountDenied, Penalty, Policy};
-use crate::error::{PolicyError, write_percent};
-use crate::period::write_period;
-
-/// Makes an error of a reason.
-type Wrong<'w> = &'w dyn Fn(String) -> PolicyError;
+use crate::error::{PolicyError, percent};
+use crate::period::period;
 
 /// What was read so far.
 #[derive(Default)]
@@ -29,31 +26,30 @@ impl Words {
         &mut self,
         word: &str,
         rest: &mut Peekable<SplitWhitespace<'_>>,
-        wrong: Wrong<'_>,
     ) -> Result<bool, PolicyError> {
         let twice = |given: bool| {
-            if given { Err(wrong(format!("{word} is given twice"))) } else { Ok(()) }
+            if given { Err(PolicyError::new(format!("{word} is given twice"))) } else { Ok(()) }
         };
         match word {
             // Without a share it is the mode of a leaky bucket.
             "soft" if rest.peek().is_some_and(|next| is_share(next)) => {
                 twice(self.soft_bp.is_some())?;
-                self.soft_bp = Some(read_share(rest.next().unwrap_or_default(), wrong)?);
+                self.soft_bp = Some(read_share(rest.next().unwrap_or_default())?);
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
                 // The wait is left out for the horizon.
                 let wait = rest.next_if(|next| is_length(next));
-                let wait = wait.map(|wait| read_period("wait of count-denied", wait, wrong));
+                let wait = wait.map(|wait| read_period("wait of count-denied", wait));
                 self.count_denied = Some(wait.transpose()?);
             }
             "penalty" => {
                 twice(self.penalty.is_some())?;
-                self.penalty = Some(read_penalty(rest, wrong)?);
+                self.penalty = Some(read_penalty(rest)?);
             }
             // Read with their penalty; alone they belong to none.
             "after" | "extended" => {
-                return Err(wrong(format!(
+                return Err(PolicyError::new(format!(
                     "{word:?} belongs to a penalty, as in penalty 10m after 3 extended"
                 )));
             }
@@ -89,14 +85,14 @@ fn is_length(word: &str) -> bool {
 }
 
 /// Reads `5%` or `0.25%` in hundredths of a percent.
-fn read_share(share: &str, wrong: Wrong<'_>) -> Result<u32, PolicyError> {
+fn read_share(share: &str) -> Result<u32, PolicyError> {
     let Some(percent) = share.strip_suffix('%') else {
-        return Err(wrong(format!(
+        return Err(PolicyError::new(format!(
             "the share {share:?} after soft needs its percent sign, as in soft 5%"
         )));
     };
     let refuse = || {
-        wrong(format!(
+        PolicyError::new(format!(
             "the share {share:?} after soft is not understood; \
              write 0.01% to 100% with at most two decimals, as in soft 5% or soft 0.25%"
         ))
@@ -113,27 +109,29 @@ fn read_share(share: &str, wrong: Wrong<'_>) -> Result<u32, PolicyError> {
 }
 
 /// Reads `<length> after <n> [extended]`.
-fn read_penalty(
-    rest: &mut Peekable<SplitWhitespace<'_>>,
-    wrong: Wrong<'_>,
-) -> Result<Penalty, PolicyError> {
+fn read_penalty(rest: &mut Peekable<SplitWhitespace<'_>>) -> Result<Penalty, PolicyError> {
     let example = "as in penalty 10m after 3";
     let Some(length) = rest.next() else {
-        return Err(wrong(format!("penalty needs a length and a number of denials, {example}")));
+        return Err(PolicyError::new(format!(
+            "penalty needs a length and a number of denials, {example}"
+        )));
     };
-    let read = read_period("length of the penalty", length, wrong)?;
+    let read = read_period("length of the penalty", length)?;
     if rest.next_if_eq(&"after").is_none() {
         let found = rest.peek().map_or("the end".to_string(), |word| format!("{word:?}"));
-        return Err(wrong(format!(
+        return Err(PolicyError::new(format!(
             "penalty {length} is followed by {found}, not by after, {example}"
         )));
     }
     let Some(after) = rest.next() else {
-        return Err(wrong(format!("penalty {length} after needs a number of denials, {example}")));
+        return Err(PolicyError::new(format!(
+            "penalty {length} after needs a number of denials, {example}"
+        )));
     };
-    let count = read_number("the number of denials", after, wrong)?;
-    let after = u32::try_from(count)
-        .map_err(|_| wrong(format!("penalty after {count} denials is above {}", u32::MAX)))?;
+    let count = read_number("the number of denials", after)?;
+    let after = u32::try_from(count).map_err(|_| {
+        PolicyError::new(format!("penalty after {count} denials is above {}", u32::MAX))
+    })?;
     let extended = rest.next_if_eq(&"extended").is_some();
     Ok(Penalty { length: read, after, extended })
 }
@@ -142,29 +140,24 @@ fn read_penalty(
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
     let AtLimit { soft_bp, count_denied, penalty } = at_limit;
     if soft_bp > 0 {
-        f.write_str(" soft ")?;
-        write_percent(f, soft_bp.into())?;
+        write!(f, " soft {}", percent(soft_bp.into()))?;
     }
     match count_denied {
         CountDenied::No => {}
         CountDenied::Yes => f.write_str(" count-denied")?,
-        CountDenied::UpTo(wait) => {
-            f.write_str(" count-denied ")?;
-            write_length(f, wait)?;
-        }
+        CountDenied::UpTo(wait) => write!(f, " count-denied {}", span(wait))?,
     }
     if let Some(Penalty { length, after, extended }) = penalty {
-        f.write_str(" penalty ")?;
-        write_length(f, length)?;
-        write!(f, " after {after}{}", if extended { " extended" } else { "" })?;
+        let extended = if extended { " extended" } else { "" };
+        write!(f, " penalty {} after {after}{extended}", span(length))?;
     }
     Ok(())
 }
 
-fn write_length(f: &mut fmt::Formatter<'_>, length: Duration) -> fmt::Result {
+fn span(length: Duration) -> String {
     match u64::try_from(length.as_nanos()) {
-        Ok(0) => f.write_str("0s"),
-        Ok(ns) => write_period(f, ns, "1"),
-        Err(_) => write!(f, "{}s", length.as_secs()), // longer than 584 years: refused, but for show
+        Ok(0) => "0s".to_string(),
+        Ok(ns) => period(ns, "1"),
+        Err(_) => format!("{}s", length.as_secs()), // longer than 584 years: refused, but for show
     }
 }

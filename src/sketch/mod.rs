@@ -1,7 +1,6 @@
 //! [`SketchLimiter`]: any number of keys in fixed memory.
 
 mod cell;
-mod error;
 mod lens;
 mod place;
 mod rows;
@@ -17,6 +16,7 @@ use ahash::RandomState;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::error::BuildError;
 use crate::policy::Policy;
 
 use place::Placer;
@@ -26,7 +26,6 @@ pub(crate) use lens::Lens;
 pub(crate) use place::{GOLDEN, Places, mix};
 pub(crate) use rows::Cells;
 
-pub use error::SketchError;
 pub use size::SketchSize;
 
 /// A limit per key for any number of keys, in memory fixed at construction: a count-min sketch whose cells
@@ -73,7 +72,7 @@ pub use size::SketchSize;
 /// let size = SketchSize::for_load(10_000, 1_000)?;
 /// let limiter = SketchLimiter::new(Quota::per_second(100).burst(20), size)?;
 /// assert!(limiter.check("203.0.113.7", 1).is_allowed());
-/// # Ok::<(), tollgate::SketchError>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct SketchLimiter<K: ?Sized, S = RandomState> {
     rows: Rows,
@@ -90,17 +89,17 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// A policy with windows from the first request; memory that cannot be allocated.
     ///
     /// ```
-    /// use tollgate::{Policy, SketchError, SketchLimiter, SketchSize};
+    /// use tollgate::{BuildError, Policy, SketchLimiter, SketchSize};
     /// let size = SketchSize::new(4, 10_000)?;
     /// let policy: Policy = "sliding-window 100/m".parse()?;
     /// let limiter = SketchLimiter::new(policy, size)?;
     /// assert!(limiter.check(&42_u64, 1).is_allowed());
     /// let policy: Policy = "fixed-window 100/m from-first".parse()?;
     /// let refused = SketchLimiter::<str>::new(policy, size);
-    /// assert!(matches!(refused, Err(SketchError::FromFirst { .. })));
+    /// assert!(matches!(refused, Err(BuildError::Policy(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn new(policy: impl Into<Policy>, size: SketchSize) -> Result<Self, SketchError> {
+    pub fn new(policy: impl Into<Policy>, size: SketchSize) -> Result<Self, BuildError> {
         Self::with_clock(policy, size, Clock::monotonic())
     }
 
@@ -112,7 +111,7 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
         policy: impl Into<Policy>,
         size: SketchSize,
         clock: impl Into<Clock>,
-    ) -> Result<Self, SketchError> {
+    ) -> Result<Self, BuildError> {
         let hashers = [RandomState::new(), RandomState::new()];
         SketchLimiter::with_hashers(policy, size, clock, hashers)
     }
@@ -133,14 +132,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// let (size, clock) = (SketchSize::new(4, 1_000)?, Clock::monotonic());
     /// let limiter = SketchLimiter::with_hashers(Quota::per_second(9), size, clock, hashers)?;
     /// assert!(limiter.check("alice", 1).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn with_hashers(
         policy: impl Into<Policy>,
         size: SketchSize,
         clock: impl Into<Clock>,
         hashers: [S; 2],
-    ) -> Result<Self, SketchError> {
+    ) -> Result<Self, BuildError> {
         let rows = Rows::new(policy.into(), size)?;
         let placer = Placer::new(hashers, size.rows(), size.cells_per_row());
         Ok(Self { rows, placer, size, clock: clock.into(), keys: PhantomData })
@@ -161,7 +160,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// assert!(limiter.check("alice", 2).is_allowed());
     /// assert!(!limiter.check("alice", 1).is_allowed());
     /// assert!(limiter.check("alice", 3).into_result().unwrap_err().is_never());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
@@ -182,7 +181,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
     /// assert!(!limiter.check_at("alice", 1, Timestamp::from_secs(59)).is_allowed());
     /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
@@ -251,7 +250,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
     /// let size = SketchSize::new(4, 1_000)?;
     /// assert_eq!(SketchLimiter::<str>::new(Quota::per_hour(2), size)?.size(), size);
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
     pub fn size(&self) -> SketchSize {

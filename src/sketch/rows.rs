@@ -74,6 +74,7 @@
 use crate::algorithm::{Adds, Kernel};
 use crate::clock::Timestamp;
 use crate::decision::Decision;
+use crate::error::BuildError;
 use crate::meter::{Meter, Step};
 use crate::policy::{Algorithm, AtLimit, Policy};
 use crate::prefetch::prefetch;
@@ -81,7 +82,6 @@ use crate::sync::{Fault, planted};
 use crate::word::{Fields, Reads, Word};
 
 use super::cell::{Ask, Cell};
-use super::error::SketchError;
 use super::place::Places;
 use super::size::SketchSize;
 
@@ -217,15 +217,22 @@ impl Cells {
 }
 
 impl Rows {
-    pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, SketchError> {
+    pub(super) fn new(policy: Policy, size: SketchSize) -> Result<Self, BuildError> {
         if policy.at_limit() != AtLimit::default() {
-            return Err(SketchError::AtLimit { policy });
+            // Denials would be counted, and a soft limit told apart, in cells that other keys share.
+            return Err(BuildError::Policy(format!(
+                "a sketch cannot say what happens at the limit of {policy}; leave out soft, count-denied and \
+                 penalty, or use a keyed limiter"
+            )));
         }
         if policy.algorithm() == Algorithm::FixedWindowFromFirst {
-            return Err(SketchError::FromFirst { policy });
+            return Err(BuildError::Policy(format!(
+                "a sketch cannot keep the bound of {policy}: cells are shared, and those of one key \
+                 would open their windows at different times; leave out from-first, or use gcra"
+            )));
         }
         let count = size.rows() * size.cells_per_row(); // the size was checked to be addressable
-        let cells = Cells::new(count).ok_or(SketchError::OutOfMemory { bytes: size.bytes() })?;
+        let cells = Cells::new(count).ok_or(BuildError::OutOfMemory { bytes: size.bytes() })?;
         Ok(Self { cells, meter: Meter::new(policy) })
     }
 

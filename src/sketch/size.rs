@@ -27,8 +27,8 @@
 //! The bound assumes that the load is steady. If n is a mean of quiet and of busy hours, it holds for
 //! neither: take the n of the busy hour.
 
-use super::error::SketchError;
 use super::place::ROWS_MAX;
+use crate::error::BuildError;
 
 /// One cell is a 64-bit word.
 const CELL_BYTES: usize = size_of::<u64>();
@@ -41,7 +41,7 @@ const CELL_BYTES: usize = size_of::<u64>();
 /// let size = SketchSize::for_load(10_000, 1_000)?;
 /// assert_eq!((size.rows(), size.cells_per_row()), (5, 39_811));
 /// assert_eq!(size.bytes(), 1_592_440);
-/// # Ok::<(), tollgate::SketchError>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SketchSize {
@@ -59,20 +59,26 @@ impl SketchSize {
     /// use tollgate::SketchSize;
     /// assert_eq!(SketchSize::new(4, 1_000)?.bytes(), 32_000);
     /// assert!(SketchSize::new(9, 1_000).is_err());
-    /// # Ok::<(), tollgate::SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn new(rows: usize, cells_per_row: usize) -> Result<Self, SketchError> {
+    pub fn new(rows: usize, cells_per_row: usize) -> Result<Self, BuildError> {
         if rows == 0 || rows > ROWS_MAX {
-            return Err(SketchError::Rows { rows });
+            return Err(BuildError::OutOfRange(format!(
+                "a sketch cannot have {rows} rows; use 1 to {ROWS_MAX}"
+            )));
         }
         if cells_per_row == 0 {
-            return Err(SketchError::ZeroCells);
+            return Err(BuildError::OutOfRange(
+                "a row of 0 cells has none for a key; it must have at least 1".to_string(),
+            ));
         }
         // No allocation is larger than an isize.
         let bytes = rows.checked_mul(cells_per_row).and_then(|cells| cells.checked_mul(CELL_BYTES));
         match bytes.map(isize::try_from) {
             Some(Ok(_)) => Ok(Self { rows, cells_per_row }),
-            _ => Err(SketchError::TooLarge { rows, cells_per_row }),
+            _ => Err(BuildError::OutOfRange(format!(
+                "{rows} rows of {cells_per_row} cells need more memory than can be addressed"
+            ))),
         }
     }
 
@@ -91,17 +97,22 @@ impl SketchSize {
     /// that cannot be addressed.
     ///
     /// ```
-    /// use tollgate::{SketchError, SketchSize};
-    /// assert_eq!(SketchSize::for_load(1_000, 1), Err(SketchError::Target { refused_one_in: 1 }));
+    /// use tollgate::SketchSize;
+    /// assert!(SketchSize::for_load(1_000, 1).is_err());
     /// assert_eq!(SketchSize::for_load(1_000, 100)?.rows(), 4);
-    /// # Ok::<(), SketchError>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn for_load(live_keys: usize, refused_one_in: u64) -> Result<Self, SketchError> {
+    pub fn for_load(live_keys: usize, refused_one_in: u64) -> Result<Self, BuildError> {
         if live_keys == 0 {
-            return Err(SketchError::ZeroLoad);
+            return Err(BuildError::OutOfRange(
+                "a load of 0 live keys needs no sketch; it must be at least 1".to_string(),
+            ));
         }
         if refused_one_in < 2 {
-            return Err(SketchError::Target { refused_one_in });
+            return Err(BuildError::OutOfRange(format!(
+                "that 1 key in {refused_one_in} may be refused is no target, any sketch would meet it; \
+                 use at least 2, as in 1000 for 0.1 %"
+            )));
         }
         // The least d for which 4^d >= m, and w = n * m^(1/d): see the header.
         let lets_through = |rows: &u32| 4_u64.pow(*rows) >= refused_one_in;
@@ -113,8 +124,12 @@ impl SketchSize {
             reason = "positive, and cut at the largest number, which is refused"
         )]
         let cells_per_row = (live_keys as f64 * root).ceil() as usize;
-        Self::new(rows as usize, cells_per_row)
-            .map_err(|_| SketchError::LoadTooLarge { live_keys, refused_one_in })
+        Self::new(rows as usize, cells_per_row).map_err(|_| {
+            BuildError::OutOfRange(format!(
+                "{live_keys} live keys, of which 1 in {refused_one_in} may be refused, need more \
+                 memory than can be addressed"
+            ))
+        })
     }
 
     /// The rows.

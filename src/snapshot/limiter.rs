@@ -91,7 +91,7 @@ impl Limiter {
     /// let mut file = Vec::new();
     /// Limiter::new(Quota::per_hour(2)).snapshot(&mut file)?;
     /// let refused = Limiter::restore(Quota::per_hour(3), Clock::monotonic(), &file[..]);
-    /// assert!(matches!(refused, Err(RestoreError::Policy { .. })));
+    /// assert!(matches!(refused, Err(RestoreError::Policy(_))));
     /// # Ok::<(), tollgate::SnapshotError>(())
     /// ```
     pub fn restore(

@@ -126,7 +126,7 @@ impl<R: Read> Reader<R> {
         let mut bytes = [0; PREAMBLE_BYTES];
         match reader.fill(&mut bytes, WORDS_AT + NUMBER_BYTES as u64) {
             // A file that is no snapshot is refused as such, also if it is short.
-            Err(short @ RestoreError::Truncated { .. }) => {
+            Err(short @ RestoreError::Damaged(_)) => {
                 let count = bytes.len().min(usize::try_from(reader.bytes).unwrap_or(0));
                 preamble::is_ours(&bytes[..count]).and(Err(short))
             }
@@ -151,8 +151,13 @@ impl<R: Read> Reader<R> {
     pub(crate) fn close(mut self) -> Result<(), RestoreError> {
         self.verify("file")?;
         // A file that goes on is not the one whose checksum was right.
-        let goes_on = !self.input.fill_buf().map_err(RestoreError::Read)?.is_empty();
-        if goes_on { Err(RestoreError::TooLong { expected: self.bytes }) } else { Ok(()) }
+        if self.input.fill_buf().map_err(RestoreError::Read)?.is_empty() {
+            return Ok(());
+        }
+        Err(RestoreError::Damaged(format!(
+            "the file goes on after the snapshot's end at {} bytes",
+            self.bytes
+        )))
     }
 
     fn verify(&mut self, part: &'static str) -> Result<(), RestoreError> {
@@ -160,10 +165,11 @@ impl<R: Read> Reader<R> {
         self.fill(&mut bytes, self.bytes + NUMBER_BYTES as u64)?;
         let (found, expected) = (self.checksum.value(), u64::from_le_bytes(bytes));
         if found == expected {
-            Ok(())
-        } else {
-            Err(RestoreError::Damaged { part, found, expected })
+            return Ok(());
         }
+        Err(RestoreError::Damaged(format!(
+            "the {part} is damaged: its checksum is {found:016x}, and {expected:016x} was written"
+        )))
     }
 
     /// Reads so many bytes of a file that must have at least `needed`.
@@ -172,7 +178,12 @@ impl<R: Read> Reader<R> {
         while !rest.is_empty() {
             match self.input.read(rest) {
                 // The end, before all is there.
-                Ok(0) => return Err(RestoreError::Truncated { found: self.bytes, needed }),
+                Ok(0) => {
+                    return Err(RestoreError::Damaged(format!(
+                        "the snapshot ends after {} bytes; it has at least {needed}",
+                        self.bytes
+                    )));
+                }
                 Ok(count) => {
                     self.bytes += count as u64;
                     rest = &mut rest[count..];

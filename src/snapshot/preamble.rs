@@ -39,8 +39,8 @@ trait ByteCode: Copy + PartialEq + 'static {
 
     fn of(code: u8) -> Result<Self, RestoreError> {
         let known = usize::from(code).checked_sub(1).and_then(|index| Self::ALL.get(index));
-        let refused = RestoreError::Field { name: Self::FIELD, found: code.into(), expected: 1 };
-        known.map(|(known, _)| *known).ok_or(refused)
+        let refused = || RestoreError::field(Self::FIELD, code.into(), 1);
+        known.map(|(known, _)| *known).ok_or_else(refused)
     }
 
     /// With 0 for none, which does not come about: all are there.
@@ -168,8 +168,11 @@ impl Preamble {
         let text: [u8; POLICY_BYTES] = take(&mut rest);
         // First of all: everything else may be right, and keys still hash otherwise.
         if pointer_bits != POINTER_BITS {
-            let (found, expected) = (pointer_bits, POINTER_BITS);
-            return Err(RestoreError::PointerWidth { found, expected });
+            // There keys may hash otherwise.
+            return Err(RestoreError::Mismatch(format!(
+                "the snapshot comes from a machine with pointers of {pointer_bits} bits; \
+                 only one from a machine with {POINTER_BITS} is read here",
+            )));
         }
         field("reserved bytes", u64::from(u16::from_le_bytes(zeros)), 0)?;
         field("mark of seeds", u64::from(has_seeds), u64::from(has_seeds.min(1)))?;
@@ -217,11 +220,13 @@ impl Preamble {
         // Before the layout: it follows from the policy, and tells less.
         let expected = policy.to_string();
         if self.policy != expected {
-            return Err(RestoreError::Policy { found: self.policy.clone(), expected });
+            return Err(RestoreError::Policy(format!(
+                "the snapshot was taken under {:?}; only one under {expected:?} is read",
+                self.policy,
+            )));
         }
         if self.form != form {
-            let [found, expected] = [self.form, form].map(|form| form.to_string());
-            return Err(RestoreError::Layout { found, expected });
+            return Err(RestoreError::layout(self.form, form));
         }
         self.has_origin(origin)
     }
@@ -229,7 +234,11 @@ impl Preamble {
     /// Refuses the snapshot of another kind of limiter.
     pub(crate) fn is_of_kind(&self, kind: Kind) -> Result<(), RestoreError> {
         if self.kind != kind {
-            return Err(RestoreError::Kind { found: self.kind.name(), expected: kind.name() });
+            return Err(RestoreError::Mismatch(format!(
+                "this is the snapshot of a {}; one of a {} is needed",
+                self.kind.name(),
+                kind.name(),
+            )));
         }
         Ok(())
     }
@@ -237,8 +246,11 @@ impl Preamble {
     /// Refuses times that count from elsewhere than the clock's.
     pub(crate) fn has_origin(&self, origin: Origin) -> Result<(), RestoreError> {
         if self.origin != origin {
-            let [found, given] = [self.origin, origin].map(ByteCode::name);
-            return Err(RestoreError::ClockOrigin { found, given });
+            return Err(RestoreError::Mismatch(format!(
+                "the snapshot's times count from {} and the clock's from {}; give a clock as it had",
+                ByteCode::name(self.origin),
+                ByteCode::name(origin),
+            )));
         }
         Ok(())
     }
@@ -249,22 +261,25 @@ impl Preamble {
 pub(super) fn is_ours(bytes: &[u8]) -> Result<(), RestoreError> {
     let (magic, mut rest) = bytes.split_at(bytes.len().min(MAGIC.len()));
     if !MAGIC.starts_with(magic) {
-        let mut found = [0; MAGIC.len()];
-        found[..magic.len()].copy_from_slice(magic);
-        return Err(RestoreError::NotASnapshot { found });
+        return Err(RestoreError::Damaged(format!(
+            "the file begins with \"{}\"; a snapshot begins with \"TOLLGATE\"",
+            magic.escape_ascii(),
+        )));
     }
     if rest.len() < size_of_val(&VERSION) {
         return Ok(()); // too short to tell, which is another error
     }
     match u32::from_le_bytes(take(&mut rest)) {
         VERSION => Ok(()),
-        found => Err(RestoreError::Version { found }),
+        found => Err(RestoreError::Mismatch(format!(
+            "the snapshot has version {found} of the format; version {VERSION} is read"
+        ))),
     }
 }
 
 /// Refuses another number than the one that is right.
 pub(crate) fn field(name: &'static str, found: u64, expected: u64) -> Result<(), RestoreError> {
-    if found == expected { Ok(()) } else { Err(RestoreError::Field { name, found, expected }) }
+    if found == expected { Ok(()) } else { Err(RestoreError::field(name, found, expected)) }
 }
 
 /// The next bytes; zeros where there are none, which the sizes above rule out.
@@ -362,16 +377,15 @@ mod tests {
             let mut bytes = preamble("gcra 1/s burst 1").to_bytes();
             bytes[at] = value;
             match Preamble::from_bytes(&bytes).map(|_| ()) {
-                Err(RestoreError::Field { name: found, .. }) => assert_eq!(found, name),
+                Err(RestoreError::Damaged(text)) => {
+                    assert!(text.starts_with(&format!("the snapshot's {name} is ")), "{text}");
+                }
                 other => panic!("{name}: {other:?}"),
             }
         }
         let mut bytes = preamble("gcra 1/s burst 1").to_bytes();
         bytes[15] = 0;
-        let refused = Preamble::from_bytes(&bytes).map(|_| ());
-        assert!(matches!(
-            refused,
-            Err(RestoreError::Field { name: "place of seeds", found: 16, .. })
-        ));
+        let refused = Preamble::from_bytes(&bytes).map(|_| ()).unwrap_err();
+        assert_eq!(refused.to_string(), "the snapshot's place of seeds is 16; it must be 0");
     }
 }

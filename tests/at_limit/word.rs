@@ -12,31 +12,39 @@ fn what_a_word_cannot_carry_out_is_refused_when_it_is_built() {
     let window = policy("sliding-window 10/m");
     let minute = Duration::from_secs(60);
     let short = Duration::from_nanos(59_999_999_999);
+    let told = |refused: Result<Policy, PolicyError>| refused.unwrap_err().to_string();
     for (share_bp, refused) in [
-        (0, PolicyError::SoftShare { share_bp: 0 }),
-        (10_001, PolicyError::SoftShare { share_bp: 10_001 }),
-        (999, PolicyError::SoftAddsNothing { limit: 10, share_bp: 999 }),
+        (0, "0% is no share to soften a limit by; use 0.01% to 100%, as in soft 5%"),
+        (10_001, "100.01% is no share to soften a limit by; use 0.01% to 100%, as in soft 5%"),
+        (999, "9.99% of a limit of 10 is not one unit; use at least 10%"),
     ] {
-        assert_eq!(gcra.soft(share_bp), Err(refused));
+        assert_eq!(told(gcra.soft(share_bp)), refused);
     }
     assert!(gcra.soft(1_000).is_ok() && gcra.soft(10_000).is_ok());
-    assert_eq!(window.count_denied(Some(minute)), Err(PolicyError::DeniedWaitOnWindow));
-    assert_eq!(gcra.penalty(minute, 0), Err(PolicyError::PenaltyAfterNone));
-    let too_short = |length, least| Err(PolicyError::PenaltyTooShort { length, least });
-    assert_eq!(gcra.penalty(short, 1), too_short(short, minute));
+    let no_wait = told(window.count_denied(Some(minute)));
+    assert!(no_wait.starts_with("a window has no longest wait for denied requests"), "{no_wait}");
+    assert!(told(gcra.penalty(minute, 0)).ends_with("would refuse everything; use at least 1"));
+    let too_short = |length: Duration, least: Duration| {
+        format!(
+            "a penalty of {length:?} would end before what was admitted has ceased to count; \
+             use at least {least:?}"
+        )
+    };
+    assert_eq!(told(gcra.penalty(short, 1)), too_short(short, minute));
     assert!(gcra.penalty(minute, 1).is_ok());
-    assert_eq!(window.penalty(minute, 1), too_short(minute, 2 * minute));
+    assert_eq!(told(window.penalty(minute, 1)), too_short(minute, 2 * minute));
     assert!(window.penalty(2 * minute, 1).is_ok());
     // With `soft`, and with `count-denied 1m`, a debt may reach further ahead, and so must a penalty.
     let soft = gcra.soft(5_000).unwrap();
-    assert_eq!(soft.penalty(minute, 1), too_short(minute, 3 * minute / 2));
+    assert_eq!(told(soft.penalty(minute, 1)), too_short(minute, 3 * minute / 2));
     let counted = gcra.count_denied(Some(minute)).unwrap();
-    assert_eq!(counted.penalty(minute, 1), too_short(minute, 2 * minute));
+    assert_eq!(told(counted.penalty(minute, 1)), too_short(minute, 2 * minute));
     // The same words are refused in the other order, too.
-    assert_eq!(gcra.penalty(minute, 1).unwrap().soft(5_000), too_short(minute, 3 * minute / 2));
+    let reversed = gcra.penalty(minute, 1).unwrap().soft(5_000);
+    assert_eq!(told(reversed), too_short(minute, 3 * minute / 2));
     let century = Duration::from_secs(100 * 365 * 86_400);
     let wide = policy("fixed-window 2000000000/s").penalty(century, u32::MAX);
-    assert!(matches!(wide, Err(PolicyError::DoesNotFit { .. })), "{wide:?}");
+    assert!(told(wide).starts_with("the counts and the window number need"));
 }
 
 #[test]

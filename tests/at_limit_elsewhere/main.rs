@@ -1,19 +1,17 @@
-//! What happens at the limit, in all that is built on a limit: requests under several, elastic limits,
-//! reservations, leases, snapshots, and the latest of late requests.
+//! What happens at the limit, in all that is built on a limit: requests under several, reservations, leases,
+//! snapshots, and the latest of late requests. Elastic limits: `crates/elastic/tests/at_limit.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 #[path = "../common/mod.rs"]
 mod common;
-mod elastic;
 mod restart;
 
 use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, KeyedLimiter, Limiter, ManualClock, PolicyError, Quota, Timestamp,
-    check_all_at,
+    Decision, Denial, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all_at,
 };
 
 /// A whole number of hours, so that all times below are whole ticks.
@@ -301,11 +299,8 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
 fn a_quota_has_no_place_for_what_happens_at_the_limit_and_says_so() {
     // Stripes, logs and pools take a quota.
     for words in ["soft 5%", "count-denied", "penalty 10m after 3"] {
-        match format!("100/m {words}").parse::<Quota>() {
-            Err(PolicyError::Text { reason, .. }) => {
-                assert!(reason.starts_with("a quota does not say what happens"), "{reason}");
-            }
-            other => panic!("{other:?}"),
-        }
+        let told = format!("100/m {words}").parse::<Quota>().unwrap_err().to_string();
+        let expected = format!("in policy \"100/m {words}\": a quota does not say what happens");
+        assert!(told.starts_with(&expected), "{told}");
     }
 }

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
+use crate::bound::excess;
 use crate::common::policy;
-use crate::gcra::{audit_gcra, excess};
+use crate::gcra::audit_gcra;
 use crate::run::{Admission, Random, rounds, run};
 
 /// 105 units at once, 100 of them within the limit that it names; 100,000 per second.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use tollgate::{Decision, KeyedLimiter, LiveLimiter, ManualClock, Tiers, Timestamp};
 
+use crate::bound::excess_of;
 use crate::common::policy;
-use crate::gcra::excess_of;
 use crate::run::{Random, rounds, run};
 
 const OLD: &str = "gcra 40000/s burst 100";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate::{Limiter, ManualClock, Quota};
 
-use crate::gcra::excess;
+use crate::bound::excess;
 use crate::run::{Admission, Random, rounds};
 
 const THREADS: u64 = 4;

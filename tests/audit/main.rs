@@ -10,13 +10,13 @@
 //!
 //! * *Ledger*. At one instant nothing drains: what is owed is what was charged less what was given back.
 //!
-//! Forty audits: three algorithms, each with one key, many keys and a storm of reclaims; four other kinds
+//! Thirty-eight audits: three algorithms, each with one key, many keys and a storm of reclaims; four other kinds
 //! of windows; stripes; the chain; the ledger, with places and what is given back; leases; sliding logs, small, in
 //! rows, by key and in a storm of reclaims; sketches with a hot key, with crowded and with many cells, and with
 //! windows; a soft limit, counted denials, penalties of one key and of many; tables too small for their keys, by
 //! GCRA and by windows; tiers of three algorithms, with room and in a storm of reclaims; a limit that may be
-//! changed but is not; a limit and a tier that are changed; several limits at once, over time and at one
-//! instant; and elastic limits, with one headroom and with several.
+//! changed but is not; a limit and a tier that are changed; and several limits at once, over time and at one
+//! instant. `crates/elastic/tests/audit.rs` has those of elastic limits.
 //! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each of them audit so many
 //! decisions, in rounds that are checked whole.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -25,9 +25,9 @@
 mod common;
 
 mod at_limit;
+mod bound;
 mod chain;
 mod change;
-mod elastic;
 mod gcra;
 mod lease;
 mod log;

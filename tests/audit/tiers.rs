@@ -3,8 +3,9 @@
 
 use tollgate::{LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp};
 
+use crate::bound::excess;
 use crate::common::policy;
-use crate::gcra::{audit_gcra, excess};
+use crate::gcra::audit_gcra;
 use crate::run::{Admission, rounds, run};
 use crate::windows::{IN_STEP, LIMIT, in_each_window, max_in_any_window, request};
 

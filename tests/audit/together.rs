@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp, check_all_at};
 
+use crate::bound::excess;
 use crate::common::policy;
-use crate::gcra::excess;
 use crate::run::{Admission, Random, rounds, run};
 
 const PERIOD_NS: i128 = 1_000_000_000;

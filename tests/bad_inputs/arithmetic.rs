@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{decisions, policy};
 use tollgate::{
-    Algorithm, BuildError, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota,
-    QuotaError, Timestamp, Word,
+    Algorithm, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota, Timestamp,
+    Word,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -23,9 +23,17 @@ fn admitted(meter: &Meter, times_ns: impl IntoIterator<Item = u64>) -> u64 {
     admitted
 }
 
+fn per_second(count: u64) -> Result<Quota, PolicyError> {
+    Quota::try_per(count, Duration::from_secs(1))
+}
+
+fn told(refused: Result<Quota, PolicyError>) -> String {
+    refused.unwrap_err().to_string()
+}
+
 #[test]
 fn row_01_a_rate_of_zero_is_refused() {
-    assert_eq!(Quota::try_per(0, Duration::from_secs(1)), Err(QuotaError::ZeroCount));
+    assert!(told(per_second(0)).starts_with("count 0 would admit nothing"));
     assert_eq!(
         "0/s burst 5".parse::<Policy>().unwrap_err().to_string(),
         "in policy \"0/s burst 5\": count 0 would admit nothing; it must be at least 1"
@@ -34,7 +42,7 @@ fn row_01_a_rate_of_zero_is_refused() {
 
 #[test]
 fn row_02_a_burst_of_zero_is_refused() {
-    assert_eq!(Quota::per_second(5).try_burst(0), Err(QuotaError::ZeroBurst));
+    assert!(told(Quota::per_second(5).try_burst(0)).starts_with("burst 0 would admit nothing"));
     assert_eq!(
         "5/s burst 0".parse::<Policy>().unwrap_err().to_string(),
         "in policy \"5/s burst 0\": burst 0 would admit nothing; it must be at least 1"
@@ -43,8 +51,8 @@ fn row_02_a_burst_of_zero_is_refused() {
 
 #[test]
 fn row_03_a_period_that_is_zero_negative_or_no_number_is_refused() {
-    assert_eq!(Quota::try_per(5, Duration::ZERO), Err(QuotaError::ZeroPeriod));
-    assert_eq!(Quota::try_per(5, Duration::MAX), Err(QuotaError::PeriodTooLong));
+    assert!(told(Quota::try_per(5, Duration::ZERO)).starts_with("period 0 would be"));
+    assert!(told(Quota::try_per(5, Duration::MAX)).starts_with("the period is too long"));
     for text in
         ["5/0s", "5/-1s", "5/NaNs", "5/infs", "5/1e3s", "5/0.5s", "5/", "5/ms", "5/99999999d"]
     {
@@ -55,9 +63,11 @@ fn row_03_a_period_that_is_zero_negative_or_no_number_is_refused() {
 
 #[test]
 fn row_04_three_billion_per_second_is_refused_not_clamped() {
-    assert_eq!(Quota::try_per(3_000_000_000, Duration::from_secs(1)), Err(QuotaError::RateTooHigh));
-    assert!(Quota::try_per(2_248_000_000, Duration::from_secs(1)).is_ok());
-    assert_eq!(Quota::try_per(2_249_000_000, Duration::from_secs(1)), Err(QuotaError::RateTooHigh));
+    let too_high =
+        "the rate is too high to be counted exactly; it must be at most 2.2e9 units per second";
+    assert_eq!(told(per_second(3_000_000_000)), too_high);
+    assert!(per_second(2_248_000_000).is_ok());
+    assert_eq!(told(per_second(2_249_000_000)), too_high);
 }
 
 #[test]
@@ -107,7 +117,9 @@ fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
     assert!(!meter.peek(word, later, 2).is_allowed());
     // Too wide for a keyed word: refused, not cut.
     let keyed = KeyedLimiter::<str>::new(Quota::per_hour(1).burst(u64::from(u32::MAX)), 100);
-    assert_eq!(keyed.unwrap_err(), BuildError::TagTooNarrow { state_bits: 43, tag_bits: 20 });
+    let told = keyed.unwrap_err().to_string();
+    let expected = "one key's state needs 43 of 63 bits, which leaves 20 to tell keys apart";
+    assert!(told.starts_with(expected), "{told}");
 }
 
 #[test]
@@ -270,7 +282,8 @@ fn row_18_thousands_per_second_work() {
 #[test]
 fn row_19_a_limit_wider_than_its_counter_is_refused() {
     let error = Policy::new(Algorithm::SlidingWindow, Quota::per_second(1_000_000)).unwrap_err();
-    assert!(matches!(error, PolicyError::DoesNotFit { needed_bits: 72, .. }), "{error:?}");
+    let expected = "the counts and the window number need 72 bits; 64 are there; ";
+    assert!(error.to_string().starts_with(expected), "{error}");
     let error = "segmented-window 1000/m x12".parse::<Policy>().unwrap_err().to_string();
     assert_eq!(
         error,

@@ -221,7 +221,7 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
     let error = Tiers::of(Quota::per_second(1));
     let error = (0..16).fold(error, |tiers, _| tiers.and(Quota::per_second(1)));
     let error = error.build::<u64>(10).unwrap_err();
-    assert_eq!(error, BuildError::TierCount { tiers: 17, most: 16 });
+    assert!(matches!(error, BuildError::OutOfRange(_)), "{error:?}");
     assert_eq!(error.to_string(), "a table cannot have 17 tiers; use 1 to 16");
 }
 

@@ -242,7 +242,7 @@ fn what_no_clock_reaches_is_never_free_and_nothing_overflows() {
 fn a_quota_that_is_no_log_is_refused_with_what_would_be_accepted() {
     let build = |quota| LogLimiter::with_clock(quota, ManualClock::new()).map(|_| ());
     let burst = build(Quota::per_second(100).burst(20)).unwrap_err();
-    assert_eq!(burst, BuildError::BurstOnLog { count: 100, burst: 20 });
+    assert!(matches!(burst, BuildError::Policy(_)), "{burst:?}");
     assert_eq!(
         burst.to_string(),
         "a sliding log admits its whole count of 100 at once and takes no burst of 20; leave the burst \
@@ -250,7 +250,7 @@ fn a_quota_that_is_no_log_is_refused_with_what_would_be_accepted() {
     );
     assert_eq!(build(Quota::per_second(1 << 20)), Ok(()));
     let large = build(Quota::per_second((1 << 20) + 1)).unwrap_err();
-    assert_eq!(large, BuildError::LogTooLarge { limit: 1_048_577, most: 1_048_576 });
+    assert!(matches!(large, BuildError::Policy(_)), "{large:?}");
     assert_eq!(
         large.to_string(),
         "a sliding log keeps a time for each of its 1048577 units, and at most 1048576 are accepted; use \
@@ -259,12 +259,14 @@ fn a_quota_that_is_no_log_is_refused_with_what_would_be_accepted() {
     let table = |quota, capacity| {
         KeyedLogLimiter::<u64>::with_clock(quota, capacity, ManualClock::new()).map(|_| ())
     };
-    assert_eq!(table(Quota::per_second(1), 0), Err(BuildError::ZeroCapacity));
-    let burst = table(Quota::per_second(2).burst(3), 5);
-    assert_eq!(burst, Err(BuildError::BurstOnLog { count: 2, burst: 3 }));
+    let none = table(Quota::per_second(1), 0).unwrap_err().to_string();
+    assert_eq!(none, "capacity 0 holds no key; it must be at least 1");
+    let burst = table(Quota::per_second(2).burst(3), 5).unwrap_err().to_string();
+    assert!(burst.contains("its whole count of 2 at once and takes no burst of 3;"), "{burst}");
     for capacity in [usize::MAX, usize::MAX / 200] {
-        let error = table(Quota::per_second(1_000), capacity);
-        assert_eq!(error, Err(BuildError::CapacityTooLarge { capacity }));
+        let error = table(Quota::per_second(1_000), capacity).unwrap_err().to_string();
+        let expected = format!("capacity {capacity} needs more memory than can be addressed");
+        assert_eq!(error, expected);
     }
     let error = table(Quota::per_second(1_000), 1 << 44);
     assert!(matches!(error, Err(BuildError::OutOfMemory { .. })), "{error:?}");

@@ -62,12 +62,14 @@ fn a_file_with_a_spill_that_is_cut_short_is_refused() {
     table.snapshot(&mut file).unwrap();
     for length in [file.len() - 1, file.len() - 8, file.len() - 1_024, 500] {
         let refused = restored("gcra 1/h burst 5", &file[..length]).map(|_| ());
-        assert!(matches!(refused, Err(RestoreError::Truncated { .. })), "{refused:?}");
+        let told = refused.unwrap_err().to_string();
+        assert!(told.starts_with("the snapshot ends after"), "{told}");
     }
     let at = file.len() - 100;
     file[at] ^= 1;
     let refused = restored("gcra 1/h burst 5", &file).map(|_| ());
-    assert!(matches!(refused, Err(RestoreError::Damaged { part: "file", .. })), "{refused:?}");
+    let told = refused.unwrap_err().to_string();
+    assert!(told.starts_with("the file is damaged"), "{told}");
 }
 
 #[test]
@@ -76,7 +78,7 @@ fn windows_from_the_first_request_deny_and_say_why_they_cannot_spill() {
     let from_first = || table(text, 1);
     assert_eq!(from_first().stats().spill_bytes, 0);
     let refused = from_first().when_full(Full::Spill).map(|_| ()).unwrap_err();
-    assert_eq!(refused, BuildError::CannotSpill { policy: policy(text) });
+    assert!(matches!(refused, BuildError::Policy(_)), "{refused:?}");
     assert_eq!(
         refused.to_string(),
         "a spill cannot keep the bound of fixed-window 5/h from-first, since its cells are shared; use \

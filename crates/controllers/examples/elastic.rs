@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, Quota, SparePool};
+use tollgate::{Limiter, ManualClock, Quota};
 use tollgate_controllers::Gradient;
+use tollgate_elastic::SparePool;
 
 /// Requests of other clients in each second: calm, a rush, calm again.
 const OTHERS: [u64; 18] = [20, 20, 20, 20, 90, 90, 90, 90, 90, 20, 20, 20, 20, 20, 20, 20, 20, 20];
@@ -32,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             clock.advance(Duration::from_millis(100));
             in_flight = others;
             for _ in 0..8 {
-                let answer = client.entry().check_or_borrow(1, &pool);
+                let answer = pool.check(client.entry(), 1);
                 match (answer.is_allowed(), answer.is_borrowed()) {
                     (true, false) => own += 1,
                     (true, true) => borrowed += 1,

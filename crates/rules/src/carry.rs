@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Prefixes, Tiers};
+use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Tiers};
 
 use crate::full::OnFull;
 use crate::rule::Table;
@@ -181,7 +181,7 @@ impl fmt::Display for Loss {
 pub(crate) struct Shape {
     pub(crate) capacity: usize,
     pub(crate) on_full: OnFull,
-    pub(crate) prefixes: Option<Prefixes>,
+    pub(crate) v6_bits: Option<u8>,
 }
 
 impl Shape {
@@ -202,7 +202,7 @@ pub(crate) struct Kept {
     /// Whether it was built without a spill.
     denies: bool,
     /// How its clients are identified.
-    prefixes: Option<Prefixes>,
+    v6_bits: Option<u8>,
     /// The bytes of the table as computed before it was built; 0 if they were not.
     pub(crate) bytes: u64,
     /// The quota for which its words were laid out; `None` if it cannot be changed.
@@ -216,14 +216,14 @@ impl Kept {
         let changeable = tiers(policy, denies).build_with_clock(capacity, clock.clone());
         let (table, planned_for) = match changeable {
             Ok(table) => (table, Some(policy)),
-            Err(BuildError::TierAtLimit { .. } | BuildError::TagTooNarrow { .. }) => {
+            Err(BuildError::Policy(_)) => {
                 let table = Table::with_clock(policy, capacity, clock.clone())?;
                 (if denies { table.when_full(Full::Deny)? } else { table }, None)
             }
             Err(error) => return Err(error),
         };
-        let (table, place, prefixes) = (Arc::new(table), Box::default(), shape.prefixes);
-        Ok(Self { table, policy, capacity, place, denies, prefixes, bytes: 0, planned_for })
+        let (table, place, v6_bits) = (Arc::new(table), Box::default(), shape.v6_bits);
+        Ok(Self { table, policy, capacity, place, denies, v6_bits, bytes: 0, planned_for })
     }
 
     /// Whether the table can be kept for this quota and shape. Changes nothing.
@@ -234,7 +234,7 @@ impl Kept {
         if shape.denies() != self.denies {
             return Err(Loss::OnFull);
         }
-        if shape.prefixes != self.prefixes {
+        if shape.v6_bits != self.v6_bits {
             return Err(Loss::PrefixV6);
         }
         if policy == self.policy {
@@ -312,7 +312,7 @@ pub(crate) fn pair(before: &[Kept], now: &[Policy]) -> Vec<Option<usize>> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { capacity: 10, on_full: OnFull::Spill, prefixes: None };
+    const SHAPE: Shape = Shape { capacity: 10, on_full: OnFull::Spill, v6_bits: None };
 
     fn policy(text: &str) -> Policy {
         text.parse().expect("a policy")

@@ -11,12 +11,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Policy, Prefixes};
+use tollgate::{Clock, Policy};
 
 use crate::carry::{Fits, Kept, LimitChange, Loss, Shape, WAYS, pair, places};
 use crate::error::{Position, Problem, RuleError};
 use crate::file::{self, DescriptorText, LimitText, RuleFile, RuleSpec};
-use crate::identifier::{Identifier, Part, is_constant};
+use crate::identifier::{Identifier, Part, V6_BITS, is_constant};
 use crate::linger::Lingering;
 use crate::memory;
 use crate::rule::{Gate, Keeper, Limit, Rule};
@@ -52,12 +52,12 @@ pub(crate) fn compile(
             Err(error) => errors.push(error),
         }
     }
-    let prefixes = (!settings.compat).then(Prefixes::default);
+    let v6_bits = (!settings.compat).then_some(V6_BITS);
     let mut compiler = Compiler {
         settings,
         clock,
         before,
-        set: RuleSet { prefixes, ..RuleSet::default() },
+        set: RuleSet { v6_bits, ..RuleSet::default() },
         places: HashMap::new(),
         domain_files: HashMap::new(),
         requotas: Vec::new(),
@@ -212,12 +212,12 @@ impl Compiler<'_> {
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
         // Rules without a `prefix_v6` use the default of the rule set, which under `compat` counts values as
         // envoyproxy/ratelimit does.
-        let prefixes = spec.prefixes.or(self.set.prefixes);
-        let shape = Shape { capacity, on_full: spec.traits.on_full, prefixes };
+        let v6_bits = spec.v6_bits.or(self.set.v6_bits);
+        let shape = Shape { capacity, on_full: spec.traits.on_full, v6_bits };
         let limits = self.add_limits(spec.limits, shape, place)?;
         let mut traits = spec.traits;
         traits.quota_mode |= self.settings.global_quota_mode;
-        self.set.identifiers.push(Identifier { parts, prefixes });
+        self.set.identifiers.push(Identifier { parts, v6_bits });
         self.set.rules.push(Rule {
             domain: place.id.domain.clone(),
             path: place.path.as_str().into(),

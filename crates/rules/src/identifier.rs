@@ -11,7 +11,7 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
-use tollgate::Prefixes;
+use ipnet::Ipv6Net;
 
 use crate::request::Entry;
 
@@ -19,9 +19,12 @@ use crate::request::Entry;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identifier {
     pub(crate) parts: Box<[Part]>,
-    /// `None` if values are compared as they are written.
-    pub(crate) prefixes: Option<Prefixes>,
+    /// The bits, 1 to 128, that tell IPv6 clients apart. `None` if values are compared as they are written.
+    pub(crate) v6_bits: Option<u8>,
 }
+
+/// By default: a customer gets a /64 of IPv6 at least, and may come from any address in it.
+pub(crate) const V6_BITS: u8 = 64;
 
 /// What one entry contributes to the key, as the rule determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,10 +47,10 @@ pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[Entry<'_>]) 
     for (part, (entry_key, entry_value)) in of.parts.iter().zip(entries) {
         match part {
             Part::Fixed => {}
-            Part::Value => append_value(key, entry_value, of.prefixes),
+            Part::Value => append_value(key, entry_value, of.v6_bits),
             Part::KeyAndValue => {
                 append_part(key, entry_key);
-                append_value(key, entry_value, of.prefixes);
+                append_value(key, entry_value, of.v6_bits);
             }
         }
     }
@@ -58,19 +61,19 @@ pub(crate) fn append_all(
     key: &mut Vec<u8>,
     domain: &str,
     entries: &[Entry<'_>],
-    prefixes: Option<Prefixes>,
+    v6_bits: Option<u8>,
 ) {
     append_part(key, domain);
     for (entry_key, entry_value) in entries {
         append_part(key, entry_key);
-        append_value(key, entry_value, prefixes);
+        append_value(key, entry_value, v6_bits);
     }
 }
 
 /// Appends the value; for an IPv6 address the network that it is in, written as the network's first address. That
 /// address is in the same network, so no value of another network gives the same bytes.
-fn append_value(key: &mut Vec<u8>, value: &str, prefixes: Option<Prefixes>) {
-    let network = prefixes.zip(v6(value)).map(|(prefixes, address)| prefixes.network(address));
+fn append_value(key: &mut Vec<u8>, value: &str, v6_bits: Option<u8>) {
+    let network = v6_bits.zip(v6(value)).map(|(bits, address)| network(address, bits));
     let Some(network) = network else { return append_part(key, value) };
     let length_at = key.len();
     key.extend_from_slice(&[0; 8]);
@@ -81,10 +84,21 @@ fn append_value(key: &mut Vec<u8>, value: &str, prefixes: Option<Prefixes>) {
 }
 
 /// Parses an IPv6 address. Most values are none, which their letters show without parsing.
-fn v6(value: &str) -> Option<IpAddr> {
+fn v6(value: &str) -> Option<Ipv6Addr> {
     let is_of_one = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let may_be = value.len() <= 45 && value.contains(':') && value.bytes().all(is_of_one);
-    may_be.then(|| value.parse::<Ipv6Addr>().ok()).flatten().map(IpAddr::V6)
+    may_be.then(|| value.parse::<Ipv6Addr>().ok()).flatten()
+}
+
+/// The first address of the network. An IPv4 address within IPv6 (`::ffff:192.0.2.60`) is the IPv4 address.
+fn network(address: Ipv6Addr, bits: u8) -> IpAddr {
+    match address.to_canonical() {
+        // The bits were checked when the rule was read.
+        IpAddr::V6(address) => {
+            Ipv6Net::new(address, bits).map_or(address, |of| of.network()).into()
+        }
+        v4 => v4,
+    }
 }
 
 fn append_part(key: &mut Vec<u8>, part: &str) {
@@ -97,19 +111,19 @@ mod tests {
     use super::*;
 
     fn built(parts: &[Part], entries: &[Entry<'_>]) -> Vec<u8> {
-        of(Some(Prefixes::default()), parts, entries)
+        of(Some(V6_BITS), parts, entries)
     }
 
-    fn of(prefixes: Option<Prefixes>, parts: &[Part], entries: &[Entry<'_>]) -> Vec<u8> {
+    fn of(v6_bits: Option<u8>, parts: &[Part], entries: &[Entry<'_>]) -> Vec<u8> {
         let mut key = Vec::new();
-        append(&mut key, &Identifier { parts: parts.into(), prefixes }, entries);
+        append(&mut key, &Identifier { parts: parts.into(), v6_bits }, entries);
         key
     }
 
     #[test]
     fn addresses_of_one_network_are_one_value_and_nothing_else_is() {
-        let value = |prefixes, value: &str| of(prefixes, &[Part::Value], &[("k", value)]);
-        let by_64 = |one: &str| value(Some(Prefixes::default()), one);
+        let value = |v6_bits, value: &str| of(v6_bits, &[Part::Value], &[("k", value)]);
+        let by_64 = |one: &str| value(Some(V6_BITS), one);
         let network = by_64("2001:db8:1:2::");
         for one in ["2001:db8:1:2::1", "2001:DB8:1:2:ffff::", "2001:0db8:0001:0002:0:0:0:9"] {
             assert_eq!(by_64(one), network, "{one}");
@@ -125,7 +139,7 @@ mod tests {
         }
         assert_eq!(by_64("::ffff:192.0.2.1"), by_64("192.0.2.1"));
         assert_ne!(by_64("192.0.2.1"), by_64("192.0.2.2"));
-        let whole = |one: &str| value(Some(Prefixes::WHOLE), one);
+        let whole = |one: &str| value(Some(128), one);
         assert_ne!(whole("2001:db8::1"), whole("2001:db8::2"));
         assert_eq!(whole("2001:db8::1"), whole("2001:DB8:0::1"));
         // A text that is not an address stays unchanged, to the letter.

@@ -42,7 +42,7 @@
 //! `sliding-window round-down`, `sliding-window strict`) and `segmented-window x6`. `sliding-log` is not available:
 //! it keeps a slot for each unit, but the tables of rules keep one word for each client.
 //!
-//! `mode: elastic` would borrow from the server's spare capacity ([`tollgate::Entry::check_or_borrow`]). It is refused:
+//! `mode: elastic` would borrow from the server's spare capacity (the crate `tollgate-elastic`). It is refused:
 //! a request is charged to all of its limits or to none, but a loan cannot be taken back, nor stand beside other
 //! limits in [`tollgate::check_all`]. Also, a domain has no pool to lend from, and the service does not measure
 //! headroom.

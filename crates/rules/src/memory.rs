@@ -79,7 +79,7 @@ mod tests {
             .flat_map(|policy| [(policy, OnFull::Spill), (policy, OnFull::Deny)])
         {
             for capacity in capacities() {
-                let of = Shape { capacity, on_full, prefixes: None };
+                let of = Shape { capacity, on_full, v6_bits: None };
                 let kept = Kept::build(policy, of, &ManualClock::new().into());
                 let stats = kept.expect("a table").table.stats();
                 let expected = table_bytes(policy, of).expect("a table");
@@ -109,7 +109,7 @@ mod tests {
         assert!(
             table_bytes(
                 policy,
-                Shape { capacity: usize::MAX, on_full: OnFull::Spill, prefixes: None }
+                Shape { capacity: usize::MAX, on_full: OnFull::Spill, v6_bits: None }
             )
             .expect("a number")
                 > 1 << 60

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use tollgate::Prefixes;
 
 use crate::carry::{Kept, LimitChange};
 use crate::forgotten::Forgotten;
@@ -29,8 +28,8 @@ pub struct RuleSet {
     pub(crate) rules: Vec<Rule>,
     /// What the entries of each rule contribute to its key, in the order of [`rules`](RuleSet::rules).
     pub(crate) identifiers: Vec<Identifier>,
-    /// The prefixes for limits that come with requests, which belong to no rule.
-    pub(crate) prefixes: Option<Prefixes>,
+    /// What tells IPv6 clients apart in limits that come with requests, which belong to no rule.
+    pub(crate) v6_bits: Option<u8>,
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<Kept>, RandomState>,
     pub(crate) counters: HashMap<RuleId, Arc<Counters>, RandomState>,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{BuildError, PrefixError};
+use tollgate::BuildError;
 
 use crate::decide::GATES_MAX;
 use crate::name::{NameError, PolicyName};
@@ -85,6 +85,33 @@ impl std::error::Error for LayerError {
         }
     }
 }
+
+/// A prefix that no address has.
+///
+/// ```
+/// let error = tollgate_tower::ClientAddress::peer().v4_prefix(33).unwrap_err();
+/// assert_eq!(error.to_string(), "a prefix of 33 bits is not possible; use 1 to 32");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixError {
+    bits: u8,
+    max: u8,
+}
+
+impl PrefixError {
+    /// So many bits, if an address of `max` bits has such a prefix.
+    pub(crate) fn check(bits: u8, max: u8) -> Result<u8, Self> {
+        if (1..=max).contains(&bits) { Ok(bits) } else { Err(Self { bits, max }) }
+    }
+}
+
+impl fmt::Display for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a prefix of {} bits is not possible; use 1 to {}", self.bits, self.max)
+    }
+}
+
+impl std::error::Error for PrefixError {}
 
 impl From<PrefixError> for LayerError {
     fn from(error: PrefixError) -> Self {

@@ -5,8 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Timer;
-
 use crate::cost::Cost;
 use crate::deny::Problems;
 use crate::extract::Extract;
@@ -151,27 +149,29 @@ impl Gate {
     /// Lets requests wait for their turn in place of denying them, in the order of arrival; a request that would wait
     /// longer than `max_wait` is denied at once. Only `gcra` has a queue: a window denies.
     ///
-    /// A request that is dropped while it waits gives its place back, if it is the last in the queue. Pass the timer
-    /// of your runtime, such as `tollgate::TokioTimer` with the feature `tokio` of `tollgate`.
+    /// A request that is dropped while it waits gives its place back, if it is the last in the queue. Pass the sleep
+    /// of your runtime.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, Quota, TokioTimer};
+    /// use tollgate::{KeyedLimiter, Quota};
     /// use tollgate_tower::{ClientAddress, Gate};
     /// let paced = KeyedLimiter::new(Quota::per_second(10).burst(5), 10_000)?;
-    /// let gate = Gate::new(paced, ClientAddress::peer()).delay(Duration::from_millis(400), TokioTimer);
+    /// let gate = Gate::new(paced, ClientAddress::peer());
+    /// let gate = gate.delay(Duration::from_millis(400), tokio::time::sleep);
     /// # let _ = gate;
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
-    pub fn delay<T>(self, max_wait: Duration, timer: T) -> Self
+    pub fn delay<S>(
+        self,
+        max_wait: Duration,
+        sleep: impl Fn(Duration) -> S + Send + Sync + 'static,
+    ) -> Self
     where
-        T: Timer + Clone + Send + Sync + 'static,
+        S: Future<Output = ()> + Send + 'static,
     {
-        let sleep = move |wait| -> Sleeping {
-            let timer = timer.clone();
-            Box::pin(async move { timer.sleep(wait).await })
-        };
+        let sleep = move |wait| -> Sleeping { Box::pin(sleep(wait)) };
         Self { mode: Mode::Delay { max_wait, sleep: Arc::new(sleep) }, ..self }
     }
 

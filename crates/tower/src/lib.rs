@@ -27,7 +27,7 @@ mod warning;
 
 pub use cost::Cost;
 pub use deny::{Denied, Deny, DenyWith, ProblemJson};
-pub use error::LayerError;
+pub use error::{LayerError, PrefixError};
 #[cfg(feature = "axum")]
 pub use extract::Route;
 pub use extract::{
@@ -47,5 +47,4 @@ pub use remote::{Remote, RemoteFuture, RemoteLayer};
 pub use remote_limit::{Answering, RemoteLimit};
 pub use service::RateLimit;
 pub use settle::{Settle, Shadowed};
-pub use tollgate::PrefixError;
 pub use warning::{Warning, Warnings};

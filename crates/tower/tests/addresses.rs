@@ -40,6 +40,19 @@ fn row_56_larger_networks_can_be_one_client_too() {
 }
 
 #[test]
+fn networks_of_ipv4_addresses_can_be_one_client() {
+    let of = |bits| ClientAddress::peer().v4_prefix(bits).unwrap();
+    assert!(are_one(&of(24), &["203.0.113.7", "203.0.113.200"]));
+    assert!(!are_one(&of(24), &["203.0.113.7", "203.0.112.7"]));
+    assert!(are_one(&of(1), &["203.0.113.7", "128.0.0.1"]));
+    assert!(!are_one(&of(32), &["203.0.113.7", "203.0.113.6"]));
+    // Every bit of an IPv6 address may count, or one.
+    let of = |bits| ClientAddress::peer().v6_prefix(bits).unwrap();
+    assert!(!are_one(&of(128), &["2001:db8::1", "2001:db8::2"]));
+    assert!(are_one(&of(1), &["8000::1", "ffff::1"]));
+}
+
+#[test]
 fn row_57_an_ipv4_address_within_ipv6_is_the_ipv4_address() {
     let peer = ClientAddress::peer();
     assert!(are_one(&peer, &["1.2.3.4", "::ffff:1.2.3.4", "::ffff:102:304"]));

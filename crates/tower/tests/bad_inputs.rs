@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{ask, from, keyed, one, served, status, statuses, text, with};
 use http::{HeaderName, Method, Request, Response};
-use tollgate::{ManualClock, TokioTimer};
+use tollgate::ManualClock;
 use tollgate_tower::{
     ClientAddress, Everyone, Extract, Gate, Head, Key, Methods, NormalPath, PolicyName,
     RateLimitLayer, Route, Warning, Warnings,
@@ -293,8 +293,8 @@ impl Service<Request<()>> for Strict {
 #[tokio::test(start_paused = true)]
 async fn row_87_what_is_called_is_what_was_ready() {
     let clock = ManualClock::new();
-    let gate =
-        Gate::new(one("10/s burst 1", &clock), Everyone).delay(Duration::from_secs(1), TokioTimer);
+    let gate = Gate::new(one("10/s burst 1", &clock), Everyone)
+        .delay(Duration::from_secs(1), tokio::time::sleep);
     let strict = Strict::default();
     let calls = Arc::clone(&strict.calls);
     let mut service = RateLimitLayer::of(gate).layer(strict);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{from, keyed, served, text};
 use http::StatusCode;
 use tokio::time::Instant;
-use tollgate::{ManualClock, TokioTimer};
+use tollgate::ManualClock;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::ServiceExt;
 
@@ -17,7 +17,7 @@ use tower::ServiceExt;
 fn layer(clock: &ManualClock) -> RateLimitLayer {
     let limit = keyed("gcra 2/s burst 2", clock);
     let gate = Gate::new(limit, ClientAddress::peer());
-    RateLimitLayer::of(gate.delay(Duration::from_secs(1), TokioTimer))
+    RateLimitLayer::of(gate.delay(Duration::from_secs(1), tokio::time::sleep))
 }
 
 const PEER: &str = "203.0.113.7";
@@ -61,7 +61,7 @@ async fn a_caller_that_gives_up_gives_its_place_back() {
 async fn a_window_has_no_queue_and_denies() {
     let clock = ManualClock::new();
     let gate = Gate::new(keyed("fixed-window 1/s", &clock), ClientAddress::peer());
-    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), TokioTimer));
+    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), tokio::time::sleep));
     let service = served(&layer);
     let statuses = [1, 2].map(|_| service.clone().oneshot(from(PEER)));
     let mut seen = Vec::new();

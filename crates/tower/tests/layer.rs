@@ -264,7 +264,7 @@ fn gates_that_cannot_work_together_are_refused_by_name() {
     let nine = ["a", "b", "c", "d", "e", "f", "g", "h", "i"].map(gate);
     assert_eq!(told(nine.into()), "9 gates on one request; use up to 8");
     assert!(told(vec![gate("a"), gate("b"), gate("a")]).starts_with("two gates are named"));
-    let delaying = gate("slow").delay(Duration::from_secs(1), tollgate::TokioTimer);
+    let delaying = gate("slow").delay(Duration::from_secs(1), tokio::time::sleep);
     assert!(told(vec![gate("a"), delaying]).contains("\"slow\") delays, but is not alone"));
     let steps = |steps: &[(u8, Quota)]| ClientAddress::peer().steps("net", steps, 100).unwrap_err();
     let quota = Quota::per_hour(9);
@@ -286,7 +286,7 @@ fn eight_gates_work_together_and_one_that_delays_alone() {
     let quotas: Vec<_> = text(answer.headers(), "ratelimit-policy").unwrap().split(", ").collect();
     assert_eq!((quotas.len(), quotas[7]), (8, "\"h\";q=1;w=3600"));
     assert_eq!(status(&mut service, from("203.0.113.7")), 429);
-    let delaying = gate("slow").delay(Duration::from_secs(1), tollgate::TokioTimer);
+    let delaying = gate("slow").delay(Duration::from_secs(1), tokio::time::sleep);
     let mut service = served(&RateLimitLayer::all([delaying]).unwrap());
     assert_eq!(statuses(&mut service, "203.0.113.7", 2), [200, 429]);
 }

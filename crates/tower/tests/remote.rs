@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Never, from, inner, is_ready, one, text};
 use http::{Request, Response};
-use tollgate::{Decision, Limiter, ManualClock, Policy, TokioTimer};
+use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
 use tollgate_tower::{
     Answering, ClientAddress, Cost, FromFn, Key, MissingKey, NoKey, PolicyName, RateLimitLayer,
@@ -124,8 +124,9 @@ async fn a_gate_that_is_only_tried_denies_no_request() {
 async fn a_gate_that_waits_is_taken_for_one_that_denies() {
     let (remote, asked, _clock) = elsewhere("1/h");
     let hours = Duration::from_secs(7_200);
-    let layer =
-        RemoteLayer::of(remote, ClientAddress::peer(), |gate| gate.delay(hours, TokioTimer));
+    let layer = RemoteLayer::of(remote, ClientAddress::peer(), |gate| {
+        gate.delay(hours, tokio::time::sleep)
+    });
     let service = layer.layer(inner());
     assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
     let denied = ask(&service, from("203.0.113.7")).await;

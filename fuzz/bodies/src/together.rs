@@ -7,9 +7,8 @@
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{
-    KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Tiers, Timestamp, check_all_at,
-};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp, check_all_at};
+use tollgate_elastic::SparePool;
 
 use crate::expect::Plant;
 use crate::keyed::hashers;
@@ -272,7 +271,7 @@ impl World {
         let now = self.now();
         let debt = &mut self.own[usize::from(key)];
         let cost = cost.units(debt.burst(), debt.left());
-        let asked = self.borrowers.entry(&key).at(now).check_or_borrow(cost, &self.pool);
+        let asked = self.pool.check(self.borrowers.entry(&key).at(now), cost);
         let is_own = debt.take(cost);
         // The fewer units there are to spare, the more each costs.
         let is_lent = !is_own

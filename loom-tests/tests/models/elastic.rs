@@ -13,7 +13,8 @@ use loom::thread;
 use loom_tests::suite::{Bound, Model};
 use loom_tests::verdict::{ABOVE_BOUND, REFUSED};
 use tollgate::control::Fault;
-use tollgate::{Limiter, ManualClock, Quota, SparePool, Timestamp};
+use tollgate::{Limiter, ManualClock, Quota, Timestamp};
+use tollgate_elastic::{ElasticDecision, SparePool};
 
 const NOW: Timestamp = Timestamp::from_secs(10);
 
@@ -28,8 +29,8 @@ fn pool(burst: u64, headroom: f64) -> Arc<SparePool> {
 fn ask(pool: &SparePool, requests: usize) -> (u64, u64) {
     let client = Limiter::with_clock(Quota::per_second(1).burst(1), pool.clock());
     let own = client.entry().at(NOW);
-    let answers: Vec<_> = (0..requests).map(|_| own.check_or_borrow(1, pool)).collect();
-    let count = |is: fn(&tollgate::ElasticDecision) -> bool| {
+    let answers: Vec<_> = (0..requests).map(|_| pool.check(own, 1)).collect();
+    let count = |is: fn(&ElasticDecision) -> bool| {
         answers.iter().filter(|answer| is(answer)).count() as u64
     };
     (count(|answer| answer.is_allowed()), count(|answer| answer.is_borrowed()))

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use tollgate::{
     Decision, Entry, Full, JointDecision, KeyedLimiter, KeyedLogLimiter, Lease, Limiter,
     LiveLimiter, LogLimiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize,
-    Stats, StripedLimiter, Tier, Tiers, Timer, Timestamp, Wait, check_all,
+    Stats, StripedLimiter, Tier, Tiers, Timestamp, Wait, check_all,
 };
 
 /// A hash without a seed.
@@ -63,15 +63,6 @@ impl<'a> Home<'a> {
 
 fn hashers() -> [Plain; 2] {
     [Plain::default(), Plain::default()]
-}
-
-/// A timer whose sleep does not end.
-struct Never;
-
-impl Timer for Never {
-    fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
-        std::future::pending()
-    }
 }
 
 impl Shop {
@@ -169,7 +160,7 @@ impl Shop {
             return None;
         }
         let entry = home.entry(None);
-        let polled = pin!(entry.acquire(cost, wait, &Never)).poll(&mut context);
+        let polled = pin!(entry.acquire(cost, wait, |_| std::future::pending())).poll(&mut context);
         match polled {
             Poll::Ready(Ok(permit)) => Some(Poll::Ready(permit)),
             Poll::Ready(Err(_)) => None,

@@ -73,20 +73,24 @@ pub(in crate::keyed) fn read_book<R: Read>(
             // Numbers of no policy that this version knows: the error says so.
             let unknown = || "of no policy".to_string();
             let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
-            return Err(RestoreError::Tier { tier, found, expected: policy.to_string() });
+            let expected = policy.to_string();
+            return Err(RestoreError::Policy(format!(
+                "tier {tier} was {found:?} when the snapshot was taken; only one that was \
+                 {expected:?} is read",
+            )));
         }
         let expected = Shared::code(layout).unwrap_or_default();
         // The same quota, divided in another way than this version does.
         if code != expected {
             let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
-            return Err(RestoreError::Layout { found, expected });
+            return Err(RestoreError::layout(found, expected));
         }
         let free = (0..indices_for(quotas.len())).filter(|index| !indices.contains(index));
         let free = free.map(|index| index as u64).collect::<Vec<_>>();
         // Out of range, or another tier's.
         if !free.contains(&index) {
             let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
-            return Err(RestoreError::Field { name: "index of a tier", found: index, expected });
+            return Err(RestoreError::field("index of a tier", index, expected));
         }
         // No two tiers may have one index, so those that are given are no longer free.
         indices.push(usize::try_from(index).unwrap_or(0)); // one of the free ones

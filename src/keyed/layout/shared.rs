@@ -71,7 +71,7 @@ impl Shared {
             // For the error: the tag that would have been left.
             let widest = |tag_bits: &u32| fits(&with(*tag_bits, epoch));
             let tag_bits = (0..TAG_BITS_MIN).rev().find(widest).unwrap_or(0);
-            BuildError::TagTooNarrow { state_bits: 63 - tag_bits, tag_bits }
+            BuildError::tag_too_narrow(63 - tag_bits, tag_bits)
         })
     }
 

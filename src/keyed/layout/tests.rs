@@ -50,7 +50,7 @@ fn a_refusal_tells_the_bits_that_would_be_needed() {
     let refused = |text: &str| Layout::plan(&text.parse().expect("a policy")).map(|_| ());
     // 60 bits of count and at least 4 of time.
     let widest = refused("fixed-window 600000000000000000/4000d");
-    assert_eq!(widest, Err(BuildError::TagTooNarrow { state_bits: 64, tag_bits: 0 }));
+    assert_eq!(widest, Err(BuildError::tag_too_narrow(64, 0)));
 }
 
 /// Beyond the two epochs: how many units before the instant at which it becomes idle a word's time

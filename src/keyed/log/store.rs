@@ -61,9 +61,9 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new(slots: usize, capacity: usize) -> Result<Self, BuildError> {
         if capacity == 0 {
-            return Err(BuildError::ZeroCapacity);
+            return Err(BuildError::zero_capacity());
         }
-        let too_large = || BuildError::CapacityTooLarge { capacity };
+        let too_large = || BuildError::capacity_too_large(capacity);
         // One more than the quotient, which was rounded down.
         let entries =
             capacity.checked_mul(DESIGN_LOAD.1).ok_or_else(too_large)? / DESIGN_LOAD.0 + 1;

@@ -1,6 +1,6 @@
 //! The arguments of `tollgate replay`. Their help texts are its manual.
 
-use tollgate::{Policy, Prefixes};
+use tollgate::Policy;
 
 use super::key::Key;
 use super::rule_args::RuleArgs;
@@ -108,7 +108,7 @@ pub(crate) struct Args {
     /// All addresses of one network are one key, written as 2001:db8::/64; an IPv4 address is a key of its own. With
     /// --rules the rules say it, by their prefix_v6.
     #[arg(long, value_name = "BITS", value_parser = prefix_v6, conflicts_with = "rules")]
-    prefix_v6: Option<Prefixes>,
+    prefix_v6: Option<u8>,
 
     /// The limit to try, such as "gcra 10/m burst 5"; repeat to compare several
     #[arg(long = "policy", required_unless_present_any = ["suggest", "rules"])]
@@ -150,15 +150,18 @@ pub(crate) struct Args {
     pub(super) rules: RuleArgs,
 }
 
-fn prefix_v6(text: &str) -> Result<Prefixes, String> {
-    let bits = text.parse::<u8>().map_err(|_| "write the bits in digits, 1 to 128, as in 64")?;
-    Prefixes::default().with_v6(bits).map_err(|error| error.to_string())
+fn prefix_v6(text: &str) -> Result<u8, String> {
+    match text.parse::<u8>() {
+        Ok(bits @ 1..=128) => Ok(bits),
+        Ok(bits) => Err(format!("a prefix of {bits} bits is not possible; use 1 to 128")),
+        Err(_) => Err("write the bits in digits, 1 to 128, as in 64".to_string()),
+    }
 }
 
 impl Args {
     /// What clients are told apart by.
     pub(super) fn key(&self) -> Key {
-        self.key.clone().by(self.prefix_v6.unwrap_or_default())
+        self.key.clone().by(self.prefix_v6.unwrap_or(64))
     }
 
     /// What is read, and must not be written.

@@ -5,15 +5,15 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use tollgate::Prefixes;
+use ipnet::Ipv6Net;
 
 use super::reason::Reason;
 
 /// The part of a line that identifies the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// The client's address, or its network.
-    Ip(Prefixes),
+    /// The client's address, or its network, by so many bits of an IPv6 address, 1 to 128.
+    Ip(u8),
     /// The authenticated user.
     User,
     /// The method of the request, such as `GET`.
@@ -33,7 +33,7 @@ impl FromStr for Key {
 
     fn from_str(name: &str) -> Result<Self, Infallible> {
         Ok(match name {
-            "ip" => Self::Ip(Prefixes::WHOLE),
+            "ip" => Self::Ip(128),
             "user" => Self::User,
             "method" => Self::Method,
             "path" => Self::Path,
@@ -58,10 +58,10 @@ impl Key {
         }
     }
 
-    /// The same key; if it is the address, with clients identified by these bits.
-    pub(crate) fn by(self, prefixes: Prefixes) -> Self {
+    /// The same key; if it is the address, with clients identified by so many bits.
+    pub(crate) fn by(self, v6_bits: u8) -> Self {
         match self {
-            Self::Ip(_) => Self::Ip(prefixes),
+            Self::Ip(_) => Self::Ip(v6_bits),
             other => other,
         }
     }
@@ -71,7 +71,7 @@ impl Key {
     /// Called once per key and block, not per line: addresses are parsed only here.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
-            Self::Ip(prefixes) => address(found, *prefixes),
+            Self::Ip(v6_bits) => address(found, *v6_bits),
             Self::Path => Ok(Cow::Borrowed(or_dash(without_query(found)))),
             _ => Ok(Cow::Borrowed(or_dash(found))),
         }
@@ -90,15 +90,16 @@ fn without_query(path: &[u8]) -> &[u8] {
 /// The canonical text of an address: without a port, IPv4-mapped addresses as IPv4, and for IPv6 the network, as
 /// `2001:db8::/64`, if not all of its bits count. Servers that resolve names write host names; those are kept as they
 /// are.
-fn address(found: &[u8], prefixes: Prefixes) -> Result<Cow<'_, [u8]>, Reason> {
+fn address(found: &[u8], v6_bits: u8) -> Result<Cow<'_, [u8]>, Reason> {
     let Ok(text) = std::str::from_utf8(found) else { return Err(Reason::not_an_address(found)) };
     let ip = text.parse::<IpAddr>().or_else(|_| text.parse::<SocketAddr>().map(|at| at.ip()));
     match ip {
         Ok(ip) => {
-            let network = prefixes.network(ip);
-            let canonical = match prefixes.v6() {
-                bits @ 1..128 if network.is_ipv6() => format!("{network}/{bits}"),
-                _ => network.to_string(),
+            let canonical = match (ip.to_canonical(), v6_bits) {
+                // The bits were checked when the options were read.
+                (IpAddr::V6(address), 1..128) => Ipv6Net::new(address, v6_bits)
+                    .map_or_else(|_| address.to_string(), |network| network.trunc().to_string()),
+                (address, _) => address.to_string(),
             };
             Ok(if canonical == text {
                 Cow::Borrowed(found)
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     fn ip(text: &str) -> Option<String> {
-        let key = Key::Ip(Prefixes::WHOLE).canonical(text.as_bytes()).ok()?;
+        let key = Key::Ip(128).canonical(text.as_bytes()).ok()?;
         Some(String::from_utf8(key.into_owned()).expect("made from text"))
     }
 
@@ -142,8 +143,7 @@ mod tests {
     #[test]
     fn addresses_of_one_network_are_one_key() {
         let key = |bits, text: &str| {
-            let prefixes = Prefixes::default().with_v6(bits).expect("a prefix");
-            let key = Key::Ip(Prefixes::WHOLE).by(prefixes);
+            let key = Key::Ip(128).by(bits);
             String::from_utf8(key.canonical(text.as_bytes()).expect("an address").into_owned())
         };
         for (bits, text, expected) in [
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(key(bits, text).as_deref(), Ok(expected), "{text}");
         }
         // Only addresses have networks.
-        assert_eq!(Key::User.by(Prefixes::default()), Key::User);
+        assert_eq!(Key::User.by(64), Key::User);
     }
 
     #[test]

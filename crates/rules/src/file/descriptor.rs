@@ -1,7 +1,5 @@
 //! A descriptor of a rule file: a key, perhaps a value, perhaps a limit, and descriptors below it.
 
-use tollgate::Prefixes;
-
 use super::fields::{Fields, value};
 use super::limit::{self, LimitKind, LimitText};
 use super::metadata::Metadata;
@@ -52,7 +50,7 @@ pub(crate) struct RuleSpec {
     pub(crate) capacity: Option<usize>,
     pub(crate) metadata: Option<Metadata>,
     /// `None` if not given.
-    pub(crate) prefixes: Option<Prefixes>,
+    pub(crate) v6_bits: Option<u8>,
 }
 
 /// The settings of a rule as a whole, besides its limits.
@@ -128,7 +126,7 @@ fn read_rule(fields: &Fields<'_>) -> Result<Option<RuleSpec>, Fault> {
     let mut rule = RuleSpec {
         traits: read_traits(fields)?,
         capacity: read_capacity(fields)?,
-        prefixes: read_prefixes(fields)?,
+        v6_bits: read_v6_bits(fields)?,
         metadata: fields.get("metadata").map(Metadata::of).transpose()?,
         ..RuleSpec::default()
     };
@@ -222,14 +220,11 @@ fn read_capacity(fields: &Fields<'_>) -> Result<Option<usize>, Fault> {
     }
 }
 
-fn read_prefixes(fields: &Fields<'_>) -> Result<Option<Prefixes>, Fault> {
+fn read_v6_bits(fields: &Fields<'_>) -> Result<Option<u8>, Fault> {
     const ACCEPTED: &str = "the bits that tell IPv6 clients apart, 1 to 128, as in 64";
     let bits = fields.number("prefix_v6", ACCEPTED)?;
     match (bits, fields.scalar("prefix_v6")?) {
-        (Some(bits), Some((scalar, at))) => {
-            let prefixes = Prefixes::default().with_v6(bits);
-            prefixes.map(Some).map_err(|_| value(scalar, at, "prefix_v6", ACCEPTED))
-        }
-        _ => Ok(None),
+        (Some(0 | 129..), Some((scalar, at))) => Err(value(scalar, at, "prefix_v6", ACCEPTED)),
+        _ => Ok(bits),
     }
 }

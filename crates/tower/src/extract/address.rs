@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use http::Extensions;
 use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
-use tollgate::{PrefixError, Prefixes};
 
 use super::forwarded::{FromRight, forwarded_for};
 use super::peer::peer_of;
 use super::{Extract, Head, NoKey, node};
+use crate::error::PrefixError;
 use crate::key::Key;
 use crate::warning::{Given, Warning, Warnings};
 
@@ -80,7 +80,9 @@ enum Source {
 pub struct ClientAddress {
     trust: Trust,
     source: Source,
-    prefixes: Prefixes,
+    /// The first bits that tell clients apart.
+    v4_bits: u8,
+    v6_bits: u8,
     v6_only: bool,
     peer_of: Option<Arc<PeerOf>>,
     health: Arc<Health>,
@@ -97,7 +99,8 @@ impl ClientAddress {
         Self {
             trust,
             source: Source::XForwardedFor,
-            prefixes: Prefixes::default(),
+            v4_bits: 32,
+            v6_bits: 64,
             v6_only: false,
             peer_of: None,
             health: Arc::default(),
@@ -191,7 +194,7 @@ impl ClientAddress {
     /// assert!(ClientAddress::peer().v4_prefix(0).is_err());
     /// ```
     pub fn v4_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.prefixes = self.prefixes.with_v4(bits)?;
+        self.v4_bits = PrefixError::check(bits, 32)?;
         Ok(self)
     }
 
@@ -208,7 +211,7 @@ impl ClientAddress {
     /// assert_eq!(error.as_deref(), Some("a prefix of 129 bits is not possible; use 1 to 128"));
     /// ```
     pub fn v6_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.prefixes = self.prefixes.with_v6(bits)?;
+        self.v6_bits = PrefixError::check(bits, 128)?;
         Ok(self)
     }
 
@@ -242,6 +245,15 @@ impl ClientAddress {
         find: impl Fn(&Extensions) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {
         Self { peer_of: Some(Arc::new(find)), ..self }
+    }
+
+    /// The first address of the client's network. An IPv4 address within IPv6 (`::ffff:192.0.2.60`) is the IPv4 address.
+    #[inline]
+    fn network(&self, address: IpAddr) -> IpAddr {
+        let address = address.to_canonical();
+        let bits = if address.is_ipv4() { self.v4_bits } else { self.v6_bits };
+        // The bits were checked when they were set.
+        IpNet::new(address, bits).map_or(address, |network| network.network())
     }
 
     /// The client's full address; `None` if not even the peer's is known.
@@ -357,7 +369,7 @@ fn single(head: &Head<'_>, name: &HeaderName) -> Option<IpAddr> {
 impl Extract for ClientAddress {
     #[inline]
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
-        match self.find(head).map(|address| self.prefixes.network(address)) {
+        match self.find(head).map(|address| self.network(address)) {
             Some(IpAddr::V4(_)) if self.v6_only => return Err(NoKey::NotConcerned),
             Some(IpAddr::V4(network)) => key.push(&network.octets()),
             Some(IpAddr::V6(network)) => push_v6(network, key),
@@ -379,7 +391,8 @@ impl fmt::Debug for ClientAddress {
         f.debug_struct("ClientAddress")
             .field("trust", &self.trust)
             .field("source", &self.source)
-            .field("prefixes", &self.prefixes)
+            .field("v4_bits", &self.v4_bits)
+            .field("v6_bits", &self.v6_bits)
             .field("v6_only", &self.v6_only)
             .finish_non_exhaustive()
     }

@@ -65,7 +65,6 @@ impl<'l> Search<'l> {
         let rates = tens.flat_map(|ten| RATES.map(|rate| rate.saturating_mul(ten)));
         for rate in rates {
             let policy = |burst| Quota::try_per(rate, period)?.try_burst(burst).map(Policy::from);
-            let policy = |burst| policy(burst).map_err(PolicyError::from);
             let Ok(smallest) = policy(self.smallest(policy)) else { break };
             let burst = smallest.quota().max_burst();
             if found.last().is_none_or(|last| burst < last.quota().max_burst()) {

@@ -2,18 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
-mod common;
-
 use std::hash::Hash;
 use std::time::Duration;
 
 use ahash::RandomState;
-use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    ElasticDecision, Entry, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota,
-    SparePool, Tiers, Timestamp,
+    Entry, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota, Tiers, Timestamp,
 };
+use tollgate_elastic::{ElasticDecision, SparePool};
+
+fn policy(text: &str) -> Policy {
+    text.parse().unwrap()
+}
 
 fn pool(quota: Quota, headroom: f64) -> SparePool {
     let pool = SparePool::with_clock(quota, ManualClock::new());
@@ -36,7 +37,7 @@ fn keyed<K: Hash + ?Sized>(
 
 /// How many requests for one unit are admitted at an instant.
 fn admitted(own: Entry<'_>, pool: &SparePool, now: Timestamp) -> usize {
-    (0..100).filter(|_| own.at(now).check_or_borrow(1, pool).is_allowed()).count()
+    (0..100).filter(|_| pool.check(own.at(now), 1).is_allowed()).count()
 }
 
 const START: Timestamp = Timestamp::from_secs(1_000_000);
@@ -47,15 +48,15 @@ fn the_own_quota_comes_first_and_whole_and_nothing_is_split() {
     let limiter = limiter(Quota::per_hour(5), &pool);
     let own = limiter.entry().at(START);
     let left = || (own.peek(0).remaining(), pool.remaining_at(START));
-    assert!(!own.check_or_borrow(3, &pool).is_borrowed());
+    assert!(!pool.check(own, 3).is_borrowed());
     // Two are left of its own: all three come from the pool.
-    assert!(own.peek_or_borrow(3, &pool).is_borrowed());
-    assert!(own.check_or_borrow(3, &pool).is_borrowed());
+    assert!(pool.peek(own, 3).is_borrowed());
+    assert!(pool.check(own, 3).is_borrowed());
     assert_eq!(left(), (2, 7));
-    assert!(!own.check_or_borrow(2, &pool).is_borrowed());
+    assert!(!pool.check(own, 2).is_borrowed());
     // Eight do not fit in the pool: nothing is charged anywhere.
-    assert!(own.check_or_borrow(5, &pool).is_borrowed());
-    let denied = own.check_or_borrow(3, &pool);
+    assert!(pool.check(own, 5).is_borrowed());
+    let denied = pool.check(own, 3);
     assert!(!denied.is_allowed() && !denied.is_borrowed());
     assert_eq!(left(), (0, 2));
 }
@@ -64,7 +65,7 @@ fn the_own_quota_comes_first_and_whole_and_nothing_is_split() {
 fn what_could_never_fit_in_the_own_quota_is_not_lent() {
     let pool = pool(Quota::per_hour(100), 1.0);
     let limiter = limiter(Quota::per_hour(5), &pool);
-    let above = limiter.entry().at(START).check_or_borrow(6, &pool);
+    let above = pool.check(limiter.entry().at(START), 6);
     assert!(above.into_result().unwrap_err().is_never());
     assert_eq!(pool.remaining_at(START), 100);
 }
@@ -75,8 +76,7 @@ fn a_key_without_a_cell_does_not_borrow() {
     let limiter = keyed::<u64>(Quota::per_hour(5), 1, &pool);
     // With a spill, keys are decided there, and most are denied.
     let crowd = |limiter: &KeyedLimiter<u64>| {
-        let is_denied =
-            |key: &u64| !limiter.entry(key).at(START).check_or_borrow(1, &pool).is_allowed();
+        let is_denied = |key: &u64| !pool.check(limiter.entry(key).at(START), 1).is_allowed();
         (0..1_000).filter(is_denied).count()
     };
     assert!(crowd(&limiter) > 500);
@@ -91,8 +91,8 @@ fn the_figures_are_those_of_the_own_quota() {
     let pool = pool(Quota::per_second(100), 1.0);
     let limiter = limiter(Quota::per_minute(6).burst(2), &pool);
     let own = limiter.entry().at(START);
-    assert_eq!(own.check_or_borrow(1, &pool).decision().remaining(), 1);
-    let borrowed = own.check_or_borrow(2, &pool);
+    assert_eq!(pool.check(own, 1).decision().remaining(), 1);
+    let borrowed = pool.check(own, 2);
     assert!(borrowed.is_borrowed());
     let decision = borrowed.decision();
     assert_eq!((decision.limit(), decision.remaining()), (2, 1));
@@ -108,7 +108,7 @@ fn half_the_headroom_lends_half_the_burst_and_half_the_rate() {
         let pool = pool(Quota::per_second(10).burst(20), headroom);
         let limiter = limiter(Quota::per_day(1), &pool);
         let own = limiter.entry();
-        assert!(!own.at(START).check_or_borrow(1, &pool).is_borrowed());
+        assert!(!pool.check(own.at(START), 1).is_borrowed());
         assert_eq!(admitted(own, &pool, START), burst, "headroom {headroom}");
         let later = |s| START + Duration::from_secs(s);
         let steady: usize = (1..=10).map(|s| admitted(own, &pool, later(s))).sum();
@@ -132,10 +132,10 @@ fn what_was_lent_is_priced_at_the_headroom_of_its_time() {
     let pool = pool(Quota::per_hour(8), 0.5);
     let limiter = limiter(Quota::per_hour(1), &pool);
     let own = limiter.entry().at(START);
-    assert!(own.check_or_borrow(1, &pool).is_allowed());
+    assert!(pool.check(own, 1).is_allowed());
     // Two units at a half are half of the pool; the other half is four units at the whole.
     for _ in 0..2 {
-        assert!(own.check_or_borrow(1, &pool).is_borrowed());
+        assert!(pool.check(own, 1).is_borrowed());
     }
     pool.report_headroom(1.0).unwrap();
     assert_eq!(admitted(own, &pool, START), 4);
@@ -169,7 +169,7 @@ fn the_smallest_headroom_and_the_largest_cost_do_not_overflow() {
         let limiter = limiter(quota, &pool);
         let own = limiter.entry().at(Timestamp::from_nanos(u64::MAX));
         for cost in [1 << 62, u64::MAX, 1 << 62, 1, 1 << 33] {
-            let _ = own.check_or_borrow(cost, &pool);
+            let _ = pool.check(own, cost);
         }
         assert!(pool.remaining_at(Timestamp::default()) <= 1 << 62);
     }
@@ -194,7 +194,7 @@ fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
     let tiers = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(4));
     let tiers = tiers.build_with_clock::<str>(10, pool.clock()).unwrap();
     let ask = |own: Entry<'_>| {
-        let answers = [(); 8].map(|()| own.at(START).check_or_borrow(1, &pool));
+        let answers = [(); 8].map(|()| pool.check(own.at(START), 1));
         let borrowed = answers.iter().filter(|answer| answer.is_borrowed()).count();
         (answers.iter().filter(|answer| answer.is_allowed()).count(), borrowed)
     };
@@ -221,8 +221,8 @@ fn limiters_of_a_pool_have_its_clock() {
     pool.report_headroom(1.0).unwrap();
     let limiter = limiter(Quota::per_minute(1), &pool);
     let keyed = keyed::<str>(Quota::per_minute(1), 10, &pool);
-    let check = |own: Entry<'_>| own.check_or_borrow(1, &pool);
-    let peek = |own: Entry<'_>| own.peek_or_borrow(1, &pool);
+    let check = |own: Entry<'_>| pool.check(own, 1);
+    let peek = |own: Entry<'_>| pool.peek(own, 1);
     let (one, key) = (limiter.entry(), || keyed.entry("key"));
     let now = |is: bool| assert!(is);
     now(!check(one).is_borrowed() && !check(key()).is_borrowed());
@@ -275,7 +275,7 @@ proptest! {
         let own = Quota::per(1, Duration::from_secs(100 * 365 * 86_400)).burst(5);
         let clients = [(); 3].map(|()| limiter(own, &pool));
         for client in &clients {
-            assert!(client.entry().at(START).check_or_borrow(5, &pool).is_allowed());
+            assert!(pool.check(client.entry().at(START), 5).is_allowed());
         }
         let (mut now, mut quarters, mut loans) = (START, 4, Vec::new());
         for (passed_ns, report, units, back) in steps {
@@ -289,7 +289,7 @@ proptest! {
                 pool.report_headroom(f64::from(u32::try_from(quarters).unwrap()) / 4.0).unwrap();
             }
             let client = &clients[usize::try_from(units % 3).unwrap()];
-            let answer = client.entry().at(now).check_or_borrow(units, &pool);
+            let answer = pool.check(client.entry().at(now), units);
             prop_assert_eq!(answer.is_allowed(), answer.is_borrowed());
             if answer.is_borrowed() {
                 prop_assert!(quarters > 0);
@@ -319,8 +319,8 @@ proptest! {
         for (passed_ms, cost, key, charge) in steps {
             now = now + Duration::from_millis(passed_ms);
             let elastic = [limiter.entry(), keyed.entry(&key)].map(|own| match charge {
-                true => own.at(now).check_or_borrow(cost, &pool),
-                false => own.at(now).peek_or_borrow(cost, &pool),
+                true => pool.check(own.at(now), cost),
+                false => pool.peek(own.at(now), cost),
             });
             let plain = [hard.entry(), hard_keyed.entry(&key)].map(|own| match charge {
                 true => own.at(now).check(cost),
@@ -355,8 +355,8 @@ fn what_was_borrowed_cannot_be_given_back_to_the_own_quota() {
     pool.report_headroom(1.0).unwrap();
     let limiter = limiter(Quota::per_hour(10), &pool);
     let own = limiter.entry();
-    assert!(own.check_or_borrow(10, &pool).is_allowed());
-    let borrowed = own.check_or_borrow(4, &pool);
+    assert!(pool.check(own, 10).is_allowed());
+    let borrowed = pool.check(own, 4);
     assert!(borrowed.is_borrowed());
     assert_eq!(own.refund(borrowed.into_result().unwrap()), 0);
     assert_eq!(own.peek(1).remaining(), 0);

@@ -1,12 +1,22 @@
 //! Elastic limits under policies that say what happens at their limit.
 
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Timestamp};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate_elastic::{ElasticDecision, SparePool};
 
-use super::common::policy;
-use super::{START, later};
+const START: Timestamp = Timestamp::from_secs(300 * 3_600);
+
+fn later(seconds: u64) -> Timestamp {
+    START + Duration::from_secs(seconds)
+}
+
+fn policy(text: &str) -> Policy {
+    text.parse().unwrap()
+}
 
 fn pool(quota: Quota) -> Arc<SparePool> {
     let pool = SparePool::with_clock(quota, ManualClock::new());
@@ -22,18 +32,17 @@ fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
     let shared = Limiter::with_clock(policy(text), shared_pool.clock());
     let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, keyed_pool.clock()).unwrap();
-    let told = |told: tollgate::ElasticDecision| {
-        (told.is_allowed().then_some(told.is_borrowed()), told.decision())
-    };
+    let told =
+        |told: ElasticDecision| (told.is_allowed().then_some(told.is_borrowed()), told.decision());
     let lender = Arc::clone(&shared_pool);
     let shared: Elastic =
-        Box::new(move |cost, now| told(shared.entry().at(now).check_or_borrow(cost, &lender)));
+        Box::new(move |cost, now| told(lender.check(shared.entry().at(now), cost)));
     let lender = Arc::clone(&keyed_pool);
     let keyed: Elastic = Box::new(move |cost, now| {
         let own = keyed.entry("key").at(now);
         // A peek counts no denial, whichever limit would answer it.
-        let _ = own.peek_or_borrow(cost, &lender);
-        told(own.check_or_borrow(cost, &lender))
+        let _ = lender.peek(own, cost);
+        told(lender.check(own, cost))
     });
     [(shared_pool, shared), (keyed_pool, keyed)]
 }

@@ -1,14 +1,24 @@
 //! Elastic limits: what is admitted of the own quotas keeps their bound, and what is borrowed keeps that of the
 //! pool, at the largest headroom that was reported.
+//!
+//! Of the audits of `tests/audit`, with their threads and their bound; `TOLLGATE_AUDIT` says how many decisions each makes.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+#[path = "../../../tests/audit/bound.rs"]
+mod bound;
+#[path = "../../../tests/audit/run.rs"]
+#[allow(dead_code, reason = "other audits use the rest")]
+mod run;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use tollgate::{KeyedLimiter, ManualClock, Quota, SparePool, Timestamp};
+use tollgate::{KeyedLimiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate_elastic::SparePool;
 
-use crate::common::policy;
-use crate::gcra::excess;
+use crate::bound::excess;
 use crate::run::{Admission, Random, rounds, run};
 
 const PERIOD_NS: i128 = 1_000_000_000;
@@ -22,11 +32,12 @@ fn audit(reports: &[f64], most: i128) {
     rounds(|count| {
         let pool = SparePool::with_clock(Quota::per_second(80_000).burst(400), ManualClock::new());
         pool.report_headroom(reports[0]).unwrap();
-        let limiter = KeyedLimiter::with_clock(policy(OWN), 100, pool.clock()).unwrap();
+        let limiter =
+            KeyedLimiter::with_clock(OWN.parse::<Policy>().unwrap(), 100, pool.clock()).unwrap();
         let (lent, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let check = |key: u64, now_ns, cost| {
             let own = limiter.entry(&key).at(Timestamp::from_nanos(now_ns));
-            let elastic = own.check_or_borrow(cost, &pool);
+            let elastic = pool.check(own, cost);
             let decision = elastic.decision();
             if elastic.is_borrowed() {
                 let remaining = decision.remaining();

@@ -1,0 +1,90 @@
+//! [`ElasticDecision`]: what a client with a pool is answered.
+
+use tollgate::{Decision, Denial, Permit};
+
+/// The answer of [`SparePool::check`](crate::SparePool::check): a [`Decision`] of the client's own limit, and whether
+/// the units were borrowed.
+///
+/// ```
+/// use tollgate::{Limiter, Quota};
+/// use tollgate_elastic::SparePool;
+/// let pool = SparePool::new(Quota::per_hour(100));
+/// pool.report_headroom(1.0)?;
+/// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+/// let [own, borrowed] = [(); 2].map(|()| pool.check(limiter.entry(), 1));
+/// assert!(own.is_allowed() && !own.is_borrowed());
+/// assert!(borrowed.is_allowed() && borrowed.is_borrowed());
+/// # Ok::<(), tollgate_elastic::HeadroomError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub struct ElasticDecision {
+    pub(crate) decision: Decision,
+    pub(crate) borrowed: bool,
+}
+
+impl ElasticDecision {
+    /// Whether the request may go.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(pool.check(limiter.entry(), 1).is_allowed());
+    /// ```
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.decision.is_allowed()
+    }
+
+    /// Whether the units came from the pool. False if denied.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(!pool.check(limiter.entry(), 1).is_borrowed());
+    /// ```
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        self.borrowed
+    }
+
+    /// The decision, whose figures are those of the client's own quota. If the units were borrowed,
+    /// that was charged nothing. A denial's wait is until the own quota admits; the pool may do so
+    /// earlier.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// pool.report_headroom(1.0)?;
+    /// let limiter = Limiter::with_clock(Quota::per_hour(3), pool.clock());
+    /// assert_eq!(pool.check(limiter.entry(), 2).decision().remaining(), 1);
+    /// // Not one from here and one from there.
+    /// assert_eq!(pool.check(limiter.entry(), 2).decision().remaining(), 1);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// The decision as a `Result`, for `?`.
+    ///
+    /// # Errors
+    /// The [`Denial`] of the own quota, if denied.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_hour(100));
+    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// assert!(pool.check(limiter.entry(), 1).into_result().is_ok());
+    /// assert!(pool.check(limiter.entry(), 1).into_result().is_err());
+    /// ```
+    pub fn into_result(self) -> Result<Permit, Denial> {
+        self.decision.into_result()
+    }
+}

@@ -1,0 +1,342 @@
+//! [`SparePool`]: units that a server can spare, lent to keys that are over their own quota.
+//!
+//! # How the rate changes without a step
+//! The pool is a [`Limiter`] of GCRA at its full rate, one word. At headroom h a unit costs 1/h of a unit, rounded up
+//! to a *part*, of which a unit has as many as a word can count: so half the headroom lends half the burst and half the
+//! rate. The word counts in the same parts whatever the headroom, so a report changes nothing in it: what was lent
+//! before was priced then, and drains as it would have. There is no re-basing that could race with a loan, and no second
+//! word to agree with.
+//!
+//! The bound follows. The prices of all loans in a closed interval of length W are at most
+//! `burst + rate * W`, as ever, and a unit's price is at least 1/h for the largest headroom h of those
+//! loans: so they are at most `h * (burst + rate * W)` units. Going to and fro between headrooms gains
+//! nothing.
+//!
+//! Had the burst been left whole while the rate sinks, a full pool would lend it anew at every report.
+//!
+//! # Orderings
+//! `Relaxed`: the headroom is one number, which orders nothing. It is read once for each decision; one that was replaced
+//! at the same moment is as good as the new one.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tollgate::{Clock, Entry, Limiter, Quota, Timestamp};
+
+use crate::decision::ElasticDecision;
+use crate::error::HeadroomError;
+
+/// Headroom 1. A power of two, so that whole, half and quarter headroom are exact; 32 bits, so that a
+/// price fits in 128.
+const WHOLE: u64 = 1 << 32;
+
+/// What a server can spare, lent to clients that are over their own quota: see [`check`](SparePool::check).
+///
+/// The quota is what all clients together may borrow when the server is idle. At headroom h it is a
+/// bucket h times as large that fills at h times the rate; a new pool has headroom 0 and lends nothing.
+/// The headroom stays what was reported last: a server that may stop reporting should be watched.
+///
+/// # What it guarantees
+/// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, h being the
+/// largest headroom that a decision of the interval was made at; a tick longer, as every GCRA. A
+/// report mints nothing, however often the headroom changes. A loan is charged to the pool alone: what one
+/// client borrows takes nothing from the own quota of any.
+///
+/// A cost above `h * burst` is not lent at headroom h: give the pool a burst that is large beside single
+/// costs.
+///
+/// ```
+/// use tollgate::Quota;
+/// use tollgate_elastic::SparePool;
+/// let pool = SparePool::new(Quota::per_second(1_000).burst(100));
+/// assert_eq!(pool.remaining(), 0);
+/// pool.report_headroom(0.25)?;
+/// assert_eq!(pool.remaining(), 25);
+/// # Ok::<(), tollgate_elastic::HeadroomError>(())
+/// ```
+#[derive(Debug)]
+pub struct SparePool {
+    /// Its units are parts of the pool's.
+    limiter: Limiter,
+    /// The parts of a unit, and of the whole burst.
+    unit: u64,
+    burst: u64,
+    /// In parts of [`WHOLE`].
+    headroom: AtomicU64,
+    clock: Clock,
+}
+
+impl SparePool {
+    /// A pool with the machine's fastest clock ([`Clock::monotonic`]).
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_elastic::SparePool;
+    /// assert_eq!(SparePool::new(Quota::per_second(100)).headroom(), 0.0);
+    /// ```
+    #[must_use]
+    pub fn new(quota: Quota) -> Self {
+        Self::with_clock(quota, Clock::monotonic())
+    }
+
+    /// A pool with a clock of your choice. The limiters that borrow from it should have the same: see
+    /// [`clock`](SparePool::clock).
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let clock = ManualClock::new();
+    /// let pool = SparePool::with_clock(Quota::per_second(100), clock.clone());
+    /// assert_eq!(pool.now(), clock.now());
+    /// ```
+    #[must_use]
+    pub fn with_clock(quota: Quota, clock: impl Into<Clock>) -> Self {
+        let clock = clock.into();
+        let (unit, parts) = in_parts(quota);
+        Self {
+            limiter: Limiter::with_clock(parts, clock.clone()),
+            unit,
+            burst: parts.max_burst(),
+            headroom: AtomicU64::new(0),
+            clock,
+        }
+    }
+
+    /// What the pool's clock reads.
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_second(100));
+    /// assert!(pool.now() <= pool.now());
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The pool's clock. Limiters that borrow from the pool are built with it, so that the times of both count
+    /// from one origin.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Limiter, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_second(1_000));
+    /// let limiter = Limiter::with_clock(Quota::per_second(100), pool.clock());
+    /// let keyed = KeyedLimiter::<str>::with_clock(Quota::per_second(10), 1_000, pool.clock())?;
+    /// assert!(pool.check(limiter.entry(), 1).is_allowed());
+    /// assert!(pool.check(keyed.entry("alice"), 1).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    /// Decides one request of `cost` units, and charges it to the own limit or else to the pool. A cost of 0
+    /// is a question.
+    ///
+    /// The own limit comes first, and is charged the whole cost if it admits. If it denies, the pool is asked
+    /// for the whole cost; nothing is split between the two. Any number of limiters and keys share one pool.
+    ///
+    /// A time given by [`Entry::at`] is the pool's time, too: all times given to limits of one pool, its own clock's
+    /// included, must count from one origin. Without one, the limiter and the pool read a clock each, the pool only if
+    /// it is asked.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::with_clock(Quota::per_minute(1), ManualClock::new());
+    /// pool.report_headroom(1.0)?;
+    /// let limiter = Limiter::with_clock(Quota::per_minute(1), pool.clock());
+    /// let at = |second| {
+    ///     let decision = pool.check(limiter.entry().at(Timestamp::from_secs(second)), 1);
+    ///     (decision.is_allowed(), decision.is_borrowed())
+    /// };
+    /// assert_eq!([at(0), at(1), at(2)], [(true, false), (true, true), (false, false)]);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    #[inline]
+    pub fn check(&self, own: Entry<'_>, cost: u64) -> ElasticDecision {
+        let mut borrowed = false;
+        let decision = own.check_or(cost, |denial, at| {
+            let price = self.price(denial.cost(), self.share());
+            borrowed = price.is_some_and(|price| self.entry(at).check(price).is_allowed());
+            borrowed
+        });
+        ElasticDecision { decision, borrowed }
+    }
+
+    /// The answer that [`check`](SparePool::check) would give, without charging: would a request of `cost` units be
+    /// admitted, and from where?
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::with_clock(Quota::per_second(100), ManualClock::new());
+    /// pool.report_headroom(1.0)?;
+    /// let limiter = Limiter::with_clock(Quota::per_hour(2), pool.clock());
+    /// assert!(!pool.peek(limiter.entry(), 2).is_borrowed());
+    /// assert!(pool.check(limiter.entry(), 2).is_allowed());
+    /// assert!(pool.peek(limiter.entry(), 2).is_borrowed());
+    /// assert_eq!(pool.remaining(), 100);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    #[inline]
+    pub fn peek(&self, own: Entry<'_>, cost: u64) -> ElasticDecision {
+        let mut borrowed = false;
+        let decision = own.peek_or(cost, |denial, at| {
+            let price = self.price(denial.cost(), self.share());
+            borrowed = price.is_some_and(|price| self.entry(at).peek(price).is_allowed());
+            borrowed
+        });
+        ElasticDecision { decision, borrowed }
+    }
+
+    /// Says what share of the pool can be spared from now on: 0 for none, 1 for all. From any thread, as
+    /// often as you like; rounded down to a multiple of 2^-32.
+    ///
+    /// # Errors
+    /// A share below 0 or above 1, or that is no number. The headroom stays as it was.
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_second(100));
+    /// pool.report_headroom(0.5)?;
+    /// let error = pool.report_headroom(f64::NAN).unwrap_err();
+    /// assert_eq!(error.to_string(), "headroom NaN is refused; use 0 to 1");
+    /// assert_eq!(pool.headroom(), 0.5);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    pub fn report_headroom(&self, headroom: f64) -> Result<(), HeadroomError> {
+        if !(0.0..=1.0).contains(&headroom) {
+            return Err(HeadroomError { found: headroom });
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and 2^32, and rounded down"
+        )]
+        let share = (headroom * WHOLE as f64) as u64;
+        // What a model plants, to see that it notices.
+        #[cfg(loom)]
+        if tollgate::control::fault() == Some(tollgate::control::Fault::ReportPricesAnew) {
+            self.limiter.entry().reset();
+        }
+        // Relaxed: see the header.
+        self.headroom.store(share, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The headroom that was reported last.
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_elastic::SparePool;
+    /// assert_eq!(SparePool::new(Quota::per_second(100)).headroom(), 0.0);
+    /// ```
+    #[must_use]
+    pub fn headroom(&self) -> f64 {
+        self.share() as f64 / WHOLE as f64
+    }
+
+    /// The units that could be borrowed now, at the headroom in force.
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_second(100));
+    /// pool.report_headroom(1.0)?;
+    /// assert_eq!(pool.remaining(), 100);
+    /// # Ok::<(), tollgate_elastic::HeadroomError>(())
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining_at(self.now())
+    }
+
+    /// [`remaining`](SparePool::remaining) at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{Quota, Timestamp};
+    /// use tollgate_elastic::SparePool;
+    /// let pool = SparePool::new(Quota::per_second(100));
+    /// assert_eq!(pool.remaining_at(Timestamp::from_secs(1)), 0);
+    /// ```
+    #[must_use]
+    pub fn remaining_at(&self, now: Timestamp) -> u64 {
+        let room = self.entry(Some(now)).peek(0).remaining();
+        let spare = u128::from(room) * u128::from(self.share()) / u128::from(WHOLE);
+        u64::try_from(spare).unwrap_or(u64::MAX) / self.unit
+    }
+
+    /// The pool's own limit, at a time of the caller's if one was given.
+    fn entry(&self, at: Option<Timestamp>) -> Entry<'_> {
+        let entry = self.limiter.entry();
+        at.map_or(entry, |now| entry.at(now))
+    }
+
+    /// The headroom, in parts of [`WHOLE`].
+    fn share(&self) -> u64 {
+        // Relaxed: see the header.
+        self.headroom.load(Ordering::Relaxed)
+    }
+
+    /// What `cost` units cost at a headroom, in parts; `None` if more than there can be.
+    fn price(&self, cost: u64, share: u64) -> Option<u64> {
+        // Below 2^63 if it fits at the whole headroom, so that the product below is below 2^95.
+        let whole = cost.checked_mul(self.unit)?;
+        if share == 0 || whole > self.burst {
+            return None;
+        }
+        u64::try_from((u128::from(whole) * u128::from(WHOLE)).div_ceil(u128::from(share))).ok()
+    }
+}
+
+/// The most parts that a unit can have in a word, a power of two; and the quota in these parts.
+fn in_parts(quota: Quota) -> (u64, Quota) {
+    let cut = |unit: u64| {
+        let [count, burst] =
+            [quota.count(), quota.max_burst()].map(|units| units.checked_mul(unit));
+        let parts = Quota::try_per(count?, quota.period()).ok()?.try_burst(burst?).ok()?;
+        Some((unit, parts))
+    };
+    (1..u64::BITS).rev().find_map(|bits| cut(1 << bits)).unwrap_or((1, quota))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_costs_no_less_than_its_headroom_says_and_less_than_a_part_more() {
+        let pool = SparePool::with_clock(Quota::per_second(100), tollgate::ManualClock::new());
+        let unit = pool.unit;
+        for share in [1 << 27, WHOLE / 3, WHOLE / 2, WHOLE / 2 + 1, WHOLE - 1, WHOLE] {
+            for cost in [1, 2, 7] {
+                let price = u128::from(pool.price(cost, share).expect("a price"));
+                let exact = u128::from(cost * unit) * u128::from(WHOLE);
+                assert!(price * u128::from(share) >= exact);
+                assert!((price - 1) * u128::from(share) < exact);
+            }
+        }
+        assert_eq!(pool.price(3, WHOLE), Some(3 * unit));
+        assert_eq!(pool.price(3, WHOLE / 4), Some(12 * unit));
+        assert_eq!(pool.price(3, 0), None);
+        assert_eq!(pool.price(101, WHOLE), None);
+    }
+
+    #[test]
+    fn a_unit_has_as_many_parts_as_a_word_can_count() {
+        let (unit, parts) = in_parts(Quota::per_second(100));
+        assert!(unit.is_power_of_two() && unit > 1 << 20, "{unit}");
+        assert_eq!((parts.count(), parts.max_burst()), (100 * unit, 100 * unit));
+        assert!(Quota::try_per(200 * unit, parts.period()).is_err());
+        // The fastest pool counts in whole units.
+        let fastest = Quota::per_second(2_000_000_000);
+        assert_eq!(in_parts(fastest), (1, fastest));
+    }
+}

@@ -1,0 +1,82 @@
+//! Requests that their own limit denies, and that something else may admit: spare capacity, a larger account.
+
+use crate::clock::Timestamp;
+use crate::decision::{Decision, Denial};
+use crate::entry::Entry;
+use crate::verb::Verb;
+
+impl Entry<'_> {
+    /// [`check`](Entry::check), but what is denied *for now* something else may admit: `or` says whether it does. It is
+    /// given the denial, and the time that [`at`](Entry::at) has given, if one was.
+    ///
+    /// A request that it admits charges nothing here, and its denial is not counted where the policy counts denials. The
+    /// figures of its permit are those of this limit, which gives nothing back for it.
+    ///
+    /// `or` is not asked about a cost that never fits, during a penalty, about a key for which a full table has no cell
+    /// (also if the spill decides), and about a cost of 0. If it says no, the answer is that of a check.
+    ///
+    /// The crate `tollgate-elastic` lends spare capacity in this way.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Limiter, Quota};
+    /// let clients = KeyedLimiter::<str>::new(Quota::per_hour(5), 1_000)?;
+    /// let reserve = Limiter::new(Quota::per_hour(2));
+    /// let is_admitted = |_: &_| {
+    ///     let or = |denial: &tollgate::Denial, _| reserve.check(denial.cost()).is_allowed();
+    ///     clients.entry("alice").check_or(1, or).is_allowed()
+    /// };
+    /// assert_eq!((0..20).filter(is_admitted).count(), 5 + 2);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check_or(
+        &self,
+        cost: u64,
+        or: impl FnOnce(&Denial, Option<Timestamp>) -> bool,
+    ) -> Decision {
+        let own = self.limit.try_check(cost, self.at);
+        self.or(own, or, |cost| self.limit.refuse(cost, self.at))
+    }
+
+    /// The answer that [`check_or`](Entry::check_or) would give, without charging: `or` is to charge nothing, either.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(1));
+    /// assert!(limiter.check(1).is_allowed());
+    /// assert!(limiter.entry().peek_or(1, |_, _| true).is_allowed());
+    /// assert!(!limiter.entry().peek_or(1, |_, _| false).is_allowed());
+    /// ```
+    #[inline]
+    pub fn peek_or(
+        &self,
+        cost: u64,
+        or: impl FnOnce(&Denial, Option<Timestamp>) -> bool,
+    ) -> Decision {
+        self.or(self.limit.ask(Verb::Check, cost, self.at, false), or, |_| None)
+    }
+
+    /// Asks `or` if the own limit has denied. If both have, `refuse` counts it, where the policy counts denials.
+    #[inline]
+    fn or(
+        &self,
+        own: Decision,
+        or: impl FnOnce(&Denial, Option<Timestamp>) -> bool,
+        refuse: impl FnOnce(u64) -> Option<Decision>,
+    ) -> Decision {
+        match own {
+            Decision::Denied(denial) if is_for_now(&denial) && or(&denial, self.at) => {
+                Decision::Allowed(denial.into_permit())
+            }
+            Decision::Denied(denial) => refuse(denial.cost()).unwrap_or(own),
+            Decision::Allowed(_) => own,
+        }
+    }
+}
+
+/// Whether a quota has denied, and only for now. A cost above the quota never fits: that is what its denial says. A key
+/// for which a table has no cell was not denied by its quota, or not by that alone, and a penalty refuses everything.
+fn is_for_now(denial: &Denial) -> bool {
+    let by_quota = !denial.is_table_full() && !denial.is_spilled() && !denial.is_penalty();
+    by_quota && !denial.is_never() && denial.cost() > 0
+}

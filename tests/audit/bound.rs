@@ -1,0 +1,37 @@
+//! The bound of GCRA, of every interval at once: see the head of `main.rs`.
+
+use crate::run::Admission;
+
+/// The most by which any interval of any key exceeds `burst + rate * length`, in units; the rate is
+/// `count` per `period_ns`. Exact: everything is multiplied by the period.
+pub(crate) fn excess(
+    admissions: &mut [Admission],
+    count: i128,
+    period_ns: i128,
+    burst: i128,
+) -> i128 {
+    let flow = |now_ns: u64| i128::from(now_ns) * count;
+    excess_of(admissions, flow, period_ns, burst * period_ns)
+}
+
+/// The same with a rate that changes: `flow` is what has drained up to an instant, in parts of a unit; `unit` parts
+/// are one unit, and the burst is in parts, too.
+pub(crate) fn excess_of(
+    admissions: &mut [Admission],
+    flow: impl Fn(u64) -> i128,
+    unit: i128,
+    burst: i128,
+) -> i128 {
+    admissions.sort_unstable();
+    let mut worst = i128::MIN;
+    for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
+        let (mut before, mut least) = (0, i128::MAX);
+        for admission in of_key {
+            let flow = flow(admission.now_ns);
+            least = least.min(before - flow);
+            before += i128::from(admission.cost) * unit;
+            worst = worst.max(before - flow - least - burst);
+        }
+    }
+    worst
+}
