@@ -1,10 +1,10 @@
 //! [`KeyedLogLimiter`]: an exact sliding log per key, in memory fixed at construction.
 
 mod decide;
+mod entries;
 mod forget;
 mod header;
 mod install;
-mod store;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -21,8 +21,8 @@ use crate::quota::Quota;
 use super::hash::{Hashers, Identity};
 
 use decide::Table;
+use entries::Entries;
 use header::Header;
-use store::Store;
 
 /// An exact sliding log per key, in memory fixed at construction: at most `count` units in *any* window of
 /// the quota's period, for each key. See [`LogLimiter`](crate::LogLimiter) for the algorithm and its bound.
@@ -137,7 +137,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
         let rule = Rule::new(quota)?;
-        let table = Table { store: Store::new(rule.slots, capacity)?, rule };
+        let table = Table { entries: Entries::new(rule.slots, capacity)?, rule };
         let [place, tag] = hashers;
         let hashers = Hashers::new(place, tag);
         Ok(Self { table, hashers, clock: clock.into(), capacity, keys: PhantomData })
@@ -167,7 +167,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     /// ```
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.table.store.bytes()
+        self.table.entries.bytes()
     }
 
     /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0 is a
@@ -227,7 +227,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
 
     fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
         let identity = self.identity(key);
-        let second = self.hashers.mix().second(identity, self.table.store.shards(), 1);
+        let second = self.hashers.mix().second(identity, self.table.entries.shards(), 1);
         let clock = if now.is_none() { Some(&self.clock) } else { None };
         let now = now.unwrap_or_else(|| self.clock.now());
         self.table.decide(identity, second, Ask::new(now.as_nanos(), cost, charge), clock)
@@ -236,7 +236,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     /// Where a key may live, and what it is recognised by.
     fn identity(&self, key: &K) -> Identity {
         Identity {
-            first: self.hashers.first(key, self.table.store.shards()),
+            first: self.hashers.first(key, self.table.entries.shards()),
             tag: self.hashers.tag(key, Header::WORDS_PER_TAG),
         }
     }
@@ -247,7 +247,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
         let identity = self.identity(key);
-        [identity.first, self.hashers.mix().second(identity, self.table.store.shards(), 1)]
+        [identity.first, self.hashers.mix().second(identity, self.table.entries.shards(), 1)]
     }
 }
 
@@ -255,7 +255,7 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLogLimiter<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLogLimiter")
             .field("capacity", &self.capacity)
-            .field("bytes", &self.table.store.bytes())
+            .field("bytes", &self.table.entries.bytes())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }
