@@ -1,7 +1,6 @@
 //! [`Decision`]: the answer to one request. Small, `Copy`, and computed only as far as it is asked.
 
 mod denial;
-mod late;
 mod marks;
 mod permit;
 

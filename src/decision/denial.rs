@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Permit, View};
+use crate::clock::Timestamp;
 use crate::verdict::Mark;
 
 /// A denied request. As an error it says when to return.
@@ -69,6 +70,29 @@ impl Denial {
     pub fn retry_after_secs(&self) -> Option<u64> {
         let wait = self.retry_after()?;
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
+    }
+
+    /// From when on the same cost would be admitted if nothing else happens: the decision's own time and
+    /// [`retry_after`](Denial::retry_after). `None` if it never would.
+    ///
+    /// For a request that was decided at the time of its arrival ([`Lateness`](crate::Lateness)), and is answered
+    /// later: the wait that is left. Subtract also a round trip that you have measured, and the client is back no later
+    /// than need be: it waits from when it has the answer, and its request takes its time, too.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_second(1));
+    /// let arrived = limiter.entry().at(Timestamp::from_secs(60));
+    /// assert!(arrived.check(1).is_allowed());
+    /// let denial = arrived.check(1).into_result().unwrap_err();
+    /// assert_eq!(denial.ready_at(), Some(Timestamp::from_secs(61)));
+    /// let answered = Timestamp::from_millis(60_300);
+    /// assert_eq!(denial.ready_at().unwrap() - answered, Duration::from_millis(700));
+    /// ```
+    #[must_use]
+    pub fn ready_at(&self) -> Option<Timestamp> {
+        Some(Timestamp::from_nanos(self.view.now_ns) + self.retry_after()?)
     }
 
     /// Whether this cost is above the limit (under a soft policy, above what it is softened to), so that
