@@ -16,7 +16,9 @@ use tollgate::{
 };
 
 fn pool(quota: Quota, headroom: f64) -> SparePool {
-    let pool = SparePool::with_clock(quota, ManualClock::new());
+    let clock = ManualClock::new();
+    clock.set(START);
+    let pool = SparePool::with_clock(quota, clock);
     pool.report_headroom(headroom).unwrap();
     pool
 }
@@ -46,7 +48,7 @@ fn the_own_quota_comes_first_and_whole_and_nothing_is_split() {
     let pool = pool(Quota::per_hour(10), 1.0);
     let limiter = limiter(Quota::per_hour(5), &pool);
     let own = limiter.entry().at(START);
-    let left = || (own.peek(0).remaining(), pool.remaining_at(START));
+    let left = || (own.peek(0).remaining(), pool.remaining());
     assert!(!own.check_or_borrow(3, &pool).is_borrowed());
     // Two are left of its own: all three come from the pool.
     assert!(own.peek_or_borrow(3, &pool).is_borrowed());
@@ -66,7 +68,7 @@ fn what_could_never_fit_in_the_own_quota_is_not_lent() {
     let limiter = limiter(Quota::per_hour(5), &pool);
     let above = limiter.entry().at(START).check_or_borrow(6, &pool);
     assert!(above.into_result().unwrap_err().is_never());
-    assert_eq!(pool.remaining_at(START), 100);
+    assert_eq!(pool.remaining(), 100);
 }
 
 #[test]
@@ -83,7 +85,7 @@ fn a_key_without_a_cell_does_not_borrow() {
     // Without one, keys that find no cell are denied at once.
     let limiter = limiter.when_full(Full::Deny).unwrap();
     assert!(crowd(&limiter) > 900);
-    assert_eq!(pool.remaining_at(START), 100);
+    assert_eq!(pool.remaining(), 100);
 }
 
 #[test]
@@ -171,7 +173,7 @@ fn the_smallest_headroom_and_the_largest_cost_do_not_overflow() {
         for cost in [1 << 62, u64::MAX, 1 << 62, 1, 1 << 33] {
             let _ = own.check_or_borrow(cost, &pool);
         }
-        assert!(pool.remaining_at(Timestamp::default()) <= 1 << 62);
+        assert!(pool.remaining() <= 1 << 62);
     }
 }
 

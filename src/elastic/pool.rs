@@ -182,19 +182,7 @@ impl SparePool {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.remaining_at(self.clock.now())
-    }
-
-    /// [`remaining`](SparePool::remaining) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SparePool, Timestamp};
-    /// let pool = SparePool::new(Quota::per_second(100));
-    /// assert_eq!(pool.remaining_at(Timestamp::from_secs(1)), 0);
-    /// ```
-    #[must_use]
-    pub fn remaining_at(&self, now: Timestamp) -> u64 {
-        let (_, held) = self.held(now);
+        let (_, held) = self.held(self.clock.now());
         let room = self.gcra.burst_ticks().saturating_sub(held.ahead);
         let spare = u128::from(room) * u128::from(self.parts()) / u128::from(WHOLE);
         u64::try_from(spare).unwrap_or(u64::MAX) / self.gcra.unit_ticks()
