@@ -48,7 +48,7 @@ mod word;
 #[cfg(feature = "tokio")]
 pub use acquire::TokioTimer;
 pub use acquire::{Timer, Wait};
-pub use all::{JointDecision, Toll, check_all, check_all_at};
+pub use all::{JointDecision, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;

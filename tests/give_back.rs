@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::policy;
 use tollgate::{
     Entry, KeyedLimiter, Limiter, LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp,
-    check_all_at,
+    check_all,
 };
 
 const KEY: u64 = 7;
@@ -187,8 +187,12 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let [wide, tight] = [0, 1].map(|tier| limiter.tier(tier).unwrap());
     wide.set_quota_at(policy("gcra 1/s burst 3"), now).unwrap();
     // Each of them fits alone, but the last does not fit after the first.
-    let mut tolls = [wide.entry(&7).cost(3), tight.entry(&7).cost(1), wide.entry(&7).cost(3)];
-    assert_eq!(check_all_at(&mut tolls, now).index(), Some(2));
+    let mut tolls = [
+        wide.entry(&7).at(now).cost(3),
+        tight.entry(&7).at(now).cost(1),
+        wide.entry(&7).at(now).cost(3),
+    ];
+    assert_eq!(check_all(&mut tolls).index(), Some(2));
     assert_eq!([wide, tight].map(|tier| tier.entry(&7).at(now).peek(0).remaining()), [3, 2]);
     let permit = wide.entry(&7).at(now).check(3).into_result().unwrap();
     assert_eq!(wide.entry(&7).at(now).refund(permit), 3);

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, KeyedLimiter, Limiter, ManualClock, PolicyError, Quota, Timestamp,
-    check_all_at,
+    Decision, Denial, KeyedLimiter, Limiter, ManualClock, PolicyError, Quota, Timestamp, check_all,
 };
 
 /// A whole number of hours, so that all times below are whole ticks.
@@ -67,10 +66,10 @@ impl One {
     /// Asks this limit and another one for so many units each.
     fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
         let toll = match self {
-            Self::Shared(limiter) => limiter.entry().cost(cost),
-            Self::Keyed(limiter) => limiter.entry("key").cost(cost),
+            Self::Shared(limiter) => limiter.entry().at(now).cost(cost),
+            Self::Keyed(limiter) => limiter.entry("key").at(now).cost(cost),
         };
-        check_all_at(&mut [toll, other.entry().cost(cost)], now).into_result()
+        check_all(&mut [toll, other.entry().at(now).cost(cost)]).into_result()
     }
 
     fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {
@@ -203,11 +202,12 @@ fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
         assert!(limiter.check(1, START).is_allowed());
         let twice = match &limiter {
             One::Shared(one) => {
-                check_all_at(&mut [one.entry().cost(1), one.entry().cost(1)], START)
+                check_all(&mut [one.entry().at(START).cost(1), one.entry().at(START).cost(1)])
             }
-            One::Keyed(one) => {
-                check_all_at(&mut [one.entry("key").cost(1), one.entry("key").cost(1)], START)
-            }
+            One::Keyed(one) => check_all(&mut [
+                one.entry("key").at(START).cost(1),
+                one.entry("key").at(START).cost(1),
+            ]),
         };
         assert_eq!(twice.index(), Some(1));
         assert!(!twice.into_result().unwrap_err().is_penalty());

@@ -7,9 +7,7 @@
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{
-    KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Tiers, Timestamp, check_all_at,
-};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, SparePool, Tiers, Timestamp, check_all};
 
 use crate::expect::Plant;
 use crate::keyed::hashers;
@@ -226,13 +224,13 @@ impl World {
         let costs: [u64; 4] = [0, 4, 8, 12].map(|bits| (u64::from(costs) >> bits) & 15);
         let [first, second] = [0, 1].map(|tier| self.table.tier(tier).expect("two tiers"));
         let mut tolls = [
-            first.entry(&key).cost(costs[0]),
-            second.entry(&key).cost(costs[1]),
-            self.single.entry().cost(costs[2]),
-            first.entry(&key).cost(costs[3]),
+            first.entry(&key).at(self.now()).cost(costs[0]),
+            second.entry(&key).at(self.now()).cost(costs[1]),
+            self.single.entry().at(self.now()).cost(costs[2]),
+            first.entry(&key).at(self.now()).cost(costs[3]),
         ];
         let count = if again { 4 } else { 3 };
-        let joint = check_all_at(&mut tolls[..count], self.now());
+        let joint = check_all(&mut tolls[..count]);
         let (before_tiers, before_one) = (self.tiers, self.one);
         let fits = self.tiers[0][number].take(costs[0])
             && self.tiers[1][number].take(costs[1])
