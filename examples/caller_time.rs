@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{Limiter, ManualClock, Meter, Quota, Timestamp, Word};
 
 fn main() {
-    // `check_at` decides at the time it is given. A request that queued for 30 ms before it reached the limiter is
+    // `at` gives a limit the time to decide at. A request that queued for 30 ms before it reached the limiter is
     // judged by its arrival; a late time never admits anything extra.
     let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
     let arrival = Timestamp::from_millis(500);

@@ -46,6 +46,7 @@ use crate::keyed::{KeyTrace, Plan};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
+use crate::store::Store;
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::word::Word;

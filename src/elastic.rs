@@ -26,9 +26,9 @@ pub use pool::SparePool;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
 use crate::entry::Entry;
-use crate::verb::Verb;
+use crate::store::Store;
 
-impl Entry<'_> {
+impl<S: Store> Entry<'_, S> {
     /// Decides one request of `cost` units, and charges it to the own quota or else to the pool. A cost of 0
     /// is a question.
     ///
@@ -105,8 +105,7 @@ impl Entry<'_> {
     #[inline]
     pub fn peek_or_borrow(&self, cost: u64, pool: &SparePool) -> ElasticDecision {
         let would_lend = |cost| pool.would_lend(cost, self.pool_time(pool));
-        let own = self.limit.ask(Verb::Check, cost, self.at, false);
-        ElasticDecision::of(own, would_lend, |_| None)
+        ElasticDecision::of(self.peek(cost), would_lend, |_| None)
     }
 
     /// The pool's clock is read only if the pool is asked.

@@ -36,6 +36,7 @@ mod reservation;
 mod scale;
 mod sketch;
 mod snapshot;
+mod store;
 mod striped;
 mod sync;
 mod ticks;

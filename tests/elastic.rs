@@ -11,8 +11,9 @@ use ahash::RandomState;
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    ElasticDecision, Entry, Full, KeyedLimiter, Limiter, LiveLimiter, ManualClock, Policy, Quota,
-    SparePool, Tiers, Timestamp,
+    ElasticDecision, Entry, Full, KeyedLimiter, KeyedLogLimiter, Limiter, LiveLimiter, LogLimiter,
+    ManualClock, Policy, Quota, SketchLimiter, SketchSize, SparePool, StripedLimiter, Tiers,
+    Timestamp,
 };
 
 fn pool(quota: Quota, headroom: f64) -> SparePool {
@@ -203,6 +204,31 @@ fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
     assert_eq!(ask(live.entry()), (8, 3));
     assert_eq!(ask(tiers.tier(1).unwrap().entry("alice")), (8, 4));
     assert_eq!(ask(tiers.tier(0).unwrap().entry("alice")), (2 + 3, 3));
+}
+
+#[test]
+fn whatever_stores_a_limit_can_borrow() {
+    let quota = Quota::per_hour(5);
+    let pool = pool(Quota::per_hour(12), 1.0);
+    let striped = StripedLimiter::with_stripes(quota, 5, pool.clock()).unwrap();
+    let size = SketchSize::new(2, 100).unwrap();
+    let sketch = SketchLimiter::<str>::with_clock(quota, size, pool.clock()).unwrap();
+    let log = LogLimiter::with_clock(quota, pool.clock()).unwrap();
+    let logs = KeyedLogLimiter::<str>::with_clock(quota, 10, pool.clock()).unwrap();
+    let ask = |nth| match nth {
+        0 => striped.entry().check_or_borrow(1, &pool),
+        1 => sketch.entry("alice").check_or_borrow(1, &pool),
+        2 => log.entry().check_or_borrow(1, &pool),
+        _ => logs.entry("alice").check_or_borrow(1, &pool),
+    };
+    for nth in 0..4 {
+        let borrowed =
+            [(); 8].map(|()| ask(nth)).map(|told| told.is_allowed() && told.is_borrowed());
+        assert_eq!(borrowed, [false, false, false, false, false, true, true, true], "{nth}");
+    }
+    let denied = [0, 1, 2, 3].map(|nth| ask(nth).is_allowed());
+    assert_eq!((denied, pool.remaining()), ([false; 4], 0));
+    assert!(!log.entry().peek_or_borrow(1, &pool).is_allowed());
 }
 
 #[test]

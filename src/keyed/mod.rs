@@ -65,6 +65,7 @@ pub(crate) use all::{KeyTrace, Place};
 pub use full::Full;
 pub(crate) use hit::Plan;
 pub use live::LiveLimiter;
+pub(crate) use log::KeyLog;
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
 pub use tier::Tier;

@@ -13,6 +13,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::quota::Quota;
+use crate::store::Store;
 
 pub use policy::LogPolicy;
 pub(crate) use ring::filled;
@@ -54,7 +55,7 @@ use ring::Ring;
 /// use tollgate::{LogLimiter, Quota};
 /// let limiter = LogLimiter::new(Quota::per_minute(100))?;
 /// assert!(limiter.check(1).is_allowed());
-/// assert_eq!(limiter.peek(1).remaining(), 99);
+/// assert_eq!(limiter.entry().peek(1).remaining(), 99);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl LogLimiter {
     /// use tollgate::{LogLimiter, Quota};
     /// let limiter = LogLimiter::new(Quota::per_second(5))?;
     /// let arrival = limiter.now();
-    /// assert!(limiter.check_at(1, arrival).is_allowed());
+    /// assert!(limiter.entry().at(arrival).check(1).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
@@ -133,50 +134,14 @@ impl LogLimiter {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn check(&self, cost: u64) -> Decision {
-        self.check_at(cost, self.clock.now())
+        self.decide(cost, None, true)
     }
+}
 
-    /// [`check`](LogLimiter::check) at a time of the caller's: the arrival of the request, or a replay's. All
-    /// times given to one limiter must have one origin.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = LogLimiter::with_clock(Quota::per_minute(1), ManualClock::new())?;
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at(1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at(1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Ask::new(now.as_nanos(), cost, true))
-    }
-
-    /// Would a request of `cost` units be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, Quota};
-    /// let limiter = LogLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.peek(2).is_allowed());
-    /// assert_eq!(limiter.peek(1).remaining(), 2);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn peek(&self, cost: u64) -> Decision {
-        self.peek_at(cost, self.clock.now())
-    }
-
-    /// [`peek`](LogLimiter::peek) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{LogLimiter, Quota, Timestamp};
-    /// let limiter = LogLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.peek_at(2, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Ask::new(now.as_nanos(), cost, false))
-    }
-
-    fn decide(&self, ask: Ask) -> Decision {
+impl Store for &LogLimiter {
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        let now = at.unwrap_or_else(|| self.clock.now());
+        let ask = Ask::new(now.as_nanos(), cost, charge);
         loop {
             // Always the first time: a ring has one owner.
             if let Some(decision) = self.rule.decide(&self.ring, ask) {

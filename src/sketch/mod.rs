@@ -18,6 +18,7 @@ use ahash::RandomState;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::policy::Policy;
+use crate::store::Store;
 
 use place::Placer;
 use rows::Rows;
@@ -65,7 +66,7 @@ pub use size::SketchSize;
 /// live key and one cache line per decision. Use it when you know about how many keys are live at once, also
 /// if that is millions. Use a sketch when that number cannot be known and a newcomer must not be
 /// turned away because a table is full: per source address in front of everything else, or under attack; or
-/// for [`contains`](SketchLimiter::contains). Do not use it where a customer must get all that was
+/// to ask whether a key [was seen lately](crate::Entry::is_live). Do not use it where a customer must get all that was
 /// promised.
 ///
 /// ```
@@ -164,7 +165,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
     /// let limiter = SketchLimiter::new(Quota::per_second(5), SketchSize::new(4, 1_000)?)?;
     /// let arrival = limiter.now();
-    /// assert!(limiter.check_at("alice", 1, arrival).is_allowed());
+    /// assert!(limiter.entry("alice").at(arrival).check(1).is_allowed());
     /// # Ok::<(), tollgate::SketchError>(())
     /// ```
     #[must_use]
@@ -185,109 +186,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// ```
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        let (places, now) = self.find_and_fetch(key, None);
-        self.rows.check(&places, now, cost)
+        self.place(key).decide(cost, None, true)
     }
 
-    /// [`check`](SketchLimiter::check) at a time of the caller's: the arrival of the request, or a
-    /// replay's. All times given to one limiter must have one origin.
-    ///
-    /// A `now` far ahead is believed: the key's cells hold it until time has caught up. Other keys that share
-    /// some of these cells are decided on their other ones.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
-    /// let size = SketchSize::new(4, 1_000)?;
-    /// let limiter = SketchLimiter::with_clock(Quota::per_minute(1), size, ManualClock::new())?;
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at("alice", 1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
-    #[inline]
-    pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        let (places, now) = self.find_and_fetch(key, Some(now));
-        self.rows.check(&places, now, cost)
-    }
-
-    /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
-    /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.peek("alice", 2).is_allowed());
-    /// assert_eq!(limiter.peek("alice", 1).remaining(), 2);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
-    #[inline]
-    pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        let (places, now) = self.find_and_fetch(key, None);
-        self.rows.peek(&places, now, cost)
-    }
-
-    /// [`peek`](SketchLimiter::peek) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
-    /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.peek_at("alice", 2, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
-    #[inline]
-    pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        let (places, now) = self.find_and_fetch(key, Some(now));
-        self.rows.peek(&places, now, cost)
-    }
-
-    /// Has `key` been seen lately: is there anything charged in all of its cells?
-    ///
-    /// The question of a Bloom filter, whose entries end by themselves: after a request of the key was
-    /// admitted the answer is `true` until all that it was charged has drained (GCRA), or until its window
-    /// is over (two windows, for sliding ones). It may be `true` for a key that was never seen, as rarely as
-    /// [`SketchSize::for_load`] lets keys be refused.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
-    /// // Seen today? A million visitors a day.
-    /// let policy: Policy = "fixed-window 1/d".parse()?;
-    /// let size = SketchSize::for_load(1_000_000, 100)?;
-    /// let seen = SketchLimiter::with_clock(policy, size, ManualClock::new())?;
-    /// assert!(!seen.contains("alice"));
-    /// assert!(seen.check("alice", 1).is_allowed());
-    /// assert!(seen.contains("alice"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn contains(&self, key: &K) -> bool {
-        let (places, now) = self.find_and_fetch(key, None);
-        self.rows.contains(&places, now)
-    }
-
-    /// [`contains`](SketchLimiter::contains) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
-    /// let size = SketchSize::new(4, 1_000)?;
-    /// let limiter = SketchLimiter::with_clock(Quota::per_minute(6), size, ManualClock::new())?;
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(100)).is_allowed());
-    /// let seen = [109, 110].map(|second| limiter.contains_at("alice", Timestamp::from_secs(second)));
-    /// assert_eq!(seen, [true, false]);
-    /// # Ok::<(), tollgate::SketchError>(())
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn contains_at(&self, key: &K, now: Timestamp) -> bool {
-        let (places, now) = self.find_and_fetch(key, Some(now));
-        self.rows.contains(&places, now)
-    }
-
-    /// Hash, ask for all lines at once, and only then read the clock: see [`crate::prefetch`].
+    /// Hashes, and asks for all lines at once: only then the clock is read. See [`crate::prefetch`].
     #[inline(always)]
-    fn find_and_fetch(&self, key: &K, now: Option<Timestamp>) -> (Places, Timestamp) {
+    pub(crate) fn place(&self, key: &K) -> KeyCells<'_> {
         let places = self.placer.places(key);
         self.rows.fetch(&places);
-        (places, now.unwrap_or_else(|| self.clock.now()))
+        KeyCells { rows: &self.rows, clock: &self.clock, places }
     }
 
     /// The memory of all cells, in bytes.
@@ -327,6 +234,40 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     #[must_use]
     pub fn cells_per_row(&self) -> usize {
         self.size.cells_per_row()
+    }
+}
+
+/// A key of a sketch: its cells. Their memory is on its way.
+#[derive(Clone, Copy)]
+pub struct KeyCells<'a> {
+    rows: &'a Rows,
+    clock: &'a Clock,
+    places: Places,
+}
+
+impl KeyCells<'_> {
+    /// Whether something is charged in all of its cells.
+    pub(crate) fn is_live(&self, at: Option<Timestamp>) -> bool {
+        self.rows.is_live(&self.places, at.unwrap_or_else(|| self.clock.now()))
+    }
+}
+
+impl Store for KeyCells<'_> {
+    #[inline(always)]
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        let now = at.unwrap_or_else(|| self.clock.now());
+        if charge {
+            self.rows.check(&self.places, now, cost)
+        } else {
+            self.rows.peek(&self.places, now, cost)
+        }
+    }
+}
+
+/// Not the whole sketch.
+impl fmt::Debug for KeyCells<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyCells").field(&self.places).finish()
     }
 }
 

@@ -106,7 +106,9 @@ fn stripes_never_exceed_the_bound_in_any_interval() {
         || {
             let clock = ManualClock::new();
             let limiter = StripedLimiter::with_stripes(policy(text).quota(), 4, clock).unwrap();
-            Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
+            Box::new(move |_, now_ns, cost| {
+                limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+            })
         },
         |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
     );

@@ -303,27 +303,27 @@ impl Subject {
         match (self, at) {
             (Self::Shop(shop), _) => shop.home(key).entry(at).check(cost),
             (Self::Striped(limit), None) => limit.check(cost),
-            (Self::Striped(limit), Some(now)) => limit.check_at(cost, now),
+            (Self::Striped(limit), Some(now)) => limit.entry().at(now).check(cost),
             (Self::Sketch(limit), None) => limit.check(&key, cost),
-            (Self::Sketch(limit), Some(now)) => limit.check_at(&key, cost, now),
+            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
             (Self::Log(limit), None) => limit.check(cost),
-            (Self::Log(limit), Some(now)) => limit.check_at(cost, now),
+            (Self::Log(limit), Some(now)) => limit.entry().at(now).check(cost),
             (Self::Logs(limit), None) => limit.check(&key, cost),
-            (Self::Logs(limit), Some(now)) => limit.check_at(&key, cost, now),
+            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
         }
     }
 
     pub(crate) fn peek(&self, key: u64, cost: u64, at: At) -> Decision {
         match (self, at) {
             (Self::Shop(shop), _) => shop.home(key).entry(at).peek(cost),
-            (Self::Striped(limit), None) => limit.peek(cost),
-            (Self::Striped(limit), Some(now)) => limit.peek_at(cost, now),
-            (Self::Sketch(limit), None) => limit.peek(&key, cost),
-            (Self::Sketch(limit), Some(now)) => limit.peek_at(&key, cost, now),
-            (Self::Log(limit), None) => limit.peek(cost),
-            (Self::Log(limit), Some(now)) => limit.peek_at(cost, now),
-            (Self::Logs(limit), None) => limit.peek(&key, cost),
-            (Self::Logs(limit), Some(now)) => limit.peek_at(&key, cost, now),
+            (Self::Striped(limit), None) => limit.entry().peek(cost),
+            (Self::Striped(limit), Some(now)) => limit.entry().at(now).peek(cost),
+            (Self::Sketch(limit), None) => limit.entry(&key).peek(cost),
+            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).peek(cost),
+            (Self::Log(limit), None) => limit.entry().peek(cost),
+            (Self::Log(limit), Some(now)) => limit.entry().at(now).peek(cost),
+            (Self::Logs(limit), None) => limit.entry(&key).peek(cost),
+            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).peek(cost),
         }
     }
 }
