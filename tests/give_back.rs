@@ -104,7 +104,7 @@ fn a_lease_that_is_returned_lets_no_cancellation_forgive_another_charge() {
     let clock = ManualClock::new();
     clock.set(START);
     let limiter = Limiter::with_clock(policy("gcra 1/s burst 10"), clock.clone());
-    let lease = limiter.lease(5).unwrap();
+    let lease = limiter.entry().lease(5).unwrap();
     let place = limiter.entry().reserve(5, Duration::ZERO).unwrap();
     drop(lease);
     clock.advance(millis(4_990));

@@ -266,22 +266,22 @@ fn an_admission_ends_the_row_also_if_it_is_given_back() {
 #[test]
 fn a_request_that_a_lease_passes_on_is_one_request() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
-    let mut lease = limiter.lease(3).unwrap();
+    let mut lease = limiter.entry().lease(3).unwrap();
     assert!(lease.spend(3));
     // No three units are left, but one is: the renewed lease is smaller than asked for.
     assert!(lease.check(1).is_ok());
     assert!(!lease.check(1).unwrap_err().is_penalty());
     assert!(lease.check(1).unwrap_err().is_penalty());
-    assert!(limiter.lease(1).unwrap_err().is_penalty());
+    assert!(limiter.entry().lease(1).unwrap_err().is_penalty());
 }
 
 #[test]
 fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
     let limiter = limit("gcra 4/h penalty 1h after 1");
-    let mut lease = limiter.lease_at(4, START).unwrap();
+    let mut lease = limiter.entry().at(START).lease(4).unwrap();
     assert!(limiter.entry().at(START).check(1).into_result().unwrap_err().is_penalty());
     assert!(lease.spend(1));
-    lease.return_at(later(1));
+    limiter.entry().at(later(1)).refund(lease.into_unspent());
     assert!(limiter.entry().at(later(3_599)).peek(1).into_result().unwrap_err().is_penalty());
     assert_eq!(limiter.entry().at(later(3_600)).peek(0).remaining(), 4);
 }
@@ -289,7 +289,7 @@ fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
 #[test]
 fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
     let limiter = limit("gcra 4/h soft 50%");
-    let mut lease = limiter.lease(3).unwrap();
+    let mut lease = limiter.entry().lease(3).unwrap();
     assert!(!lease.is_over() && lease.spend(3));
     // Three more, of which two are over; or as many as there are.
     assert!(lease.check(1).is_ok() && lease.is_over());

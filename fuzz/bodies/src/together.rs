@@ -285,12 +285,12 @@ impl World {
     }
 
     fn batch(&mut self, units: u64, spent: u64) {
-        let lease = self.single.lease_at(units, self.now());
+        let lease = self.single.entry().at(self.now()).lease(units);
         assert_eq!(lease.is_ok(), self.one.take(units), "{}", self.told);
         if let Ok(mut lease) = lease {
             let is_spent = lease.spend(spent);
             assert_eq!(is_spent, spent <= units, "{}", self.told);
-            lease.return_at(self.now());
+            self.single.entry().at(self.now()).refund(lease.into_unspent());
             self.one.owed -= units - if is_spent { spent } else { 0 };
         }
     }

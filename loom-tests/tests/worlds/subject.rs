@@ -211,10 +211,7 @@ impl Shop {
     }
 
     pub(crate) fn lease(&self, units: u64, at: At) -> Option<Lease<'_>> {
-        match at {
-            Some(now) => self.limiter.lease_at(units, now).ok(),
-            None => self.limiter.lease(units).ok(),
-        }
+        self.home(LIMITER).entry(at).lease(units).ok()
     }
 
     /// Gives another policy to the limit whose quota may change, or to a tier.

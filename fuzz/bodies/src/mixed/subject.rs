@@ -266,8 +266,8 @@ impl Subject {
 
     /// Takes a lease, if this is a limiter that has them.
     pub(super) fn lease(&self, units: u64, now: Timestamp) -> Option<Result<Lease<'_>, Denial>> {
-        let limiter = self.limiter()?;
-        Some(if self.own_clock { limiter.lease(units) } else { limiter.lease_at(units, now) })
+        self.limiter()?;
+        Some(self.entry_at(Name { key: 0, tier: 0 }, now).lease(units))
     }
 
     /// Changes the quota of one limit, or of a tier; `None` if its quota is fixed.
