@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Err(denial) => println!("request {request}: {denial}"),
         }
     }
-    println!("another client: {} left", limiter.peek(&other, 1).remaining());
+    println!("another client: {} left", limiter.entry(&other).peek(1).remaining());
 
     let stats = limiter.stats();
     println!("{} live keys in {} bytes", stats.live, stats.bytes);

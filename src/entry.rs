@@ -214,7 +214,7 @@ impl<'a> Entry<'a> {
     /// let permit = limiter.check(8).into_result()?;
     /// clock.advance(Duration::from_secs(3));
     /// assert_eq!(limiter.entry().refund(permit), 5);
-    /// assert_eq!(limiter.peek(1).remaining(), 10);
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn refund(&self, permit: Permit) -> u64 {

@@ -140,7 +140,7 @@ fn tolls_can_be_kept_and_asked_again() {
     let mut tolls: Vec<Toll<'_>> = vec![one.entry().cost(1), table.entry(&1).cost(1)];
     let admitted: Vec<_> = (0..4).map(|_| check_all(&mut tolls).is_allowed()).collect();
     assert_eq!(admitted, [true, true, false, false]);
-    assert_eq!(table.peek(&1, 1).remaining(), 7);
+    assert_eq!(table.entry(&1).peek(1).remaining(), 7);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn a_window_whose_number_has_the_same_bits_is_another_window() {
         clock.advance(Duration::from_secs(60 * minutes));
         assert!(limiter.check(&KEY, 60).is_allowed());
         assert!(!limiter.entry(&KEY).cancel(place), "{minutes} windows later");
-        assert_eq!(limiter.peek(&KEY, 1).remaining(), 40, "{minutes} windows later");
+        assert_eq!(limiter.entry(&KEY).peek(1).remaining(), 40, "{minutes} windows later");
     }
 }
 

@@ -149,9 +149,9 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     assert_eq!(limit.entry().charge(10), 0);
     assert!(!limit.check(0).is_allowed());
     // A time that goes backward changes nothing.
-    let left = limit.peek(0).reset_after();
+    let left = limit.entry().peek(0).reset_after();
     assert!(!limit.entry().at(Timestamp::from_secs(0)).check(1).is_allowed());
-    assert_eq!(limit.peek(0).reset_after(), left);
+    assert_eq!(limit.entry().peek(0).reset_after(), left);
 }
 
 #[test]

@@ -40,8 +40,8 @@ impl Subject {
 
     fn remaining(&self) -> u64 {
         match self {
-            Self::One(limiter) => limiter.peek(1).remaining(),
-            Self::Keyed(limiter) => limiter.peek(&KEY, 1).remaining(),
+            Self::One(limiter) => limiter.entry().peek(1).remaining(),
+            Self::Keyed(limiter) => limiter.entry(&KEY).peek(1).remaining(),
         }
     }
 
@@ -219,8 +219,8 @@ fn a_peek_and_a_denial_have_nothing_to_give_back() {
     each(&["gcra 10/m", "fixed-window 10/m"], |subject, _, text| {
         assert!(subject.check(6).is_allowed());
         let peeked = match subject {
-            Subject::One(limiter) => limiter.peek(4),
-            Subject::Keyed(limiter) => limiter.peek(&KEY, 4),
+            Subject::One(limiter) => limiter.entry().peek(4),
+            Subject::Keyed(limiter) => limiter.entry(&KEY).peek(4),
         };
         assert_eq!(subject.refund(peeked.into_result().unwrap()), 0, "{text}");
         assert_eq!(subject.refund(subject.check(0).into_result().unwrap()), 0, "{text}");
