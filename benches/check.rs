@@ -46,7 +46,7 @@ fn direct(criterion: &mut Criterion) {
     let striped = StripedLimiter::new(PLENTY).expect("stripes");
     group.bench_function("striped", |b| b.iter(|| assert!(striped.check(1).is_allowed())));
     let mut lease = Limiter::new(PLENTY);
-    let mut lease = black_box(&mut lease).lease(32).expect("units");
+    let mut lease = black_box(&mut lease).entry().lease(32).expect("units");
     group.bench_function("lease of 32", |b| {
         b.iter(|| assert!(black_box(&mut lease).check(1).is_ok()));
     });

@@ -20,7 +20,7 @@
 //! * That argument needs a time no earlier than that of any charge in the word. The caller's own time is
 //!   no such thing, and windows cannot tell what they were charged for. There the charge stays, until it
 //!   drains. For a word with the bits that the charge left the caller's time is taken, or its shard's floor:
-//!   see [`check_all_at`].
+//!   see [`check_all`].
 //!
 //! Where quotas change (a `LiveLimiter`, tiers) nothing is put back bit for bit: an unchanged word is amended as by a
 //! cancellation, another as by a refund. Across a change of quota the charge stays.
@@ -46,6 +46,7 @@ use crate::keyed::{KeyTrace, Plan};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
+use crate::store::Store;
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::word::Word;
@@ -265,7 +266,8 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// For a request that spends from several quotas: of the service and of the client, of requests and of
 /// bytes. Whatever has an `entry` takes part: `Limiter`, `LiveLimiter`, `KeyedLimiter`, `Tier`, `TieredLimiter`.
 /// All limits but the first are asked before any is charged; if they would admit, all are charged in order. Each
-/// decides at its own clock, which is read once, or at the time that its entry was given. A cost of 0 only asks.
+/// decides at its own clock, which is read once, or at the time that its entry was [given](crate::Entry::at). A cost of
+/// 0 only asks.
 ///
 /// # What it guarantees
 /// * Every limit's own bound holds, whatever else happens. (Where a limit is given times of the callers'
@@ -277,6 +279,11 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// * The wait of the answer is the longest of all limits that deny: after it, all would admit, if
 ///   nothing else happens. (In the exceptional case, of the one that denied.)
 /// * No lock, no allocation, and no thread waits for another.
+///
+/// At a time of the caller's what cannot be undone exactly stays charged: such a time does not say what has drained. One
+/// thing is assumed where a charge is undone: that no other thread, at a *later* time, has meanwhile given back and
+/// charged so that the limit's word has the same bits again. Of its charge, what drained between the two times would be
+/// forgiven.
 ///
 /// Each limit counts its own denials, if its policy counts any: see [`AtLimit`](crate::AtLimit).
 ///
@@ -293,35 +300,10 @@ fn undo_one(limiter: &Limiter, [found, left]: [Word; 2], undo: Undo) {
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
-    decide(tolls, None)
-}
-
-/// [`check_all`] at a time of the caller's, one for all limits.
-///
-/// What cannot be undone exactly stays charged here: a time of the caller's does not say what has drained.
-/// One thing is assumed where a charge is undone: that no other thread, at a *later* time, has meanwhile given
-/// back and charged so that the limit's word has the same bits again. Of its charge, what drained between the
-/// two times would be forgiven.
-///
-/// ```
-/// use tollgate::{Limiter, Quota, Timestamp, check_all_at};
-/// let [one, other] = [1, 2].map(|count| Limiter::new(Quota::per_minute(count)));
-/// let both = |second| {
-///     check_all_at(&mut [one.entry().cost(1), other.entry().cost(1)], Timestamp::from_secs(second)).is_allowed()
-/// };
-/// assert_eq!([both(0), both(59), both(60)], [true, false, true]);
-/// ```
-pub fn check_all_at(tolls: &mut [Toll<'_>], now: Timestamp) -> JointDecision {
-    decide(tolls, Some(now))
-}
-
-fn decide(tolls: &mut [Toll<'_>], now: Option<Timestamp>) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     for toll in tolls.iter_mut() {
-        let at = now.or(toll.at);
-        // The callers' one time goes before that of an entry.
-        toll.own_clock = at.is_none();
-        toll.now = at.unwrap_or_else(|| toll.limit.clock().now());
+        toll.own_clock = toll.at.is_none();
+        toll.now = toll.at.unwrap_or_else(|| toll.limit.clock().now());
         (toll.decision, toll.trace, toll.plan) = (None, None, None);
     }
     // The first is not asked before it is charged: if it denies then, there is nothing to undo.

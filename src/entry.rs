@@ -1,24 +1,33 @@
-//! [`Entry`]: one limit at hand, with every verb that there is. Each is one compare-and-swap on one word.
+//! [`Entry`]: one limit at hand, with every verb that its store can do.
 //!
-//! The verbs are written here, once, whatever holds the word: `limit.rs` says what that is.
+//! The verbs are written here, once, whatever stores the limit: `store.rs` says what every store can do, `limit.rs`
+//! what a word can.
 
 use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
 
 use crate::all::Toll;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
-use crate::keyed::{KeyedLimiter, LiveLimiter, Tier, TieredLimiter};
+use crate::keyed::{KeyLog, KeyedLimiter, KeyedLogLimiter, LiveLimiter, Tier, TieredLimiter};
 use crate::limit::Limit;
 use crate::limiter::Limiter;
+use crate::log::LogLimiter;
 use crate::refund::Amendment;
 use crate::reservation::Reservation;
+use crate::sketch::{KeyCells, SketchLimiter};
+use crate::store::Store;
+use crate::striped::StripedLimiter;
 use crate::verb::Verb;
 
-/// One limit at hand: of a [`Limiter`](crate::Limiter), of a [`LiveLimiter`](crate::LiveLimiter), or of a key of a
-/// [`KeyedLimiter`](crate::KeyedLimiter).
+/// One limit at hand: that of a limiter, or of a key of one.
 ///
-/// Made by the `entry` of these. It borrows the limiter, and keeps of a key only where it is found: its memory is on
-/// its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
+/// Made by the `entry` of every limiter. It borrows the limiter, and keeps of a key only where it is found: its memory
+/// is on its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
+///
+/// `Entry<'_>` is that of one word ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter),
+/// [`LiveLimiter`](crate::LiveLimiter)): it has every verb, and each is one compare-and-swap. Stripes, sketches and
+/// logs can be asked, and borrow from a pool; a verb that they cannot do does not compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -30,32 +39,24 @@ use crate::verb::Verb;
 /// assert_eq!(alice.peek(1).remaining(), 0);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
+///
+/// ```compile_fail,E0599
+/// use tollgate::{LogLimiter, Quota};
+/// let log = LogLimiter::new(Quota::per_minute(10)).expect("a small log");
+/// log.entry().reset(); // The times of a log are not forgotten.
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    pub(crate) limit: Limit<'a>,
+pub struct Entry<'a, S = Limit<'a>> {
+    pub(crate) limit: S,
     pub(crate) at: Option<Timestamp>,
+    /// Only the word's type names the lifetime.
+    pub(crate) borrow: PhantomData<&'a ()>,
 }
 
-impl<'a> Entry<'a> {
+impl<S: Store> Entry<'_, S> {
     #[inline(always)]
-    pub(crate) fn of(limit: Limit<'a>) -> Self {
-        Self { limit, at: None }
-    }
-
-    /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, Limiter, Quota, check_all};
-    /// let service = Limiter::new(Quota::per_second(10_000));
-    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-    /// let mut tolls = [service.entry().cost(1), clients.entry("alice").cost(5)];
-    /// assert!(check_all(&mut tolls).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn cost(self, units: u64) -> Toll<'a> {
-        Toll::of(self.limit, self.at, units)
+    pub(crate) fn of(limit: S) -> Self {
+        Self { limit, at: None, borrow: PhantomData }
     }
 
     /// Decides at a time of the caller's, in place of the limiter's clock. All times given to one limiter, those of its
@@ -87,10 +88,12 @@ impl<'a> Entry<'a> {
     /// ```
     #[inline(always)]
     pub fn check(&self, cost: u64) -> Decision {
-        self.limit.ask(Verb::Check, cost, self.at, cost > 0)
+        self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check`](Entry::check) would give, without charging.
+    /// The answer that [`check`](Entry::check) would give if nothing happened in between, without charging: also where
+    /// a charge would have to forget the key's idle cell first, and would then count in what a full table's spill holds
+    /// ([`Full::Spill`](crate::Full::Spill)), or come too late for another of its shards.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -100,7 +103,49 @@ impl<'a> Entry<'a> {
     /// ```
     #[inline(always)]
     pub fn peek(&self, cost: u64) -> Decision {
-        self.limit.ask(Verb::Check, cost, self.at, false)
+        self.limit.decide(cost, self.at, false)
+    }
+}
+
+impl Entry<'_, KeyCells<'_>> {
+    /// Whether the key was seen lately: whether there is something charged in all of its cells of a sketch.
+    ///
+    /// The question of a Bloom filter, whose entries end by themselves: true from when a request of the key was
+    /// admitted until all that it was charged has drained (GCRA), or until its window is over (two windows, for sliding
+    /// ones). It may be true of a key that was never seen, as rarely as
+    /// [`SketchSize::for_load`](crate::SketchSize::for_load) lets keys be refused.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
+    /// // Seen today? A million visitors a day.
+    /// let (policy, size) = ("fixed-window 1/d".parse::<Policy>()?, SketchSize::for_load(1_000_000, 100)?);
+    /// let seen = SketchLimiter::with_clock(policy, size, ManualClock::new())?;
+    /// assert!(!seen.entry("alice").is_live());
+    /// assert!(seen.check("alice", 1).is_allowed());
+    /// assert!(seen.entry("alice").is_live());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.limit.is_live(self.at)
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Limiter, Quota, check_all};
+    /// let service = Limiter::new(Quota::per_second(10_000));
+    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
+    /// let mut tolls = [service.entry().cost(1), clients.entry("alice").cost(5)];
+    /// assert!(check_all(&mut tolls).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn cost(self, units: u64) -> Toll<'a> {
+        Toll::of(self.limit, self.at, units)
     }
 
     /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
@@ -169,7 +214,7 @@ impl<'a> Entry<'a> {
     /// let permit = limiter.check(8).into_result()?;
     /// clock.advance(Duration::from_secs(3));
     /// assert_eq!(limiter.entry().refund(permit), 5);
-    /// assert_eq!(limiter.peek(1).remaining(), 10);
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn refund(&self, permit: Permit) -> u64 {
@@ -230,6 +275,72 @@ impl Limiter {
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
         Entry::of(Limit::One(self))
+    }
+}
+
+impl StripedLimiter {
+    /// This limit at hand: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter, Timestamp};
+    /// let limiter = StripedLimiter::new(Quota::per_minute(2))?;
+    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check(1).is_allowed();
+    /// assert_eq!([0, 0, 0, 60, 60, 60].map(admitted), [true, true, false, true, true, false]);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_, &Self> {
+        Entry::of(self)
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
+    /// A key's limit at hand: see [`Entry`]. Hashes the key and asks for its memory.
+    ///
+    /// ```
+    /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
+    /// let limiter = SketchLimiter::new(Quota::per_minute(1), SketchSize::new(4, 1_000)?)?;
+    /// let admitted = |second| limiter.entry("alice").at(Timestamp::from_secs(second)).check(1).is_allowed();
+    /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
+    /// # Ok::<(), tollgate::SketchError>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'_, KeyCells<'_>> {
+        Entry::of(self.place(key))
+    }
+}
+
+impl LogLimiter {
+    /// This limit at hand: see [`Entry`].
+    ///
+    /// ```
+    /// use tollgate::{LogLimiter, Quota, Timestamp};
+    /// let limiter = LogLimiter::new(Quota::per_minute(1))?;
+    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check(1).is_allowed();
+    /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_, &Self> {
+        Entry::of(self)
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
+    /// A key's limit at hand: see [`Entry`]. Hashes the key.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLogLimiter, Quota, Timestamp};
+    /// let limiter = KeyedLogLimiter::new(Quota::per_minute(1), 1_000)?;
+    /// let admitted = |second| limiter.entry("alice").at(Timestamp::from_secs(second)).check(1).is_allowed();
+    /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn entry(&self, key: &K) -> Entry<'_, KeyLog<'_>> {
+        Entry::of(self.place(key))
     }
 }
 

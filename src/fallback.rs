@@ -3,9 +3,9 @@
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial};
 use crate::entry::Entry;
-use crate::verb::Verb;
+use crate::store::Store;
 
-impl Entry<'_> {
+impl<S: Store> Entry<'_, S> {
     /// [`check`](Entry::check), but what is denied *for now* something else may admit: `or` says whether it does. It is
     /// given the denial, and the time that [`at`](Entry::at) has given, if one was.
     ///
@@ -53,7 +53,7 @@ impl Entry<'_> {
         cost: u64,
         or: impl FnOnce(&Denial, Option<Timestamp>) -> bool,
     ) -> Decision {
-        self.or(self.limit.ask(Verb::Check, cost, self.at, false), or, |_| None)
+        self.or(self.peek(cost), or, |_| None)
     }
 
     /// Asks `or` if the own limit has denied. If both have, `refuse` counts it, where the policy counts denials.

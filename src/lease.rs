@@ -1,15 +1,13 @@
-//! [`Lease`]: units taken from a [`Limiter`] ahead of need, and spent without atomics.
+//! [`Lease`]: units taken from a limit ahead of need, and spent without atomics.
 
-use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial, Permit};
-use crate::limit::Limit;
-use crate::limiter::Limiter;
-use crate::verb::Verb;
+use crate::entry::Entry;
+use crate::store::Store;
 
-/// Units that one thread has taken from a [`Limiter`] and spends by itself.
+/// Units that one thread has taken from a limit and spends by itself: see [`Entry::lease`].
 ///
 /// Taking them is one decision on the shared word, so is returning; spending is a subtraction. A thread
-/// that leases 32 units touches the shared line a thirty-second as often. Threads of one limiter share
+/// that leases 32 units touches the shared line a thirty-second as often. Threads of one limit share
 /// it fairly only as far as units that lie in leases allow: choose batches that are small beside the
 /// burst.
 ///
@@ -17,28 +15,29 @@ use crate::verb::Verb;
 /// In any interval of length W at most `burst + rate * W` units are admitted, and those that lay in
 /// leases when it began.
 ///
-/// Unspent units are given back when the lease is dropped, less what has drained meanwhile: a lease of
-/// n units expires n emission intervals after it was taken, in the sense that nothing comes back then.
-/// Under a window policy they come back while the window is the one that was charged, else not at all. What counts as a
-/// denial, where a policy counts them, is said at [`AtLimit`](crate::AtLimit).
+/// Unspent units are given back when the lease is dropped, by a [`refund`](Entry::refund), so less what has drained
+/// meanwhile: a lease of n units expires n emission intervals after it was taken, in the sense that nothing comes back
+/// then. Under a window policy they come back while the window is the one that was charged, else not at all.
+/// What counts as a denial, where a policy counts them, is said at [`AtLimit`](crate::AtLimit).
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
 /// let limiter = Limiter::new(Quota::per_hour(100));
-/// let mut lease = limiter.lease(32)?;
+/// let mut lease = limiter.entry().lease(32)?;
 /// // In the loop of one thread: takes the next 32 when these are spent.
 /// for _ in 0..50 {
 ///     lease.check(1)?;
 /// }
 /// assert_eq!(lease.left(), 14);
-/// assert!(limiter.lease(37).is_err());
+/// assert!(limiter.entry().lease(37).is_err());
 /// drop(lease);
-/// assert!(limiter.lease(37).is_ok());
+/// assert!(limiter.entry().lease(37).is_ok());
 /// # Ok::<(), tollgate::Denial>(())
 /// ```
 #[derive(Debug)]
 pub struct Lease<'a> {
-    limiter: &'a Limiter,
+    /// With the caller's time, if it was taken at one. A drop does not know that of then.
+    entry: Entry<'a>,
     /// How many are taken at a time.
     units: u64,
     left: u64,
@@ -46,43 +45,28 @@ pub struct Lease<'a> {
     permit: Permit,
     /// Whether what was taken last went beyond the limit that a soft policy names.
     over: bool,
-    /// Whether times are those of the limiter's own clock, which a drop can read.
-    own_clock: bool,
 }
 
-impl Limiter {
-    /// Takes `units` ahead of need, all or none.
+impl<'a> Entry<'a> {
+    /// Takes `units` ahead of need, all or none, for one thread to spend.
+    ///
+    /// Taken [`at`](Entry::at) a time of the caller's, it gives nothing back when it is dropped:
+    /// [`into_unspent`](Lease::into_unspent) does.
     ///
     /// # Errors
-    /// The denial, as [`check`](Limiter::check) would give it for so many units.
-    pub fn lease(&self, units: u64) -> Result<Lease<'_>, Denial> {
-        self.take(units, self.now(), true)
-    }
-
-    /// [`lease`](Limiter::lease) at a time of the caller's. Such a lease gives back what is left only by
-    /// [`return_at`](Lease::return_at): a drop does not know the caller's time.
-    ///
-    /// # Errors
-    /// As [`lease`](Limiter::lease).
+    /// The denial, as [`check`](Entry::check) would give it for so many units.
     ///
     /// ```
-    /// use tollgate::{Limiter, Quota, Timestamp};
-    /// let limiter = Limiter::new(Quota::per_minute(6));
-    /// let lease = limiter.lease_at(6, Timestamp::from_secs(0))?;
-    /// // One unit has drained in 10 s: 5 come back.
-    /// lease.return_at(Timestamp::from_secs(10));
-    /// assert_eq!(limiter.entry().at(Timestamp::from_secs(10)).peek(1).remaining(), 6);
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(1_000_000));
+    /// let mut lease = limiter.entry().lease(32)?;
+    /// assert!(lease.spend(1));
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
-    pub fn lease_at(&self, units: u64, now: Timestamp) -> Result<Lease<'_>, Denial> {
-        self.take(units, now, false)
-    }
-
-    fn take(&self, units: u64, now: Timestamp, own_clock: bool) -> Result<Lease<'_>, Denial> {
-        let permit = self.ask(Verb::Check, units, now, units > 0).into_result()?;
+    pub fn lease(self, units: u64) -> Result<Lease<'a>, Denial> {
+        let permit = self.check(units).into_result()?;
         // One answer for the whole batch: which of its units went beyond is not told apart.
-        let over = permit.is_over();
-        Ok(Lease { limiter: self, units, left: units, permit, over, own_clock })
+        Ok(Lease { entry: self, units, left: units, permit, over: permit.is_over() })
     }
 }
 
@@ -92,7 +76,7 @@ impl Lease<'_> {
     /// ```
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_second(100));
-    /// let mut lease = limiter.lease(2)?;
+    /// let mut lease = limiter.entry().lease(2)?;
     /// assert_eq!([lease.spend(1), lease.spend(2), lease.spend(1)], [true, false, true]);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
@@ -112,15 +96,15 @@ impl Lease<'_> {
     /// `cost` if that is more, are taken anew: at the time of the limiter's clock.
     ///
     /// A lease taken at a time of the caller's is not for this: the two clocks may differ. It only spends
-    /// what is left, and then asks the limiter for each request.
+    /// what is left, and then asks the limit for each request.
     ///
     /// # Errors
-    /// The denial of the limiter, if it does not have so many. Then a smaller cost may still fit.
+    /// The denial of the limit, if it does not have so many. Then a smaller cost may still fit.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(3));
-    /// let mut lease = limiter.lease(2)?;
+    /// let mut lease = limiter.entry().lease(2)?;
     /// assert!(lease.check(1).is_ok() && lease.check(1).is_ok());
     /// // Not two more, but the one that is left: the batch shrinks before anything is denied.
     /// assert!(lease.check(1).is_ok());
@@ -137,24 +121,25 @@ impl Lease<'_> {
     fn renew(&mut self, cost: u64) -> Result<(), Denial> {
         // What is left goes back first, so that the next batch can be taken whole.
         self.give_back();
-        let now = self.limiter.now();
+        let (own_clock, entry) = (self.entry.at.is_none(), Entry { at: None, ..self.entry });
         // A lease of the caller's times takes no batch anew: see `check`.
-        if self.own_clock && self.refill(cost, now) {
+        if own_clock && self.refill(cost) {
             return Ok(());
         }
         // No batch: the request alone may still fit.
-        self.over = self.limiter.ask(Verb::Check, cost, now, cost > 0).into_result()?.is_over();
+        self.over = entry.check(cost).into_result()?.is_over();
         Ok(())
     }
 
     /// Takes the next batch and spends `cost` of it, and says whether there was one.
     #[inline(always)]
-    fn refill(&mut self, cost: u64, now: Timestamp) -> bool {
+    fn refill(&mut self, cost: u64) -> bool {
         // A cost above the batch is a batch of its own.
         let batch = self.units.max(cost);
         // A batch that does not fit was not asked for: it is no denial.
-        let taken = Limit::One(self.limiter).try_check(batch, Some(now));
-        let Decision::Allowed(permit) = taken else { return false };
+        let Decision::Allowed(permit) = self.entry.limit.try_check(batch, None) else {
+            return false;
+        };
         self.keep(permit, batch - cost);
         true
     }
@@ -165,6 +150,13 @@ impl Lease<'_> {
     }
 
     /// Units that are left to spend.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_second(100));
+    /// assert_eq!(limiter.entry().lease(32)?.left(), 32);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
@@ -177,7 +169,7 @@ impl Lease<'_> {
     /// use tollgate::{Limiter, ManualClock, Policy, Quota};
     /// let policy = Policy::from(Quota::per_hour(4)).soft(5_000)?;
     /// let limiter = Limiter::with_clock(policy, ManualClock::new());
-    /// let mut lease = limiter.lease(4).expect("a fresh limit");
+    /// let mut lease = limiter.entry().lease(4).expect("a fresh limit");
     /// assert!(!lease.is_over() && lease.spend(4));
     /// assert!(lease.check(1).is_ok() && lease.is_over());
     /// # Ok::<(), tollgate::PolicyError>(())
@@ -187,18 +179,29 @@ impl Lease<'_> {
         self.over
     }
 
-    /// Ends the lease at a time of the caller's, and gives back what is left, less what has drained.
-    pub fn return_at(mut self, now: Timestamp) {
-        let unspent = self.unspent();
-        self.limiter.entry().at(now).refund(unspent);
+    /// Ends the lease and gives nothing back: a permit for what is left, to be refunded at a time of the caller's.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, Timestamp};
+    /// let limiter = Limiter::new(Quota::per_minute(6));
+    /// let at = |second| limiter.entry().at(Timestamp::from_secs(second));
+    /// let lease = at(0).lease(6)?;
+    /// // One unit has drained in 10 s: 5 come back.
+    /// assert_eq!(at(10).refund(lease.into_unspent()), 5);
+    /// assert_eq!(at(10).peek(1).remaining(), 6);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use = "what is not refunded drains"]
+    pub fn into_unspent(mut self) -> Permit {
+        self.unspent()
     }
 
     /// A refund, bounded by the time since the units were taken: it looks for no bits of its own. Most often
     /// nothing is left, and it would read the clock for that.
     fn give_back(&mut self) {
-        if self.own_clock && self.left > 0 {
+        if self.entry.at.is_none() && self.left > 0 {
             let unspent = self.unspent();
-            self.limiter.entry().refund(unspent);
+            self.entry.refund(unspent);
         }
     }
 

@@ -34,6 +34,7 @@ mod reservation;
 mod scale;
 mod sketch;
 mod snapshot;
+mod store;
 mod striped;
 mod sync;
 mod ticks;
@@ -43,7 +44,7 @@ mod verdict;
 mod word;
 
 pub use acquire::Wait;
-pub use all::{JointDecision, Toll, check_all, check_all_at};
+pub use all::{JointDecision, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;

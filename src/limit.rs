@@ -1,15 +1,16 @@
-//! [`Limit`]: what holds the word of a limit, for all that does not care which it is.
+//! [`Limit`]: the store that is one word, for all that does not care what holds the word.
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::{LiveLimiter, Place};
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
+use crate::store::Store;
 use crate::verb::Verb;
 
 /// What holds the word of a limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit<'a> {
+pub enum Limit<'a> {
     One(&'a Limiter),
     Live(&'a LiveLimiter),
     Key(Place<'a>),
@@ -52,25 +53,6 @@ impl Limit<'_> {
         }
     }
 
-    /// A check whose denial is not counted yet: see [`Limit::refuse`].
-    #[inline(always)]
-    pub(crate) fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
-        let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
-        self.ask(verb, cost, at, cost > 0)
-    }
-
-    /// Counts a denial, if the policy counts any, and tells of it: `None` if not, or if the request would be admitted
-    /// by now.
-    pub(crate) fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
-        if !self.counts_denials() {
-            return None;
-        }
-        match self {
-            Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
-            _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
-        }
-    }
-
     /// Amends the word, and says how many units that gave back, rounded up. The clock is read after the word.
     pub(crate) fn amend(&self, at: Option<Timestamp>, amendment: Amendment<'_>) -> u64 {
         let now = || at.unwrap_or_else(|| self.clock().now());
@@ -78,6 +60,29 @@ impl Limit<'_> {
             Self::One(limiter) => limiter.cell.amend(&limiter.meter, now, amendment),
             Self::Live(limiter) => limiter.amend(now, amendment),
             Self::Key(place) => place.amend(now, amendment),
+        }
+    }
+}
+
+impl Store for Limit<'_> {
+    #[inline(always)]
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        self.ask(Verb::Check, cost, at, charge)
+    }
+
+    #[inline(always)]
+    fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
+        let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
+        self.ask(verb, cost, at, cost > 0)
+    }
+
+    fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
+        if !self.counts_denials() {
+            return None;
+        }
+        match self {
+            Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
+            _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::word::Word;
 /// use tollgate::{Limiter, Quota};
 /// let limiter = Limiter::new(Quota::per_second(100).burst(20));
 /// assert!(limiter.check(1).is_allowed());
-/// assert_eq!(limiter.peek(1).remaining(), 19);
+/// assert_eq!(limiter.entry().peek(1).remaining(), 19);
 /// ```
 #[derive(Debug)]
 pub struct Limiter {
@@ -90,12 +90,6 @@ impl Limiter {
     #[inline]
     pub fn check(&self, cost: u64) -> Decision {
         self.cell.check(&self.meter, self.clock.now(), cost)
-    }
-
-    /// Would a request of `cost` units be admitted now? Charges nothing.
-    #[inline]
-    pub fn peek(&self, cost: u64) -> Decision {
-        self.cell.peek(&self.meter, self.clock.now(), cost)
     }
 
     #[inline(always)]

@@ -8,6 +8,7 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::meter::Meter;
 use crate::quota::Quota;
+use crate::store::Store;
 use crate::sync::{Fault, planted, thread_number};
 use crate::word::Word;
 
@@ -170,61 +171,7 @@ impl StripedLimiter {
     /// ```
     #[inline]
     pub fn check(&self, cost: u64) -> Decision {
-        self.check_at(cost, self.clock.now())
-    }
-
-    /// [`check`](StripedLimiter::check) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Quota, StripedLimiter, Timestamp};
-    /// let limiter = StripedLimiter::with_stripes(Quota::per_minute(2), 2, ManualClock::new())?;
-    /// let admitted = |second| limiter.check_at(1, Timestamp::from_secs(second)).is_allowed();
-    /// assert_eq!([0, 0, 0, 60, 60, 60].map(admitted), [true, true, false, true, true, false]);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        // Not every stripe holds so much, even when it is full.
-        if cost > self.largest_cost {
-            return self.never(cost);
-        }
-        let own = self.own();
-        let decision = self.stripes[own].check(self.meter(own), now, cost);
-        // Most often no other stripe is looked at.
-        if decision.is_allowed() || planted(Fault::OwnStripeOnly) {
-            return decision;
-        }
-        self.ask_others(own, decision, |stripe, meter| stripe.check(meter, now, cost))
-    }
-
-    /// Would a request of `cost` units be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{Quota, StripedLimiter};
-    /// let limiter = StripedLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.peek(1).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn peek(&self, cost: u64) -> Decision {
-        self.peek_at(cost, self.clock.now())
-    }
-
-    /// [`peek`](StripedLimiter::peek) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{Quota, StripedLimiter, Timestamp};
-    /// let limiter = StripedLimiter::new(Quota::per_hour(2))?;
-    /// assert!(limiter.peek_at(1, Timestamp::from_secs(5)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
-        if cost > self.largest_cost {
-            return self.never(cost);
-        }
-        let own = self.own();
-        let decision = self.stripes[own].peek(self.meter(own), now, cost);
-        self.ask_others(own, decision, |stripe, meter| stripe.peek(meter, now, cost))
+        self.decide(cost, None, true)
     }
 
     /// Asks the other stripes, one after the other and all at the same time, until one admits. Of all
@@ -233,14 +180,14 @@ impl StripedLimiter {
         &self,
         own: usize,
         mut answer: Decision,
-        ask: impl Fn(&Cell, &Meter) -> Decision,
+        ask: impl Fn(usize) -> Decision,
     ) -> Decision {
         for turn in 1..self.stripes.len() {
             if answer.is_allowed() {
                 break;
             }
             let other = (own + turn) % self.stripes.len();
-            let decision = ask(&self.stripes[other], self.meter(other));
+            let decision = ask(other);
             // The first that admits ends the search; of denials the one with the shortest wait is kept.
             if decision.is_allowed() || decision.shortage() < answer.shortage() {
                 answer = decision;
@@ -267,6 +214,28 @@ impl StripedLimiter {
     #[inline]
     fn meter(&self, stripe: usize) -> &Meter {
         if stripe < self.larger { &self.large } else { &self.small }
+    }
+}
+
+impl Store for &StripedLimiter {
+    #[inline]
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        // Not every stripe holds so much, even when it is full.
+        if cost > self.largest_cost {
+            return self.never(cost);
+        }
+        let now = at.unwrap_or_else(|| self.clock.now());
+        let ask = move |stripe: usize| {
+            let (cell, meter) = (&self.stripes[stripe], self.meter(stripe));
+            if charge { cell.check(meter, now, cost) } else { cell.peek(meter, now, cost) }
+        };
+        let own = self.own();
+        let decision = ask(own);
+        // Most often no other stripe is looked at.
+        if decision.is_allowed() || (charge && planted(Fault::OwnStripeOnly)) {
+            return decision;
+        }
+        self.ask_others(own, decision, ask)
     }
 }
 

@@ -12,7 +12,6 @@ use common::policy;
 use proptest::prelude::*;
 use tollgate::{
     Decision, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Toll, check_all,
-    check_all_at,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -33,7 +32,8 @@ fn example_23_one_post_per_second_and_150_friends_per_day() {
     assert_eq!((0..200).filter(|_| friends.entry().at(now).check(1).is_allowed()).count(), 150);
     assert!(posts.entry().at(now).peek(1).is_allowed());
     // A call that needs both is charged in both or in neither.
-    let both = |now| check_all_at(&mut [posts.entry().cost(1), friends.entry().cost(1)], now);
+    let both =
+        |now| check_all(&mut [posts.entry().at(now).cost(1), friends.entry().at(now).cost(1)]);
     assert_eq!(both(now).index(), Some(1));
     assert_eq!(posts.entry().at(now).peek(1).remaining(), 1);
     let tomorrow = Timestamp::from_secs(86_400);
@@ -47,8 +47,8 @@ fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
     let limits = [limiter("1/s burst 1"), limiter("6/m burst 1"), limiter("1/m burst 5")];
     let table = keyed("2/m burst 1");
     let ask = |now| {
-        let [a, b, c] = limits.each_ref().map(|limit| limit.entry().cost(1));
-        check_all_at(&mut [a, b, table.entry(&7).cost(1), c], now)
+        let [a, b, c] = limits.each_ref().map(|limit| limit.entry().at(now).cost(1));
+        check_all(&mut [a, b, table.entry(&7).at(now).cost(1), c])
     };
     let start = Timestamp::from_secs(1_020);
     assert!(ask(start).is_allowed());
@@ -66,7 +66,11 @@ fn a_cost_that_never_fits_is_waited_for_longest() {
     let now = Timestamp::from_secs(1_000);
     limits.iter().for_each(|limit| assert!(limit.entry().at(now).check(1).is_allowed()));
     let [a, b, c] = limits.each_ref().map(|limit| limit);
-    let denied = check_all_at(&mut [a.entry().cost(1), b.entry().cost(6), c.entry().cost(1)], now);
+    let denied = check_all(&mut [
+        a.entry().at(now).cost(1),
+        b.entry().at(now).cost(6),
+        c.entry().at(now).cost(1),
+    ]);
     assert_eq!(denied.index(), Some(1));
     assert!(denied.into_result().unwrap_err().is_never());
     assert_eq!(b.entry().at(now).peek(1).remaining(), 4);
@@ -76,8 +80,11 @@ fn a_cost_that_never_fits_is_waited_for_longest() {
 fn an_admission_is_answered_by_the_limit_with_least_left() {
     let (wide, tight) = (limiter("9/s"), limiter("5/s"));
     let now = Timestamp::from_secs(1);
-    let admitted =
-        check_all_at(&mut [wide.entry().cost(3), tight.entry().cost(3), wide.entry().cost(1)], now);
+    let admitted = check_all(&mut [
+        wide.entry().at(now).cost(3),
+        tight.entry().at(now).cost(3),
+        wide.entry().at(now).cost(1),
+    ]);
     assert_eq!(admitted.index(), Some(1));
     assert_eq!(admitted.decision().unwrap().remaining(), 2);
     assert_eq!(wide.entry().at(now).peek(1).remaining(), 5);
@@ -89,13 +96,14 @@ fn a_limit_that_is_named_twice_is_charged_twice_or_not_at_all() {
     let now = Timestamp::from_secs(90);
     for _ in 0..3 {
         assert_eq!(
-            check_all_at(&mut [one.entry().cost(3), one.entry().cost(3)], now).index(),
+            check_all(&mut [one.entry().at(now).cost(3), one.entry().at(now).cost(3)]).index(),
             Some(1)
         );
-        let denied = check_all_at(
-            &mut [table.entry(&1).cost(3), one.entry().cost(1), table.entry(&1).cost(3)],
-            now,
-        );
+        let denied = check_all(&mut [
+            table.entry(&1).at(now).cost(3),
+            one.entry().at(now).cost(1),
+            table.entry(&1).at(now).cost(3),
+        ]);
         assert_eq!(denied.index(), Some(2));
     }
     assert_eq!(
@@ -103,8 +111,12 @@ fn a_limit_that_is_named_twice_is_charged_twice_or_not_at_all() {
         (5, 5)
     );
     assert!(
-        check_all_at(&mut [one.entry().cost(3), one.entry().cost(2), table.entry(&1).cost(5)], now)
-            .is_allowed()
+        check_all(&mut [
+            one.entry().at(now).cost(3),
+            one.entry().at(now).cost(2),
+            table.entry(&1).at(now).cost(5)
+        ])
+        .is_allowed()
     );
     assert_eq!(
         (one.entry().at(now).peek(1).remaining(), table.entry(&1).at(now).peek(1).remaining()),
@@ -128,7 +140,7 @@ fn tolls_can_be_kept_and_asked_again() {
     let mut tolls: Vec<Toll<'_>> = vec![one.entry().cost(1), table.entry(&1).cost(1)];
     let admitted: Vec<_> = (0..4).map(|_| check_all(&mut tolls).is_allowed()).collect();
     assert_eq!(admitted, [true, true, false, false]);
-    assert_eq!(table.peek(&1, 1).remaining(), 7);
+    assert_eq!(table.entry(&1).peek(1).remaining(), 7);
 }
 
 #[test]
@@ -150,10 +162,18 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
     let (one, other, table) = (limiter("5000/h"), limiter("4000/h"), keyed("9000/h"));
     let now = Timestamp::from_secs(1_000_000);
     let ask = |thread: usize| {
-        let forth = [one.entry().cost(1), table.entry(&1).cost(1), other.entry().cost(1)];
-        let back = [other.entry().cost(1), table.entry(&1).cost(1), one.entry().cost(1)];
+        let forth = [
+            one.entry().at(now).cost(1),
+            table.entry(&1).at(now).cost(1),
+            other.entry().at(now).cost(1),
+        ];
+        let back = [
+            other.entry().at(now).cost(1),
+            table.entry(&1).at(now).cost(1),
+            one.entry().at(now).cost(1),
+        ];
         let mut tolls = if thread.is_multiple_of(2) { forth } else { back };
-        (0..3_000).filter(|_| check_all_at(&mut tolls, now).is_allowed()).count() as u64
+        (0..3_000).filter(|_| check_all(&mut tolls).is_allowed()).count() as u64
     };
     let ask = &ask;
     let admitted: u64 = thread::scope(|scope| {
@@ -179,11 +199,11 @@ fn nothing_is_allocated() {
         for n in 0..10_000 {
             let now = Timestamp::from_millis(1_000 + n);
             let mut tolls = [
-                one.entry().cost(1),
-                table.entry(&(n % 7)).cost(30),
-                table.entry(&(n % 7)).cost(30),
+                one.entry().at(now).cost(1),
+                table.entry(&(n % 7)).at(now).cost(30),
+                table.entry(&(n % 7)).at(now).cost(30),
             ];
-            admitted += u64::from(check_all_at(&mut tolls, now).is_allowed());
+            admitted += u64::from(check_all(&mut tolls).is_allowed());
         }
     });
     assert!(admitted > 10 && admitted < 5_000, "{admitted}");
@@ -269,11 +289,11 @@ impl Machine {
         let mut tolls: Vec<Toll<'_>> = parts
             .iter()
             .map(|&(limit, cost)| match limit {
-                0 | 1 => self.limiters[limit].entry().cost(cost),
-                key => self.table.entry(&(key as u64)).cost(cost),
+                0 | 1 => self.limiters[limit].entry().at(now).cost(cost),
+                key => self.table.entry(&(key as u64)).at(now).cost(cost),
             })
             .collect();
-        let answer = check_all_at(&mut tolls, now);
+        let answer = check_all(&mut tolls);
         let told = match answer.decision() {
             Some(Decision::Denied(denial)) => {
                 let wait = denial.retry_after().unwrap_or(Duration::MAX);

@@ -59,8 +59,8 @@ fn a_sketch_allocates_once_and_its_decisions_nothing() {
     let allocations = measure(|| {
         for n in 0..200_000_u64 {
             let (key, now) = (n % 30_000, Timestamp::from_nanos(n * 20_000));
-            admitted += u64::from(sketch.check_at(&key, n % 12, now).is_allowed());
-            admitted += u64::from(sketch.contains_at(&key, now));
+            admitted += u64::from(sketch.entry(&key).at(now).check(n % 12).is_allowed());
+            admitted += u64::from(sketch.entry(&key).at(now).is_live());
         }
     });
     assert!(admitted > 100_000);

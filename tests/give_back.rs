@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::policy;
 use tollgate::{
     Entry, KeyedLimiter, Limiter, LiveLimiter, ManualClock, TieredLimiter, Tiers, Timestamp,
-    check_all_at,
+    check_all,
 };
 
 const KEY: u64 = 7;
@@ -104,7 +104,7 @@ fn a_lease_that_is_returned_lets_no_cancellation_forgive_another_charge() {
     let clock = ManualClock::new();
     clock.set(START);
     let limiter = Limiter::with_clock(policy("gcra 1/s burst 10"), clock.clone());
-    let lease = limiter.lease(5).unwrap();
+    let lease = limiter.entry().lease(5).unwrap();
     let place = limiter.entry().reserve(5, Duration::ZERO).unwrap();
     drop(lease);
     clock.advance(millis(4_990));
@@ -144,7 +144,7 @@ fn a_window_whose_number_has_the_same_bits_is_another_window() {
         clock.advance(Duration::from_secs(60 * minutes));
         assert!(limiter.check(&KEY, 60).is_allowed());
         assert!(!limiter.entry(&KEY).cancel(place), "{minutes} windows later");
-        assert_eq!(limiter.peek(&KEY, 1).remaining(), 40, "{minutes} windows later");
+        assert_eq!(limiter.entry(&KEY).peek(1).remaining(), 40, "{minutes} windows later");
     }
 }
 
@@ -187,8 +187,12 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let [wide, tight] = [0, 1].map(|tier| limiter.tier(tier).unwrap());
     wide.set_quota_at(policy("gcra 1/s burst 3"), now).unwrap();
     // Each of them fits alone, but the last does not fit after the first.
-    let mut tolls = [wide.entry(&7).cost(3), tight.entry(&7).cost(1), wide.entry(&7).cost(3)];
-    assert_eq!(check_all_at(&mut tolls, now).index(), Some(2));
+    let mut tolls = [
+        wide.entry(&7).at(now).cost(3),
+        tight.entry(&7).at(now).cost(1),
+        wide.entry(&7).at(now).cost(3),
+    ];
+    assert_eq!(check_all(&mut tolls).index(), Some(2));
     assert_eq!([wide, tight].map(|tier| tier.entry(&7).at(now).peek(0).remaining()), [3, 2]);
     let permit = wide.entry(&7).at(now).check(3).into_result().unwrap();
     assert_eq!(wide.entry(&7).at(now).refund(permit), 3);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::policy;
 use proptest::prelude::*;
-use tollgate::{Lease, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{KeyedLimiter, Lease, Limiter, ManualClock, Quota, Timestamp};
 
 fn limiter(quota: Quota) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
@@ -18,12 +18,12 @@ fn limiter(quota: Quota) -> (Limiter, ManualClock) {
 #[test]
 fn a_lease_spends_what_it_took_and_no_more() {
     let (limiter, _) = limiter(Quota::per_hour(10));
-    let mut lease = limiter.lease(4).unwrap();
-    assert_eq!(limiter.peek(1).remaining(), 6);
+    let mut lease = limiter.entry().lease(4).unwrap();
+    assert_eq!(limiter.entry().peek(1).remaining(), 6);
     assert_eq!((0..10).filter(|_| lease.spend(1)).count(), 4);
-    assert_eq!((lease.left(), limiter.peek(1).remaining()), (0, 6));
+    assert_eq!((lease.left(), limiter.entry().peek(1).remaining()), (0, 6));
     drop(lease);
-    assert_eq!(limiter.peek(1).remaining(), 6);
+    assert_eq!(limiter.entry().peek(1).remaining(), 6);
 }
 
 #[test]
@@ -33,13 +33,13 @@ fn what_drains_meanwhile_does_not_come_back() {
     for (after_s, left) in [(0, 6), (10, 5), (15, 5), (20, 4), (60, 0), (600, 0)] {
         let (limiter, clock) = limiter(Quota::per_minute(6).burst(12));
         let start = clock.now();
-        let lease = limiter.lease(6).unwrap();
+        let lease = limiter.entry().lease(6).unwrap();
         clock.set(start + Duration::from_secs(after_s));
         // Others have taken everything that there is.
-        let rest = limiter.peek(1).remaining();
+        let rest = limiter.entry().peek(1).remaining();
         assert!(limiter.check(rest).is_allowed());
         drop(lease);
-        assert_eq!(limiter.peek(1).remaining(), left, "after {after_s} s");
+        assert_eq!(limiter.entry().peek(1).remaining(), left, "after {after_s} s");
     }
 }
 
@@ -47,17 +47,17 @@ fn what_drains_meanwhile_does_not_come_back() {
 fn a_return_that_comes_late_to_the_word_forgives_no_charge() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(10));
     let [taken, later] = [100, 110].map(Timestamp::from_secs);
-    let lease = limiter.lease_at(10, taken).unwrap();
+    let lease = limiter.entry().at(taken).lease(10).unwrap();
     assert!(limiter.entry().at(later).check(10).is_allowed());
     // The clock was read at 100 s, but the word knows that 110 s have come: all ten have drained.
-    lease.return_at(taken);
+    limiter.entry().at(taken).refund(lease.into_unspent());
     assert!(!limiter.entry().at(later).check(1).is_allowed());
 }
 
 #[test]
 fn checking_renews_the_lease_and_shrinks_it_before_it_denies() {
     let (limiter, clock) = limiter(Quota::per_hour(10));
-    let mut lease = limiter.lease(4).unwrap();
+    let mut lease = limiter.entry().lease(4).unwrap();
     assert_eq!((0..20).filter(|_| lease.check(1).is_ok()).count(), 10);
     clock.advance(Duration::from_secs(360));
     assert!(lease.check(1).is_ok());
@@ -68,23 +68,40 @@ fn checking_renews_the_lease_and_shrinks_it_before_it_denies() {
 #[test]
 fn a_cost_above_the_batch_is_taken_whole() {
     let (limiter, _) = limiter(Quota::per_hour(10));
-    let mut lease = limiter.lease(2).unwrap();
+    let mut lease = limiter.entry().lease(2).unwrap();
     assert!(lease.check(5).is_ok());
-    assert_eq!((lease.left(), limiter.peek(1).remaining()), (0, 5));
+    assert_eq!((lease.left(), limiter.entry().peek(1).remaining()), (0, 5));
 }
 
 #[test]
 fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
     let (limiter, _) = limiter(Quota::per_hour(10));
     let at = Timestamp::from_secs(1_000);
-    drop(limiter.lease_at(4, at).unwrap());
+    drop(limiter.entry().at(at).lease(4).unwrap());
     assert_eq!(limiter.entry().at(at).peek(1).remaining(), 6);
-    limiter.lease_at(4, at).unwrap().return_at(at);
+    let lease = limiter.entry().at(at).lease(4).unwrap();
+    assert_eq!(limiter.entry().at(at).refund(lease.into_unspent()), 4);
     assert_eq!(limiter.entry().at(at).peek(1).remaining(), 6);
     // It does not mix its time with the limiter's clock either.
-    let mut lease = limiter.lease_at(2, at).unwrap();
+    let mut lease = limiter.entry().at(at).lease(2).unwrap();
     assert!(lease.check(1).is_ok() && lease.check(1).is_ok());
     assert!(lease.check(5).is_err());
+}
+
+#[test]
+fn a_key_of_a_table_is_leased_as_any_limit_is() {
+    let clock = ManualClock::new();
+    let limiter = KeyedLimiter::with_clock(Quota::per_hour(10), 10, clock.clone()).unwrap();
+    let left = |key| limiter.entry(key).peek(1).remaining();
+    let mut lease = limiter.entry("alice").lease(4).unwrap();
+    assert!(lease.spend(1));
+    assert_eq!((left("alice"), left("bob")), (6, 10));
+    drop(lease);
+    assert_eq!(left("alice"), 9);
+    // What it takes anew is of the same key.
+    let mut lease = limiter.entry("alice").lease(4).unwrap();
+    assert_eq!((0..20).filter(|_| lease.check(1).is_ok()).count(), 9);
+    assert_eq!((left("alice"), left("bob")), (0, 10));
 }
 
 #[test]
@@ -92,14 +109,14 @@ fn a_window_gives_back_while_it_is_the_one_that_was_charged() {
     for text in ["fixed-window 10/m", "sliding-window 10/m", "segmented-window 10/m x2"] {
         let clock = ManualClock::new();
         let limiter = Limiter::with_clock(policy(text), clock.clone());
-        drop(limiter.lease(4).unwrap());
-        assert_eq!(limiter.peek(1).remaining(), 10, "{text}");
-        let lease = limiter.lease(4).unwrap();
+        drop(limiter.entry().lease(4).unwrap());
+        assert_eq!(limiter.entry().peek(1).remaining(), 10, "{text}");
+        let lease = limiter.entry().lease(4).unwrap();
         clock.advance(Duration::from_secs(60));
         assert!(limiter.check(1).is_allowed());
-        let left = limiter.peek(1).remaining();
+        let left = limiter.entry().peek(1).remaining();
         drop(lease);
-        assert_eq!(limiter.peek(1).remaining(), left, "{text}");
+        assert_eq!(limiter.entry().peek(1).remaining(), left, "{text}");
     }
 }
 
@@ -157,7 +174,7 @@ fn history(ops: &[Op], quota: Quota) -> Vec<Admission> {
             admissions.push(Admission { now_ns: clock.now().as_nanos(), units, in_leases });
         };
         match op {
-            Op::Lease(units) => leases.extend(limiter.lease(units).ok()),
+            Op::Lease(units) => leases.extend(limiter.entry().lease(units).ok()),
             Op::Spend(lease, units) => {
                 if leases.get_mut(lease).is_some_and(|lease| lease.spend(units)) {
                     admitted(units);

@@ -78,7 +78,7 @@ fn what_is_read_can_be_built() -> Result<(), Box<dyn std::error::Error>> {
     let log = LogLimiter::new(policy.into())?;
     assert_eq!([log.check(3).is_allowed(), log.check(1).is_allowed()], [true, false]);
     let logs = KeyedLogLimiter::<str>::new(policy.into(), 10)?;
-    assert_eq!(logs.peek("alice", 1).remaining(), 3);
+    assert_eq!(logs.entry("alice").peek(1).remaining(), 3);
     let large = LogPolicy::new(Quota::per_hour(1 << 21)).unwrap_err().to_string();
     assert!(
         large.contains("each of its 2097152 units, and at most 1048576 are accepted"),

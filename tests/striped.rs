@@ -16,7 +16,8 @@ fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
 fn the_whole_burst_is_there_whichever_thread_asks() {
     for stripes in [1, 2, 3, 7, 10] {
         let limiter = striped(Quota::per_second(10), stripes);
-        let admitted = (0..20).filter(|_| limiter.check_at(1, Timestamp::default()).is_allowed());
+        let admitted =
+            (0..20).filter(|_| limiter.entry().at(Timestamp::default()).check(1).is_allowed());
         assert_eq!(admitted.count(), 10, "{stripes} stripes");
     }
 }
@@ -24,8 +25,11 @@ fn the_whole_burst_is_there_whichever_thread_asks() {
 #[test]
 fn threads_share_one_burst() {
     let limiter = striped(Quota::per_hour(1_000), 4);
-    let ask =
-        || (0..1_000).filter(|_| limiter.check_at(1, Timestamp::default()).is_allowed()).count();
+    let ask = || {
+        (0..1_000)
+            .filter(|_| limiter.entry().at(Timestamp::default()).check(1).is_allowed())
+            .count()
+    };
     let admitted: usize = thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
@@ -38,7 +42,7 @@ fn the_rate_is_that_of_the_quota_and_never_rounded() {
     // 7 a second in 3 stripes: 7 every 3 seconds each.
     let limiter = striped(Quota::per_second(7).burst(3), 3);
     let steps = (0..70_000_u64).map(|n| Timestamp::from_nanos(n * 10_000_000_000 / 70_000));
-    let admitted = steps.filter(|&now| limiter.check_at(1, now).is_allowed()).count();
+    let admitted = steps.filter(|&now| limiter.entry().at(now).check(1).is_allowed()).count();
     // The burst, and what drains in 10 s less the last step.
     assert_eq!(admitted, 3 + 69);
 }
@@ -47,22 +51,22 @@ fn the_rate_is_that_of_the_quota_and_never_rounded() {
 fn a_denial_waits_for_the_first_stripe_that_admits() {
     let limiter = striped(Quota::per_second(2).burst(2), 2);
     let start = Timestamp::from_secs(100);
-    assert!(limiter.check_at(1, start).is_allowed());
-    assert!(limiter.check_at(1, start + Duration::from_millis(400)).is_allowed());
+    assert!(limiter.entry().at(start).check(1).is_allowed());
+    assert!(limiter.entry().at(start + Duration::from_millis(400)).check(1).is_allowed());
     // Each stripe gets its unit back a second after it was taken.
     let now = start + Duration::from_millis(600);
-    let denial = limiter.check_at(1, now).into_result().unwrap_err();
+    let denial = limiter.entry().at(now).check(1).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_millis(400)));
-    assert!(!limiter.peek_at(1, now).is_allowed());
-    assert!(limiter.check_at(1, now + Duration::from_millis(400)).is_allowed());
+    assert!(!limiter.entry().at(now).peek(1).is_allowed());
+    assert!(limiter.entry().at(now + Duration::from_millis(400)).check(1).is_allowed());
 }
 
 #[test]
 fn a_cost_above_one_stripes_share_never_fits() {
     let limiter = striped(Quota::per_second(10).burst(11), 4);
     assert_eq!(limiter.largest_cost(), 2);
-    assert!(limiter.check_at(2, Timestamp::default()).is_allowed());
-    let denial = limiter.check_at(3, Timestamp::default()).into_result().unwrap_err();
+    assert!(limiter.entry().at(Timestamp::default()).check(2).is_allowed());
+    let denial = limiter.entry().at(Timestamp::default()).check(3).into_result().unwrap_err();
     assert!(denial.is_never());
     assert_eq!(denial.retry_after(), None);
 }
@@ -99,10 +103,10 @@ proptest! {
         for (passed_ms, cost) in asks {
             now_ms += passed_ms;
             let now = Timestamp::from_millis(now_ms);
-            if limiter.check_at(cost, now).is_allowed() {
+            if limiter.entry().at(now).check(cost).is_allowed() {
                 admitted.push((now_ms, cost));
             } else if cost == 1 {
-                prop_assert!(!limiter.peek_at(1, now).is_allowed());
+                prop_assert!(!limiter.entry().at(now).peek(1).is_allowed());
             }
             for &(from_ms, _) in &admitted {
                 let units: u64 =

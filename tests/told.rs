@@ -38,5 +38,5 @@ fn no_limiter_gives_back_what_was_charged_elsewhere() {
     assert_eq!(limiter.entry().refund(permit), 0);
     let log = LogLimiter::new(Quota::per_hour(10)).unwrap();
     assert!(log.check(5).is_allowed());
-    assert_eq!(log.peek(1).remaining(), 5);
+    assert_eq!(log.entry().peek(1).remaining(), 5);
 }

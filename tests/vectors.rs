@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{decisions, policy};
 use tollgate::{
-    KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp, check_all_at,
+    KeyedLimiter, Limiter, LiveLimiter, ManualClock, Quota, Tiers, Timestamp, check_all,
 };
 
 fn limiter(text: &str) -> Limiter {
@@ -67,8 +67,11 @@ fn v32_of_two_limits_the_smaller_rest_is_there() {
                 && second.entry().at(at(0)).check(12).is_allowed()
         );
         let take = |cost| {
-            check_all_at(&mut [first.entry().cost(cost), second.entry().cost(cost)], at(now_ns))
-                .is_allowed()
+            check_all(&mut [
+                first.entry().at(at(now_ns)).cost(cost),
+                second.entry().at(at(now_ns)).cost(cost),
+            ])
+            .is_allowed()
         };
         assert!(!take(left + 1), "{now_ns} ns");
         assert!(take(left) && !take(1), "{now_ns} ns");
@@ -146,9 +149,9 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     assert_eq!(limit.entry().charge(10), 0);
     assert!(!limit.check(0).is_allowed());
     // A time that goes backward changes nothing.
-    let left = limit.peek(0).reset_after();
+    let left = limit.entry().peek(0).reset_after();
     assert!(!limit.entry().at(Timestamp::from_secs(0)).check(1).is_allowed());
-    assert_eq!(limit.peek(0).reset_after(), left);
+    assert_eq!(limit.entry().peek(0).reset_after(), left);
 }
 
 #[test]

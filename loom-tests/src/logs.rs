@@ -17,21 +17,21 @@ pub type Logs = KeyedLogLimiter<Key, Fixed>;
 
 impl Limit for LogLimiter {
     fn decide(&self, ask: Ask) -> tollgate::Decision {
-        self.check_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
     fn look(&self, ask: Ask) -> tollgate::Decision {
-        self.peek_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
 impl Limit for Logs {
     fn decide(&self, ask: Ask) -> tollgate::Decision {
-        self.check_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
     fn look(&self, ask: Ask) -> tollgate::Decision {
-        self.peek_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 

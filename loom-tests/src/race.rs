@@ -61,21 +61,21 @@ impl Limit for KeyedLimiter<Key, Fixed> {
 
 impl Limit for Sketch {
     fn decide(&self, ask: Ask) -> Decision {
-        self.check_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
     fn look(&self, ask: Ask) -> Decision {
-        self.peek_at(&ask.key, ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 
 impl Limit for StripedLimiter {
     fn decide(&self, ask: Ask) -> Decision {
-        self.check_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
     }
 
     fn look(&self, ask: Ask) -> Decision {
-        self.peek_at(ask.cost, Timestamp::from_millis(ask.now_ms))
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).peek(ask.cost)
     }
 }
 

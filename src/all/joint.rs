@@ -16,7 +16,7 @@ use crate::decision::{Decision, Denial};
 /// let denied = both();
 /// assert_eq!(denied.index(), Some(1));
 /// assert_eq!(denied.into_result().unwrap_err().retry_after_secs(), Some(1));
-/// assert_eq!(friends.peek(1).remaining(), 149);
+/// assert_eq!(friends.entry().peek(1).remaining(), 149);
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a decision that nobody looks at limits nothing"]

@@ -68,7 +68,7 @@ impl Permit {
     /// let permit = limiter.check(8).into_result()?;
     /// // Three were enough.
     /// assert_eq!(limiter.entry().refund(permit.portion(5)), 5);
-    /// assert_eq!(limiter.peek(1).remaining(), 7);
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 7);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     #[must_use]

@@ -41,7 +41,7 @@ use super::unit::{shards_of, unit};
 ///
 /// Neither the key nor its type is kept, so that keys of different types are of one type here.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub struct Place<'a> {
     table: &'a Table,
     clock: &'a Clock,
     identity: Identity,

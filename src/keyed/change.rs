@@ -30,7 +30,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(10)).build(1_000)?;
     /// assert!(limiter.check("alice", 8).is_allowed());
     /// limiter.set_quota(Quota::per_hour(20))?;
-    /// assert_eq!(limiter.peek("alice", 1).remaining(), 12);
+    /// assert_eq!(limiter.entry("alice").peek(1).remaining(), 12);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {

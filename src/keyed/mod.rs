@@ -68,6 +68,7 @@ pub(crate) use all::{KeyTrace, Place};
 pub use full::Full;
 pub(crate) use hit::Plan;
 pub use live::LiveLimiter;
+pub(crate) use log::KeyLog;
 pub use log::KeyedLogLimiter;
 pub use stats::Stats;
 pub use tier::Tier;
@@ -236,23 +237,6 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
         self.place(key).ask(Verb::Check, cost, None, cost > 0)
-    }
-
-    /// Would a request of `cost` units for `key` be admitted now? Charges nothing, and says what
-    /// [`check`](KeyedLimiter::check) would be told if nothing happened in between: also where a charge would
-    /// have to forget the key's idle cell first, and would then count in what a full table's spill holds
-    /// ([`Full::Spill`]), or come too late for another of its shards.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, Quota};
-    /// let limiter = KeyedLimiter::new(Quota::per_hour(2), 1_000)?;
-    /// assert!(limiter.peek("alice", 2).is_allowed());
-    /// assert_eq!(limiter.peek("alice", 1).remaining(), 2);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        self.place(key).ask(Verb::Check, cost, None, false)
     }
 
     /// Where a key may live; its home is on its way.

@@ -69,7 +69,7 @@ impl Tiers {
     /// use tollgate::{KeyedLimiter, Quota, Tiers};
     /// let limiter: KeyedLimiter<u64> = Tiers::of(Quota::per_second(5)).build(1_000)?;
     /// limiter.set_quota(Quota::per_second(7))?;
-    /// assert_eq!(limiter.peek(&42, 1).limit(), 7);
+    /// assert_eq!(limiter.entry(&42).peek(1).limit(), 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

@@ -13,6 +13,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::quota::Quota;
+use crate::store::Store;
 
 pub use policy::LogPolicy;
 pub(crate) use ring::filled;
@@ -54,7 +55,7 @@ use ring::Ring;
 /// use tollgate::{LogLimiter, Quota};
 /// let limiter = LogLimiter::new(Quota::per_minute(100))?;
 /// assert!(limiter.check(1).is_allowed());
-/// assert_eq!(limiter.peek(1).remaining(), 99);
+/// assert_eq!(limiter.entry().peek(1).remaining(), 99);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Debug)]
@@ -122,26 +123,14 @@ impl LogLimiter {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn check(&self, cost: u64) -> Decision {
-        self.check_at(cost, self.clock.now())
+        self.decide(cost, None, true)
     }
+}
 
-    /// [`check`](LogLimiter::check) at a time of the caller's: the arrival of the request, or a replay's. All
-    /// times given to one limiter must have one origin.
-    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Ask::new(now.as_nanos(), cost, true))
-    }
-
-    /// Would a request of `cost` units be admitted now? Charges nothing.
-    pub fn peek(&self, cost: u64) -> Decision {
-        self.peek_at(cost, self.clock.now())
-    }
-
-    /// [`peek`](LogLimiter::peek) at a time of the caller's.
-    pub fn peek_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide(Ask::new(now.as_nanos(), cost, false))
-    }
-
-    fn decide(&self, ask: Ask) -> Decision {
+impl Store for &LogLimiter {
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        let now = at.unwrap_or_else(|| self.clock.now());
+        let ask = Ask::new(now.as_nanos(), cost, charge);
         loop {
             // Always the first time: a ring has one owner.
             if let Some(decision) = self.rule.decide(&self.ring, ask) {

@@ -24,7 +24,7 @@ use super::rule::Rule;
 /// let policy: LogPolicy = "sliding-log 100/m".parse()?;
 /// assert_eq!(policy.quota(), Quota::per_minute(100));
 /// let limiter = LogLimiter::new(policy.into())?;
-/// assert_eq!(limiter.peek(1).limit(), 100);
+/// assert_eq!(limiter.entry().peek(1).limit(), 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

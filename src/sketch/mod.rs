@@ -18,6 +18,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::policy::Policy;
+use crate::store::Store;
 
 use place::Placer;
 use rows::Rows;
@@ -64,7 +65,7 @@ pub use size::SketchSize;
 /// live key and one cache line per decision. Use it when you know about how many keys are live at once, also
 /// if that is millions. Use a sketch when that number cannot be known and a newcomer must not be
 /// turned away because a table is full: per source address in front of everything else, or under attack; or
-/// for [`contains`](SketchLimiter::contains). Do not use it where a customer must get all that was
+/// to ask whether a key [was seen lately](crate::Entry::is_live). Do not use it where a customer must get all that was
 /// promised.
 ///
 /// ```
@@ -164,84 +165,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// ```
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        let (places, now) = self.find_and_fetch(key, None);
-        self.rows.check(&places, now, cost)
+        self.place(key).decide(cost, None, true)
     }
 
-    /// [`check`](SketchLimiter::check) at a time of the caller's: the arrival of the request, or a
-    /// replay's. All times given to one limiter must have one origin.
-    ///
-    /// A `now` far ahead is believed: the key's cells hold it until time has caught up. Other keys that share
-    /// some of these cells are decided on their other ones.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
-    /// let size = SketchSize::new(4, 1_000)?;
-    /// let limiter = SketchLimiter::with_clock(Quota::per_minute(1), size, ManualClock::new())?;
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at("alice", 1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        let (places, now) = self.find_and_fetch(key, Some(now));
-        self.rows.check(&places, now, cost)
-    }
-
-    /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
-    #[inline]
-    pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        let (places, now) = self.find_and_fetch(key, None);
-        self.rows.peek(&places, now, cost)
-    }
-
-    /// [`peek`](SketchLimiter::peek) at a time of the caller's.
-    #[inline]
-    pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        let (places, now) = self.find_and_fetch(key, Some(now));
-        self.rows.peek(&places, now, cost)
-    }
-
-    /// Has `key` been seen lately: is there anything charged in all of its cells?
-    ///
-    /// The question of a Bloom filter, whose entries end by themselves: after a request of the key was
-    /// admitted the answer is `true` until all that it was charged has drained (GCRA), or until its window
-    /// is over (two windows, for sliding ones). It may be `true` for a key that was never seen, as rarely as
-    /// [`SketchSize::for_load`] lets keys be refused.
-    ///
-    /// ```
-    /// use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
-    /// // Seen today? A million visitors a day.
-    /// let policy: Policy = "fixed-window 1/d".parse()?;
-    /// let size = SketchSize::for_load(1_000_000, 100)?;
-    /// let seen = SketchLimiter::with_clock(policy, size, ManualClock::new())?;
-    /// assert!(!seen.contains("alice"));
-    /// assert!(seen.check("alice", 1).is_allowed());
-    /// assert!(seen.contains("alice"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn contains(&self, key: &K) -> bool {
-        let (places, now) = self.find_and_fetch(key, None);
-        self.rows.contains(&places, now)
-    }
-
-    /// [`contains`](SketchLimiter::contains) at a time of the caller's.
-    #[inline]
-    #[must_use]
-    pub fn contains_at(&self, key: &K, now: Timestamp) -> bool {
-        let (places, now) = self.find_and_fetch(key, Some(now));
-        self.rows.contains(&places, now)
-    }
-
-    /// Hash, ask for all lines at once, and only then read the clock: see [`crate::prefetch`].
+    /// Hashes, and asks for all lines at once: only then the clock is read. See [`crate::prefetch`].
     #[inline(always)]
-    fn find_and_fetch(&self, key: &K, now: Option<Timestamp>) -> (Places, Timestamp) {
+    pub(crate) fn place(&self, key: &K) -> KeyCells<'_> {
         let places = self.placer.places(key);
         self.rows.fetch(&places);
-        (places, now.unwrap_or_else(|| self.clock.now()))
+        KeyCells { rows: &self.rows, clock: &self.clock, places }
     }
 
     /// How many rows and cells there are, and what memory they take: fixed at construction.
@@ -255,6 +187,40 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     #[must_use]
     pub fn size(&self) -> SketchSize {
         self.size
+    }
+}
+
+/// A key of a sketch: its cells. Their memory is on its way.
+#[derive(Clone, Copy)]
+pub struct KeyCells<'a> {
+    rows: &'a Rows,
+    clock: &'a Clock,
+    places: Places,
+}
+
+impl KeyCells<'_> {
+    /// Whether something is charged in all of its cells.
+    pub(crate) fn is_live(&self, at: Option<Timestamp>) -> bool {
+        self.rows.is_live(&self.places, at.unwrap_or_else(|| self.clock.now()))
+    }
+}
+
+impl Store for KeyCells<'_> {
+    #[inline(always)]
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        let now = at.unwrap_or_else(|| self.clock.now());
+        if charge {
+            self.rows.check(&self.places, now, cost)
+        } else {
+            self.rows.peek(&self.places, now, cost)
+        }
+    }
+}
+
+/// Not the whole sketch.
+impl fmt::Debug for KeyCells<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyCells").field(&self.places).finish()
     }
 }
 

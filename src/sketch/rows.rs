@@ -286,7 +286,7 @@ impl Rows {
 
     /// Whether every cell of the key is live.
     #[inline(always)]
-    pub(super) fn contains(&self, places: &Places, now: Timestamp) -> bool {
+    pub(super) fn is_live(&self, places: &Places, now: Timestamp) -> bool {
         // Idle is: the whole limit remains. A window ahead of now is not: it holds what turned it.
         let whole = self.meter.limit();
         places

@@ -10,9 +10,7 @@ mod restart;
 use std::time::Duration;
 
 use common::policy;
-use tollgate::{
-    Decision, Denial, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all_at,
-};
+use tollgate::{Decision, Denial, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
 
 /// A whole number of hours, so that all times below are whole ticks.
 const START: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -65,10 +63,10 @@ impl One {
     /// Asks this limit and another one for so many units each.
     fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
         let toll = match self {
-            Self::Shared(limiter) => limiter.entry().cost(cost),
-            Self::Keyed(limiter) => limiter.entry("key").cost(cost),
+            Self::Shared(limiter) => limiter.entry().at(now).cost(cost),
+            Self::Keyed(limiter) => limiter.entry("key").at(now).cost(cost),
         };
-        check_all_at(&mut [toll, other.entry().cost(cost)], now).into_result()
+        check_all(&mut [toll, other.entry().at(now).cost(cost)]).into_result()
     }
 
     fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {
@@ -201,11 +199,12 @@ fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
         assert!(limiter.check(1, START).is_allowed());
         let twice = match &limiter {
             One::Shared(one) => {
-                check_all_at(&mut [one.entry().cost(1), one.entry().cost(1)], START)
+                check_all(&mut [one.entry().at(START).cost(1), one.entry().at(START).cost(1)])
             }
-            One::Keyed(one) => {
-                check_all_at(&mut [one.entry("key").cost(1), one.entry("key").cost(1)], START)
-            }
+            One::Keyed(one) => check_all(&mut [
+                one.entry("key").at(START).cost(1),
+                one.entry("key").at(START).cost(1),
+            ]),
         };
         assert_eq!(twice.index(), Some(1));
         assert!(!twice.into_result().unwrap_err().is_penalty());
@@ -264,22 +263,22 @@ fn an_admission_ends_the_row_also_if_it_is_given_back() {
 #[test]
 fn a_request_that_a_lease_passes_on_is_one_request() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
-    let mut lease = limiter.lease(3).unwrap();
+    let mut lease = limiter.entry().lease(3).unwrap();
     assert!(lease.spend(3));
     // No three units are left, but one is: the renewed lease is smaller than asked for.
     assert!(lease.check(1).is_ok());
     assert!(!lease.check(1).unwrap_err().is_penalty());
     assert!(lease.check(1).unwrap_err().is_penalty());
-    assert!(limiter.lease(1).unwrap_err().is_penalty());
+    assert!(limiter.entry().lease(1).unwrap_err().is_penalty());
 }
 
 #[test]
 fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
     let limiter = limit("gcra 4/h penalty 1h after 1");
-    let mut lease = limiter.lease_at(4, START).unwrap();
+    let mut lease = limiter.entry().at(START).lease(4).unwrap();
     assert!(limiter.entry().at(START).check(1).into_result().unwrap_err().is_penalty());
     assert!(lease.spend(1));
-    lease.return_at(later(1));
+    limiter.entry().at(later(1)).refund(lease.into_unspent());
     assert!(limiter.entry().at(later(3_599)).peek(1).into_result().unwrap_err().is_penalty());
     assert_eq!(limiter.entry().at(later(3_600)).peek(0).remaining(), 4);
 }
@@ -287,7 +286,7 @@ fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
 #[test]
 fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
     let limiter = limit("gcra 4/h soft 50%");
-    let mut lease = limiter.lease(3).unwrap();
+    let mut lease = limiter.entry().lease(3).unwrap();
     assert!(!lease.is_over() && lease.spend(3));
     // Three more, of which two are over; or as many as there are.
     assert!(lease.check(1).is_ok() && lease.is_over());

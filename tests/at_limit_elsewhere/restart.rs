@@ -81,5 +81,5 @@ fn a_policy_with_all_words_and_long_numbers_is_restored() {
     let mut file = Vec::new();
     limiter.snapshot(&mut file).unwrap();
     let again = Limiter::restore(policy(text), ManualClock::new(), &file[..]).unwrap();
-    assert_eq!(format!("{:?}", again.peek(7)), format!("{:?}", limiter.peek(7)));
+    assert_eq!(format!("{:?}", again.entry().peek(7)), format!("{:?}", limiter.entry().peek(7)));
 }

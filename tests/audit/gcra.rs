@@ -73,7 +73,9 @@ fn stripes_never_exceed_the_bound_in_any_interval() {
         || {
             let clock = ManualClock::new();
             let limiter = StripedLimiter::with_stripes(policy(text).quota(), 4, clock).unwrap();
-            Box::new(move |_, now_ns, cost| limiter.check_at(cost, Timestamp::from_nanos(now_ns)))
+            Box::new(move |_, now_ns, cost| {
+                limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+            })
         },
         |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
     );
@@ -140,9 +142,9 @@ impl Torn {
 #[test]
 fn a_limiter_that_loses_charges_is_caught() {
     let limiter = Limiter::with_clock(policy("gcra 1/h"), ManualClock::new());
-    let allowed = limiter.peek(1);
+    let allowed = limiter.entry().peek(1);
     assert!(limiter.check(1).is_allowed());
-    let denied = limiter.peek(1);
+    let denied = limiter.entry().peek(1);
     let request = |random: &mut Random, n: u64| (0, n * 100 + random.below(1_000), 1);
     // 1,000,000 per second with a burst of 50: period 1,000 ns for 1 unit. Two threads must meet in it: on a busy
     // machine they seldom do.

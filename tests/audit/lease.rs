@@ -23,7 +23,7 @@ fn work(limiter: &Limiter, clock: &ManualClock, thread: u64, requests: u64) -> V
         let own = lease.take_if(|_| random.below(50) == 0);
         drop(own); // gives back what is left
         if lease.is_none() {
-            lease = limiter.lease(BATCH).ok();
+            lease = limiter.entry().lease(BATCH).ok();
         }
         let is_admitted = lease.as_mut().is_some_and(|lease| lease.check(cost).is_ok());
         clock.advance(Duration::from_nanos(random.below(2_000)));

@@ -44,7 +44,7 @@ fn audit_one(limit: u64) {
     };
     rounds(|count| {
         let log = LogLimiter::with_clock(quota(limit), ManualClock::new()).unwrap();
-        let check = |_, now_ns, cost| log.check_at(cost, Timestamp::from_nanos(now_ns));
+        let check = |_, now_ns, cost| log.entry().at(Timestamp::from_nanos(now_ns)).check(cost);
         let mut admissions = run(count, u64::MAX, request, check);
         let most = max_in_any_window(&mut admissions);
         assert!((limit * 9 / 10..=limit).contains(&most), "{most} of {limit}");
@@ -67,7 +67,8 @@ fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
     rounds(|count| {
         let table =
             KeyedLogLimiter::with_clock(quota(LIMIT), capacity, ManualClock::new()).unwrap();
-        let check = |key, now_ns, cost| table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+        let check =
+            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
         let request = |random: &mut Random, n: u64| {
             let late_ns = if random.below(50) == 0 { WINDOW_NS } else { 0 };
             let now_ns = 10 * WINDOW_NS + n * step_ns + random.below(WINDOW_NS / 2);
@@ -109,8 +110,8 @@ impl Torn {
 #[test]
 fn a_log_that_loses_units_is_caught() {
     let log = LogLimiter::with_clock(quota(1), ManualClock::new()).unwrap();
-    let (allowed, _) = (log.peek(1), log.check(1));
-    let denied = log.peek(1);
+    let (allowed, _) = (log.entry().peek(1), log.check(1));
+    let denied = log.entry().peek(1);
     let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);
     // Two threads must meet in it: on a busy machine they seldom do.
     let is_caught = |_| {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp, check_all_at};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp, check_all};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -22,8 +22,10 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
         let clients = KeyedLimiter::with_clock(policy(CLIENT), 100, ManualClock::new()).unwrap();
         let denied = [AtomicU64::new(0), AtomicU64::new(0)];
         let check = |key, now_ns, cost| -> Decision {
-            let mut tolls = [all.entry().cost(cost), clients.entry(&key).cost(cost)];
-            let joint = check_all_at(&mut tolls, Timestamp::from_nanos(now_ns));
+            let now = Timestamp::from_nanos(now_ns);
+            let mut tolls =
+                [all.entry().at(now).cost(cost), clients.entry(&key).at(now).cost(cost)];
+            let joint = check_all(&mut tolls);
             if let (false, Some(index)) = (joint.is_allowed(), joint.index()) {
                 denied[index].fetch_add(1, Relaxed);
             }
@@ -79,7 +81,8 @@ fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Syn
 fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
     rounds(|count| {
         balances(count, |first, last, cost| {
-            let joint = check_all_at(&mut [first.entry().cost(cost), last.entry().cost(cost)], NOW);
+            let joint =
+                check_all(&mut [first.entry().at(NOW).cost(cost), last.entry().at(NOW).cost(cost)]);
             joint.decision().unwrap()
         })
     });

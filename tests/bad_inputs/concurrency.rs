@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::policy;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Wait, check_all_at};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Wait, check_all};
 
 /// Runs `work(thread)` on that many threads that start together, and adds up what they return.
 pub(crate) fn on_threads(threads: u64, work: impl Fn(u64) -> u64 + Sync) -> u64 {
@@ -107,8 +107,8 @@ fn row_49_when_the_last_of_several_limits_denies_nothing_stays_charged() {
     let clients = KeyedLimiter::<str>::new(Quota::per_hour(1), 10).unwrap();
     let now = Timestamp::from_secs(1_000);
     let all = || {
-        let [a, b, c] = limits.each_ref().map(|limit| limit.entry().cost(1));
-        check_all_at(&mut [a, b, c, clients.entry("client").cost(1)], now)
+        let [a, b, c] = limits.each_ref().map(|limit| limit.entry().at(now).cost(1));
+        check_all(&mut [a, b, c, clients.entry("client").at(now).cost(1)])
     };
     assert!(all().is_allowed());
     assert_eq!([all().index(), all().index()], [Some(3), Some(3)]);

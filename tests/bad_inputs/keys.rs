@@ -243,11 +243,11 @@ fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() 
             assert_eq!(is_allowed, expected, "{what}");
             assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "{what}");
         };
-        work(keyed.peek(&7_u64, 1).is_allowed(), true, "asked about, not there");
+        work(keyed.entry(&7_u64).peek(1).is_allowed(), true, "asked about, not there");
         work(keyed.check(&7, 1).is_allowed(), true, "new");
         work(keyed.check(&7, 1).is_allowed(), true, "there");
         work(keyed.check(&7, 1).is_allowed(), false, "there and denied");
-        work(keyed.peek(&7, 1).is_allowed(), false, "asked about, there");
+        work(keyed.entry(&7).peek(1).is_allowed(), false, "asked about, there");
         for key in 100..1_000 {
             let _ = keyed.check(&key, 1);
             assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "among others, {full:?}");

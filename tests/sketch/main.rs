@@ -122,8 +122,8 @@ fn follow(
         let now = Timestamp::from_nanos(now_ns);
         let (key, own) = (request.key, &mut models[usize::try_from(request.key).unwrap()]);
         let cost = request.cost(granted.quota().max_burst());
-        let asked = sketch.peek_at(&key, cost, now);
-        let decision = sketch.check_at(&key, cost, now);
+        let asked = sketch.entry(&key).at(now).peek(cost);
+        let decision = sketch.entry(&key).at(now).check(cost);
         if asked.is_allowed() != decision.is_allowed() {
             return Err(format!("{request:?}: {asked:?} and then {decision:?}"));
         }
@@ -140,7 +140,7 @@ fn follow(
             }
             Decision::Denied(denial) => {
                 if let Some(wait) = denial.retry_after() {
-                    if !sketch.peek_at(&key, cost, now + wait).is_allowed() {
+                    if !sketch.entry(&key).at(now + wait).peek(cost).is_allowed() {
                         return Err(format!("{request:?} at {now_ns}: {wait:?} is not enough"));
                     }
                 } else if cost <= own.limit() {
@@ -152,7 +152,7 @@ fn follow(
             latest_ns = latest_ns.max(now_ns);
         }
         for (key, own) in (0..).zip(&models) {
-            if !own.is_idle(now_ns) && !sketch.contains_at(&key, now) {
+            if !own.is_idle(now_ns) && !sketch.entry(&key).at(now).is_live() {
                 return Err(format!("{request:?} at {now_ns}: {key} is forgotten"));
             }
         }
@@ -185,9 +185,9 @@ proptest! {
                 (decision.remaining(), decision.reset_after(), wait)
             };
             let expected = told(limiter.entry().at(now).peek(cost));
-            prop_assert_eq!(told(sketch.peek_at(&7, cost, now)), expected);
+            prop_assert_eq!(told(sketch.entry(&7).at(now).peek(cost)), expected);
             let expected = told(limiter.entry().at(now).check(cost));
-            prop_assert_eq!(told(sketch.check_at(&7, cost, now)), expected);
+            prop_assert_eq!(told(sketch.entry(&7).at(now).check(cost)), expected);
         }
     }
 
@@ -225,7 +225,7 @@ fn one_unit_too_many_is_caught() {
 
 /// How many of these keys are refused their first unit.
 fn refused(sketch: &SketchLimiter<u64>, keys: std::ops::Range<u64>, now: Timestamp) -> u64 {
-    keys.map(|key| u64::from(!sketch.check_at(&key, 1, now).is_allowed())).sum()
+    keys.map(|key| u64::from(!sketch.entry(&key).at(now).check(1).is_allowed())).sum()
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn the_target_is_met_where_each_key_takes_all_of_its_window() {
         let sketch = sketch(policy(text), SketchSize::for_load(10_000, one_in).unwrap());
         let now = Timestamp::from_secs(1_000_000);
         let among = refused(&sketch, 0..live, now);
-        let new = |key: &u64| !sketch.peek_at(key, 1, now).is_allowed();
+        let new = |key: &u64| !sketch.entry(key).at(now).peek(1).is_allowed();
         let fresh = (live..live + 1_000_000).filter(new).count() as u64;
         assert!(among <= live / one_in && fresh <= 1_000_000 / one_in, "{among} {fresh}");
         assert_eq!((among, fresh), (among_live, among_new), "{text}");
@@ -288,14 +288,14 @@ fn seen_in_this_window_is_never_forgotten_and_ends_with_it() {
     let sketch = sketch(policy("fixed-window 1/h"), SketchSize::for_load(5_000, 100).unwrap());
     let [now, last, next] = [7_200, 10_799, 10_800].map(Timestamp::from_secs);
     for key in 0..5_000 {
-        let _ = sketch.check_at(&key, 1, now);
-        assert!(sketch.contains_at(&key, now), "{key}: also one that was refused");
+        let _ = sketch.entry(&key).at(now).check(1);
+        assert!(sketch.entry(&key).at(now).is_live(), "{key}: also one that was refused");
     }
-    assert_eq!((0..5_000).filter(|key| sketch.contains_at(key, last)).count(), 5_000);
-    let strangers = (5_000..105_000).filter(|key| sketch.contains_at(key, last)).count();
+    assert_eq!((0..5_000).filter(|key| sketch.entry(key).at(last).is_live()).count(), 5_000);
+    let strangers = (5_000..105_000).filter(|key| sketch.entry(key).at(last).is_live()).count();
     assert!(strangers <= 1_000, "{strangers}");
     assert_eq!(strangers, 545);
-    assert!((0..5_000).all(|key| !sketch.contains_at(&key, next)));
+    assert!((0..5_000).all(|key| !sketch.entry(&key).at(next).is_live()));
 }
 
 #[test]
@@ -305,18 +305,18 @@ fn a_flood_takes_no_memory_and_frees_no_key() {
     {
         let sketch = sketch(policy(text), small(4, 1_000));
         let start = 36_000;
-        assert!(sketch.check_at(&0, 10, Timestamp::from_secs(start)).is_allowed());
+        assert!(sketch.entry(&0).at(Timestamp::from_secs(start)).check(10).is_allowed());
         for n in 1..=500_000_u64 {
             let now = Timestamp::from_nanos(start * 1_000_000_000 + n * 600_000);
-            let _ = sketch.check_at(&n, 1 + n % 10, now);
+            let _ = sketch.entry(&n).at(now).check(1 + n % 10);
             if n % 1_000 == 0 {
-                assert!(!sketch.check_at(&0, 1, now).is_allowed(), "{text}, {n}");
+                assert!(!sketch.entry(&0).at(now).check(1).is_allowed(), "{text}, {n}");
             }
         }
         assert_eq!(sketch.size().bytes(), 32_000);
         // Two hours after the flood there is no trace of it.
         let after = Timestamp::from_secs(start + 300 + 7_200);
-        assert!((0..1_000).all(|key| sketch.peek_at(&key, 10, after).is_allowed()), "{text}");
+        assert!((0..1_000).all(|key| sketch.entry(&key).at(after).peek(10).is_allowed()), "{text}");
     }
 }
 
@@ -327,12 +327,12 @@ fn one_clock_that_is_a_day_ahead_shuts_no_other_key_out() {
         let now = Timestamp::from_secs(600_000);
         let ahead = now + Duration::from_secs(86_400);
         for key in 0..50 {
-            assert!(sketch.check_at(&key, 10, ahead).is_allowed());
+            assert!(sketch.entry(&key).at(ahead).check(10).is_allowed());
         }
-        let others = (1_000..2_000).filter(|key| sketch.check_at(key, 1, now).is_allowed());
+        let others = (1_000..2_000).filter(|key| sketch.entry(key).at(now).check(1).is_allowed());
         assert_eq!(others.count(), 1_000, "{text}");
         // A key that was ahead stays ahead: GCRA waits, a window counts in the one it is in.
-        assert!(!sketch.check_at(&0, 1, now).is_allowed(), "{text}");
+        assert!(!sketch.entry(&0).at(now).check(1).is_allowed(), "{text}");
     }
 }
 
@@ -341,9 +341,9 @@ fn a_late_request_counts_in_the_earliest_window_of_its_cells() {
     // One row: every key in one cell, so that the window is turned for all.
     let sketch = sketch(policy("fixed-window 2/m"), small(1, 1));
     let [now, late] = [120, 119].map(Timestamp::from_secs);
-    assert!(sketch.check_at(&1, 1, now).is_allowed());
-    assert!(sketch.check_at(&2, 1, late).is_allowed());
-    let denial = sketch.check_at(&2, 1, late).into_result().unwrap_err();
+    assert!(sketch.entry(&1).at(now).check(1).is_allowed());
+    assert!(sketch.entry(&2).at(late).check(1).is_allowed());
+    let denial = sketch.entry(&2).at(late).check(1).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(61)));
 }
 
@@ -355,10 +355,10 @@ fn a_cost_of_nothing_waits_for_the_row_that_it_fits_first() {
     let mut waited = 0;
     for n in 0..4_000_u64 {
         let now = Timestamp::from_millis(10_000 + n * 37 - 90 * (n % 3));
-        let _ = sketch.check_at(&(n % 8), 1, now);
-        let Err(denial) = sketch.peek_at(&(n % 5), 0, now).into_result() else { continue };
+        let _ = sketch.entry(&(n % 8)).at(now).check(1);
+        let Err(denial) = sketch.entry(&(n % 5)).at(now).peek(0).into_result() else { continue };
         let wait = denial.retry_after().unwrap();
-        assert!(sketch.peek_at(&(n % 5), 0, now + wait).is_allowed(), "{n}");
+        assert!(sketch.entry(&(n % 5)).at(now + wait).peek(0).is_allowed(), "{n}");
         waited += 1;
     }
     assert_eq!(waited, 553);

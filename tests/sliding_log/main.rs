@@ -52,8 +52,8 @@ fn decisions(quota: Quota, requests: &[Request]) -> String {
     let (log, keyed) = (log(quota), keyed(quota, 10));
     let decide = |&(now_ns, cost): &Request| {
         let now = Timestamp::from_nanos(now_ns);
-        let decision = log.check_at(cost, now);
-        assert_eq!(told(&decision), told(&keyed.check_at(&1, cost, now)), "at {now:?}");
+        let decision = log.entry().at(now).check(cost);
+        assert_eq!(told(&decision), told(&keyed.entry(&1).at(now).check(cost)), "at {now:?}");
         if decision.is_allowed() { 'A' } else { 'D' }
     };
     requests.iter().map(decide).collect()
@@ -89,7 +89,7 @@ fn example_25_a_denied_cost_spends_nothing() {
     let costs = [8, 5, 2, 11].map(|cost| costing(now, cost));
     assert_eq!(decisions(Quota::per_minute(10), &costs), "ADAD");
     let log = log(Quota::per_minute(10));
-    assert!(log.check_at(11, instant(now)).into_result().unwrap_err().is_never());
+    assert!(log.entry().at(instant(now)).check(11).into_result().unwrap_err().is_never());
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn example_32_under_a_steady_stream_the_log_admits_its_limit_in_each_window() {
 fn example_34_a_minute_ago_is_outside_and_less_is_inside() {
     let log = log(Quota::per_minute(1));
     let now = Timestamp::from_secs(36_027); // 10:00:27
-    assert!(log.check_at(1, Timestamp::from_secs(35_967)).is_allowed()); // 9:59:27
-    assert!(log.peek_at(1, now).is_allowed());
-    assert!(log.check_at(1, now).is_allowed());
-    assert!(!log.peek_at(1, now + Duration::from_secs(59)).is_allowed());
+    assert!(log.entry().at(Timestamp::from_secs(35_967)).check(1).is_allowed()); // 9:59:27
+    assert!(log.entry().at(now).peek(1).is_allowed());
+    assert!(log.entry().at(now).check(1).is_allowed());
+    assert!(!log.entry().at(now + Duration::from_secs(59)).peek(1).is_allowed());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn v9_ten_a_minute_by_the_documentation_of_limits() {
     // At 1:12 the two of 0:20 are the next to go: in 8 seconds.
     let log = log(Quota::per_minute(10));
     let denied =
-        requests.map(|(now_ns, cost)| log.check_at(cost, Timestamp::from_nanos(now_ns)))[5];
+        requests.map(|(now_ns, cost)| log.entry().at(Timestamp::from_nanos(now_ns)).check(cost))[5];
     let denial = denied.into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(8)));
 }
@@ -130,20 +130,20 @@ fn v9_ten_a_minute_by_the_documentation_of_limits() {
 #[test]
 fn v10_ten_in_two_seconds_by_the_tests_of_limits() {
     let log = log(Quota::per(10, Duration::from_secs(2)));
-    let check = |cost, time| log.check_at(cost, instant(time));
+    let check = |cost, time| log.entry().at(instant(time)).check(cost);
     assert!(check(11, "0").into_result().unwrap_err().is_never());
     assert!(check(5, "0.1").is_allowed());
     for _ in 0..4 {
         assert!(check(1, "1.9").is_allowed());
     }
-    assert!(!log.peek_at(2, instant("1.9")).is_allowed());
+    assert!(!log.entry().at(instant("1.9")).peek(2).is_allowed());
     assert!(!check(2, "1.9").is_allowed());
     assert!(check(1, "1.9").is_allowed());
     // Exactly two seconds after the five: they are outside by now. `limits` has them a moment longer.
     for _ in 0..5 {
         assert!(check(1, "2.1").is_allowed());
     }
-    assert_eq!(log.peek_at(0, instant("2.1")).remaining(), 0);
+    assert_eq!(log.entry().at(instant("2.1")).peek(0).remaining(), 0);
     assert!(!check(2, "2.1").is_allowed());
 }
 
@@ -151,18 +151,18 @@ fn v10_ten_in_two_seconds_by_the_tests_of_limits() {
 fn v11_a_million_units_are_taken_at_once() {
     let log = log(Quota::per(1_000_000, Duration::from_secs(2)));
     let now = Timestamp::from_secs(1);
-    assert!(log.check_at(1, now).is_allowed());
-    assert_eq!(log.check_at(999_999, now).remaining(), 0);
-    let denial = log.check_at(1, now).into_result().unwrap_err();
+    assert!(log.entry().at(now).check(1).is_allowed());
+    assert_eq!(log.entry().at(now).check(999_999).remaining(), 0);
+    let denial = log.entry().at(now).check(1).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(2)));
-    assert!(log.check_at(1_000_000, now + Duration::from_secs(2)).is_allowed());
+    assert!(log.entry().at(now + Duration::from_secs(2)).check(1_000_000).is_allowed());
 }
 
 #[test]
 fn the_largest_cost_fits_a_small_stack() {
     let admitted = thread::Builder::new().stack_size(512 * 1024).spawn(|| {
         let log = log(Quota::per_second(1 << 20));
-        log.check_at(1 << 20, Timestamp::from_secs(1)).is_allowed()
+        log.entry().at(Timestamp::from_secs(1)).check(1 << 20).is_allowed()
     });
     assert!(admitted.unwrap().join().unwrap());
 }
@@ -171,7 +171,8 @@ fn the_largest_cost_fits_a_small_stack() {
 fn a_half_open_window_holds_the_limit_and_a_closed_one_twice_that() {
     let log = &log(Quota::per_second(7));
     let admitted = |now_ms| {
-        (0..20).filter(move |_| log.check_at(1, Timestamp::from_millis(now_ms)).is_allowed())
+        (0..20)
+            .filter(move |_| log.entry().at(Timestamp::from_millis(now_ms)).check(1).is_allowed())
     };
     assert_eq!(admitted(0).count(), 7);
     assert_eq!(admitted(999).count(), 0);
@@ -185,13 +186,16 @@ fn a_wait_for_several_units_ends_when_the_last_of_them_is_free() {
         let (log, keyed) = (log(Quota::per_minute(limit)), keyed(Quota::per_minute(limit), 5));
         for n in 0..limit {
             let now = Timestamp::from_millis(100 * n);
-            assert!(log.check_at(1, now).is_allowed() && keyed.check_at(&1, 1, now).is_allowed());
+            assert!(
+                log.entry().at(now).check(1).is_allowed()
+                    && keyed.entry(&1).at(now).check(1).is_allowed()
+            );
         }
         let now = Timestamp::from_secs(40);
         for cost in 1..=limit {
             // The unit taken as the cost-th comes back a minute after it was.
             let wait = Duration::from_millis(60_000 - 40_000 + 100 * (cost - 1));
-            for decision in [log.check_at(cost, now), keyed.check_at(&1, cost, now)] {
+            for decision in [log.entry().at(now).check(cost), keyed.entry(&1).at(now).check(cost)] {
                 let denial = decision.into_result().unwrap_err();
                 assert_eq!(denial.retry_after(), Some(wait), "{cost} of {limit}");
                 assert_eq!(denial.remaining(), 0);
@@ -205,7 +209,7 @@ fn a_wait_for_several_units_ends_when_the_last_of_them_is_free() {
 #[test]
 fn a_stale_or_backward_now_gets_nothing_back() {
     let log = log(Quota::per_second(2));
-    let check = |now_ms| log.check_at(1, Timestamp::from_millis(now_ms)).is_allowed();
+    let check = |now_ms| log.entry().at(Timestamp::from_millis(now_ms)).check(1).is_allowed();
     assert_eq!([10_000, 10_500, 10_999].map(check), [true, true, false]);
     // Back by a little, by windows, to the origin: both units were taken after all of these.
     assert_eq!([10_400, 9_000, 500, 0].map(check), [false; 4]);
@@ -215,12 +219,12 @@ fn a_stale_or_backward_now_gets_nothing_back() {
 #[test]
 fn a_leap_ahead_spends_units_until_time_has_caught_up() {
     let log = log(Quota::per_second(3));
-    assert!(log.check_at(2, Timestamp::from_secs(1_000)).is_allowed());
+    assert!(log.entry().at(Timestamp::from_secs(1_000)).check(2).is_allowed());
     let now = Timestamp::from_secs(5);
-    assert!(log.check_at(1, now).is_allowed());
-    let denial = log.check_at(2, now).into_result().unwrap_err();
+    assert!(log.entry().at(now).check(1).is_allowed());
+    let denial = log.entry().at(now).check(2).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(996)));
-    assert!(log.check_at(1, Timestamp::from_secs(6)).is_allowed());
+    assert!(log.entry().at(Timestamp::from_secs(6)).check(1).is_allowed());
 }
 
 #[test]
@@ -231,10 +235,10 @@ fn what_no_clock_reaches_is_never_free_and_nothing_overflows() {
         for now_ns in [u64::MAX, LATEST_NS, u64::MAX - 1] {
             let now = Timestamp::from_nanos(now_ns);
             let first = now_ns == u64::MAX;
-            assert_eq!(log.check_at(2, now).is_allowed(), first || again);
-            assert_eq!(keyed.check_at(&1, 2, now).is_allowed(), first || again);
+            assert_eq!(log.entry().at(now).check(2).is_allowed(), first || again);
+            assert_eq!(keyed.entry(&1).at(now).check(2).is_allowed(), first || again);
         }
-        let _ = log.check_at(u64::MAX, Timestamp::from_nanos(u64::MAX)).reset_after();
+        let _ = log.entry().at(Timestamp::from_nanos(u64::MAX)).check(u64::MAX).reset_after();
     }
 }
 
@@ -290,8 +294,8 @@ fn a_hundred_thousand_decisions_allocate_nothing() {
     let allocations = measure(|| {
         for n in 0..100_000_u64 {
             let now = Timestamp::from_nanos(n * 1_000_000);
-            let _ = log.check_at(n % 103, now);
-            let _ = keyed.check_at(&(n * 7 % 400), n % 103, now);
+            let _ = log.entry().at(now).check(n % 103);
+            let _ = keyed.entry(&(n * 7 % 400)).at(now).check(n % 103);
         }
     });
     assert_eq!(allocations.count_total, 0);
@@ -315,38 +319,38 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
     let table = keyed(quota, 4);
     let start = Timestamp::from_secs(100);
     let admitted: Vec<u64> =
-        (0..100).filter(|key| table.check_at(key, 2, start).is_allowed()).collect();
+        (0..100).filter(|key| table.entry(key).at(start).check(2).is_allowed()).collect();
     // 7 entries in one shard: that is all that a table for 4 keys has.
     assert_eq!(admitted.len(), 7);
     let later = start + Duration::from_secs(59);
     for key in 0..100 {
-        let denial = table.check_at(&key, 1, later).into_result().unwrap_err();
+        let denial = table.entry(&key).at(later).check(1).into_result().unwrap_err();
         assert_eq!(denial.is_table_full(), !admitted.contains(&key), "{key}");
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(1)), "{key}");
         assert_eq!(denial.remaining(), 0);
     }
     // All keys are idle: each newcomer takes the entry of one.
     let then = start + Duration::from_secs(60);
-    assert_eq!((200..300).filter(|key| table.check_at(key, 1, then).is_allowed()).count(), 7);
+    assert_eq!((200..300).filter(|key| table.entry(key).at(then).check(1).is_allowed()).count(), 7);
 }
 
 #[test]
 fn a_key_that_was_forgotten_begins_where_its_units_were_free() {
     let table = keyed(Quota::per_second(2), 4);
     let spent: Vec<u64> = (0..100)
-        .filter(|key| table.check_at(key, 2, Timestamp::from_secs(10)).is_allowed())
+        .filter(|key| table.entry(key).at(Timestamp::from_secs(10)).check(2).is_allowed())
         .collect();
     // Other keys take all of their entries two seconds later.
-    let others =
-        (200..300).filter(|key| table.check_at(key, 1, Timestamp::from_secs(12)).is_allowed());
+    let others = (200..300)
+        .filter(|key| table.entry(key).at(Timestamp::from_secs(12)).check(1).is_allowed());
     assert_eq!(others.count(), 7);
     // When these are idle, the first keys come back with old times: they were charged 2 units at 10 s.
     for key in spent {
         let late = Timestamp::from_millis(10_500);
-        let denial = table.check_at(&key, 1, late).into_result().unwrap_err();
+        let denial = table.entry(&key).at(late).check(1).into_result().unwrap_err();
         assert_eq!(denial.remaining(), 0, "{key}");
-        assert!(table.check_at(&key, 2, Timestamp::from_secs(13)).is_allowed(), "{key}");
-        assert!(!table.check_at(&key, 1, Timestamp::from_secs(12)).is_allowed(), "{key}");
+        assert!(table.entry(&key).at(Timestamp::from_secs(13)).check(2).is_allowed(), "{key}");
+        assert!(!table.entry(&key).at(Timestamp::from_secs(12)).check(1).is_allowed(), "{key}");
     }
 }
 
@@ -360,8 +364,8 @@ fn threads_share_one_log() {
             for n in 0..limit {
                 let cost = (n + thread) % 3 + 1;
                 let now = Timestamp::from_secs(5);
-                single += if log.check_at(cost, now).is_allowed() { cost } else { 0 };
-                by_key += if keyed.check_at(&7, cost, now).is_allowed() { cost } else { 0 };
+                single += if log.entry().at(now).check(cost).is_allowed() { cost } else { 0 };
+                by_key += if keyed.entry(&7).at(now).check(cost).is_allowed() { cost } else { 0 };
             }
             (single, by_key)
         };

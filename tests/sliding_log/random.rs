@@ -52,12 +52,12 @@ proptest! {
         for (step, cost, fine) in requests {
             now_ns = on(now_ns, quota, step, fine);
             let (cost, now) = (fitting(cost, quota.count()), Timestamp::from_nanos(now_ns));
-            let peeked = told(&log.peek_at(cost, now));
+            let peeked = told(&log.entry().at(now).peek(cost));
             prop_assert_eq!(peeked.0, model.peek(now_ns, cost));
             prop_assert_eq!(peeked.1, model.remaining(now_ns));
-            prop_assert_eq!(told(&keyed.peek_at(&1, cost, now)), peeked);
-            let checked = log.check_at(cost, now);
-            prop_assert_eq!(told(&keyed.check_at(&1, cost, now)), told(&checked));
+            prop_assert_eq!(told(&keyed.entry(&1).at(now).peek(cost)), peeked);
+            let checked = log.entry().at(now).check(cost);
+            prop_assert_eq!(told(&keyed.entry(&1).at(now).check(cost)), told(&checked));
             let checked = told(&checked);
             prop_assert_eq!(checked.0, model.check(now_ns, cost));
             prop_assert_eq!(checked.1, model.remaining(now_ns));
@@ -90,12 +90,12 @@ proptest! {
                 .filter(|&&(at_ns, _)| at_ns + window_ns > now_ns)
                 .map(|&(_, cost)| cost)
                 .sum();
-            match log.check_at(cost, now) {
+            match log.entry().at(now).check(cost) {
                 Decision::Allowed(permit) => {
                     list.push((now_ns, cost));
                     let left = permit.remaining();
-                    prop_assert!(log.peek_at(left, now).is_allowed());
-                    prop_assert!(!log.peek_at(left + 1, now).is_allowed());
+                    prop_assert!(log.entry().at(now).peek(left).is_allowed());
+                    prop_assert!(!log.entry().at(now).peek(left + 1).is_allowed());
                 }
                 Decision::Denied(denial) => {
                     prop_assert!(later + cost.min(limit + 1) > limit);
@@ -104,14 +104,14 @@ proptest! {
                         continue;
                     };
                     let just_before = wait - Duration::from_nanos(1);
-                    prop_assert!(!log.peek_at(cost, now + just_before).is_allowed());
-                    prop_assert!(log.peek_at(cost, now + wait).is_allowed());
+                    prop_assert!(!log.entry().at(now + just_before).peek(cost).is_allowed());
+                    prop_assert!(log.entry().at(now + wait).peek(cost).is_allowed());
                 }
             }
-            let reset = log.peek_at(0, now).reset_after();
-            prop_assert!(log.peek_at(limit, now + reset).is_allowed());
+            let reset = log.entry().at(now).peek(0).reset_after();
+            prop_assert!(log.entry().at(now + reset).peek(limit).is_allowed());
             let before = now + reset.saturating_sub(Duration::from_nanos(1));
-            prop_assert!(reset.is_zero() || !log.peek_at(limit, before).is_allowed());
+            prop_assert!(reset.is_zero() || !log.entry().at(before).peek(limit).is_allowed());
         }
         for &(from_ns, _) in &list {
             let window = from_ns..from_ns + window_ns;
@@ -134,7 +134,7 @@ proptest! {
         for (step, key, cost) in requests {
             now_ns += step;
             let model = models.entry(key).or_insert_with(|| oracle(quota));
-            let decision = table.check_at(&key, cost, Timestamp::from_nanos(now_ns));
+            let decision = table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
             let full = matches!(&decision, Decision::Denied(denial) if denial.is_table_full());
             if full {
                 prop_assert!(model.is_idle(now_ns));
@@ -157,7 +157,7 @@ proptest! {
         for (step, key, cost, back) in requests {
             now_ns += step;
             let at_ns = if back < 1_000 { u64::saturating_sub(now_ns, back) } else { now_ns };
-            if table.check_at(&key, cost, Timestamp::from_nanos(at_ns)).is_allowed() {
+            if table.entry(&key).at(Timestamp::from_nanos(at_ns)).check(cost).is_allowed() {
                 lists.entry(key).or_default().push((at_ns, cost));
             }
         }

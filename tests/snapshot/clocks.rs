@@ -83,7 +83,7 @@ fn what_has_drained_meanwhile_has_drained_to_the_nanosecond() {
     table.snapshot(&mut file).unwrap();
     clock.advance(HOUR);
     let restored = KeyedLimiter::<str>::restore(policy, clock, &file[..]).unwrap();
-    assert_eq!(restored.peek("alice", 1).remaining(), 2);
+    assert_eq!(restored.entry("alice").peek(1).remaining(), 2);
     let third = Timestamp::from_secs(3_600) + HOUR + HOUR / 2;
     let just_before = Timestamp::from_nanos(third.as_nanos() - 1);
     assert!(!restored.entry("alice").at(just_before).peek(3).is_allowed());

@@ -90,7 +90,7 @@ fn a_table_that_was_written_once_can_be_read() {
     let table = table.unwrap();
     for key in 0..=5_u64 {
         let charged = if (1..=4).contains(&key) { 1 + key % 3 } else { 0 };
-        assert_eq!(table.peek(&key, 1).remaining(), 3 - charged, "key {key}");
+        assert_eq!(table.entry(&key).peek(1).remaining(), 3 - charged, "key {key}");
     }
 }
 
@@ -107,5 +107,5 @@ fn a_limit_is_written_as_it_always_was() {
 fn a_limit_that_was_written_once_can_be_read() {
     let file = bytes(LIMIT);
     let limit = Limiter::restore(policy(POLICY), clock(), &file[..]).unwrap();
-    assert_eq!(limit.peek(1).remaining(), 1);
+    assert_eq!(limit.entry().peek(1).remaining(), 1);
 }

@@ -145,12 +145,12 @@ fn a_table_of_many_shards_comes_back_whole() {
     assert_eq!(file.len(), 384 + original.stats().bytes - 64);
     let restored = KeyedLimiter::<u64>::restore(policy, clock.clone(), &file[..]).unwrap();
     for key in 0..10_000_u64 {
-        assert_eq!(restored.peek(&key, 1).remaining(), 4 - key % 5);
+        assert_eq!(restored.entry(&key).peek(1).remaining(), 4 - key % 5);
     }
     // A snapshot leaves the original as it was.
     clock.advance(Duration::from_secs(3_600));
     for key in 0..10_000_u64 {
-        assert_eq!(original.peek(&key, 1).remaining(), 5 - key % 5);
+        assert_eq!(original.entry(&key).peek(1).remaining(), 5 - key % 5);
     }
 }
 

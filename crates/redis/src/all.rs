@@ -225,14 +225,14 @@ fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> R
     let isolated = |sum: &RedisToll<'_>| sum.inner().link.health.isolated(Instant::now());
     let is_local = |sum: &&RedisToll<'_>| sum.inner().on_error == OnError::Local;
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
-    let mut local = Vec::new();
-    for sum in sums.iter().filter(is_local) {
-        local.push(sum.inner().share.limiter().entry(sum.key).cost(sum.cost));
-    }
     // Limits of one store have one isolation clock. Of several stores the least is taken: shares regain least by it.
     let now = sums.iter().map(isolated).min().unwrap_or_default();
+    let mut local = Vec::new();
+    for sum in sums.iter().filter(is_local) {
+        local.push(sum.inner().share.entry(sum.key, now).cost(sum.cost));
+    }
     let is_ruled_out = rules.iter().any(|told| !told.allowed);
-    let joint = if is_ruled_out { None } else { Some(tollgate::check_all_at(&mut local, now)) };
+    let joint = if is_ruled_out { None } else { Some(tollgate::check_all(&mut local)) };
     let is_allowed = joint.is_some_and(|joint| joint.is_allowed());
     let mut told: Vec<Told> = Vec::with_capacity(sums.len());
     for sum in sums {

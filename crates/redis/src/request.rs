@@ -353,15 +353,15 @@ fn fall_back(groups: &[Group<'_>], verb: Verb, fault: Fault) -> RequestDecision 
 fn charge(seen: &[Seen<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
     let places: Vec<usize> =
         (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
-    let mut tolls = Vec::with_capacity(places.len());
-    for place in &places {
-        let toll = seen[*place].toll;
-        tolls.push(toll.inner().share.limiter().entry(toll.key).cost(toll.cost));
-    }
     // As in all.rs: shares of several stores regain least by the least of the isolation clocks.
     let isolated = |place: &usize| seen[*place].toll.inner().link.health.isolated(Instant::now());
     let now = places.iter().map(isolated).min().unwrap_or_default();
-    let joint = tollgate::check_all_at(&mut tolls, now);
+    let mut tolls = Vec::with_capacity(places.len());
+    for place in &places {
+        let toll = seen[*place].toll;
+        tolls.push(toll.inner().share.entry(toll.key, now).cost(toll.cost));
+    }
+    let joint = tollgate::check_all(&mut tolls);
     match joint.index() {
         Some(index) if !joint.is_allowed() => Err(places[index]),
         _ => Ok(()),

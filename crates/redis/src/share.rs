@@ -12,7 +12,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Denial, KeyedLimiter, ManualClock, Policy, Quota, Timestamp, Told};
+use tollgate::{
+    Decision, Denial, Entry, KeyedLimiter, ManualClock, Policy, Quota, Timestamp, Told,
+};
 
 use crate::error::BuildError;
 
@@ -50,17 +52,18 @@ impl Share {
         Ok(Self { limiter, limit: whole.quota().max_burst() })
     }
 
-    pub(crate) fn limiter(&self) -> &KeyedLimiter<[u8]> {
-        &self.limiter
+    /// A key's limit in the share. `isolated` is the time spent without the store.
+    pub(crate) fn entry(&self, key: &[u8], isolated: Timestamp) -> Entry<'_> {
+        self.limiter.entry(key).at(isolated)
     }
 
-    /// Decides within the share. `isolated` is the time spent without the store.
+    /// Decides within the share.
     pub(crate) fn check(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.limiter.entry(key).at(isolated).check(cost), cost)
+        self.told(self.entry(key, isolated).check(cost), cost)
     }
 
     pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.limiter.entry(key).at(isolated).peek(cost), cost)
+        self.told(self.entry(key, isolated).peek(cost), cost)
     }
 
     /// The decision with the figures of the whole limit: what never fits in a share may fit when the store is back.

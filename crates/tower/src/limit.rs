@@ -17,7 +17,7 @@ use crate::key::Key;
 /// let clients: Arc<KeyedLimiter<Key>> = Arc::new(KeyedLimiter::new(Quota::per_second(10), 1_000)?);
 /// let limit: &dyn Limit = &clients;
 /// assert!(limit.check(&Key::new(), 1).is_allowed());
-/// assert_eq!(clients.peek(&Key::new(), 1).remaining(), 9);
+/// assert_eq!(clients.entry(&Key::new()).peek(1).remaining(), 9);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub trait Limit: Send + Sync {

@@ -181,7 +181,7 @@ impl Observed {
             (false, true) => self.table.entry(&key).at(now).check(cost),
             (false, false) => self.table.entry(&key).at(now).peek(cost),
             (true, true) => self.table.check(&key, cost),
-            (true, false) => self.table.peek(&key, cost),
+            (true, false) => self.table.entry(&key).peek(cost),
         };
         // Nothing has happened in between.
         let told = decision.is_allowed();

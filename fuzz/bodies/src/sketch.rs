@@ -99,10 +99,10 @@ impl Observed {
         self.requests += 1;
         let now = Timestamp::from_nanos(self.pace.now_ns);
         let limit = self.policy.quota().max_burst();
-        let cost = cost.units(limit, self.sketch.peek_at(&key, 0, now).remaining());
-        let asked = self.sketch.peek_at(&key, cost, now);
-        let is_whole = self.sketch.peek_at(&key, limit, now).is_allowed();
-        let decision = if charge { self.sketch.check_at(&key, cost, now) } else { asked };
+        let cost = cost.units(limit, self.sketch.entry(&key).at(now).peek(0).remaining());
+        let asked = self.sketch.entry(&key).at(now).peek(cost);
+        let is_whole = self.sketch.entry(&key).at(now).peek(limit).is_allowed();
+        let decision = if charge { self.sketch.entry(&key).at(now).check(cost) } else { asked };
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
         // After the latest instant a word's time stands still.
@@ -165,7 +165,7 @@ impl Observed {
         let Some(wait) = denial.retry_after() else { return };
         let then = Timestamp::from_nanos(ask.now_ns) + wait;
         if then.as_nanos() < LATEST_NS {
-            let is_enough = self.sketch.peek_at(&key, ask.cost, then).is_allowed();
+            let is_enough = self.sketch.entry(&key).at(then).peek(ask.cost).is_allowed();
             assert!(is_enough, "{}, key {key}, {ask:?}: told retry {wait:?}", self.policy);
         }
     }
@@ -174,7 +174,7 @@ impl Observed {
     fn nothing_is_forgotten(&self, key: u8, now_ns: u64) {
         let of_key = &self.keys[&key];
         if of_key.in_step && of_key.own.may_be_live(now_ns) {
-            let is_there = self.sketch.contains_at(&key, Timestamp::from_nanos(now_ns));
+            let is_there = self.sketch.entry(&key).at(Timestamp::from_nanos(now_ns)).is_live();
             assert!(is_there, "{}, key {key} is forgotten at {now_ns}", self.policy);
         }
     }
@@ -188,11 +188,11 @@ impl Observed {
                 panic!("{}, key {key}: {reason}", self.policy);
             }
             let now = Timestamp::from_nanos(self.high_ns);
-            let reset = self.sketch.peek_at(key, 0, now).reset_after();
+            let reset = self.sketch.entry(key).at(now).peek(0).reset_after();
             let then = now + reset;
             if then.as_nanos() < LATEST_NS {
                 let limit = self.policy.quota().max_burst();
-                let is_whole = self.sketch.peek_at(key, limit, then).is_allowed();
+                let is_whole = self.sketch.entry(key).at(then).peek(limit).is_allowed();
                 assert!(is_whole, "{}, key {key}: told reset {reset:?}", self.policy);
             }
         }

@@ -82,10 +82,10 @@ impl Logs {
 
     fn decide(&self, key: u8, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match (self, charge) {
-            (Self::One(log), true) => log.check_at(cost, now),
-            (Self::One(log), false) => log.peek_at(cost, now),
-            (Self::Keyed(logs), true) => logs.check_at(&key, cost, now),
-            (Self::Keyed(logs), false) => logs.peek_at(&key, cost, now),
+            (Self::One(log), true) => log.entry().at(now).check(cost),
+            (Self::One(log), false) => log.entry().at(now).peek(cost),
+            (Self::Keyed(logs), true) => logs.entry(&key).at(now).check(cost),
+            (Self::Keyed(logs), false) => logs.entry(&key).at(now).peek(cost),
         }
     }
 }

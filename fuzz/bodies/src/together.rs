@@ -7,7 +7,7 @@
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp, check_all_at};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp, check_all};
 use tollgate_elastic::SparePool;
 
 use crate::expect::Plant;
@@ -142,6 +142,7 @@ struct World {
     single: Limiter,
     borrowers: KeyedLimiter<u8, RandomState>,
     pool: SparePool,
+    pool_clock: ManualClock,
     /// By tier and key.
     tiers: [[Debt; KEYS as usize]; 2],
     one: Debt,
@@ -162,7 +163,8 @@ impl World {
         let tiers = tiers.headroom(slow).headroom(fast);
         let clock = ManualClock::new;
         let table = tiers.build_with_hashers(CAPACITY, clock(), hashers());
-        let pool = SparePool::with_clock(case.pool.quota(), clock());
+        let pool_clock = clock();
+        let pool = SparePool::with_clock(case.pool.quota(), pool_clock.clone());
         let borrowers =
             KeyedLimiter::with_hashers(case.own.quota(), CAPACITY, pool.clock(), hashers());
         Self {
@@ -170,6 +172,7 @@ impl World {
             single: Limiter::with_clock(case.single.quota(), clock()),
             borrowers: borrowers.expect("a small quota fits"),
             pool,
+            pool_clock,
             tiers: [case.first, case.second].map(|rated| [Debt::new(rated, plant); KEYS as usize]),
             one: Debt::new(case.single, plant),
             own: [Debt::new(case.own, plant); KEYS as usize],
@@ -222,13 +225,13 @@ impl World {
         let costs: [u64; 4] = [0, 4, 8, 12].map(|bits| (u64::from(costs) >> bits) & 15);
         let [first, second] = [0, 1].map(|tier| self.table.tier(tier).expect("two tiers"));
         let mut tolls = [
-            first.entry(&key).cost(costs[0]),
-            second.entry(&key).cost(costs[1]),
-            self.single.entry().cost(costs[2]),
-            first.entry(&key).cost(costs[3]),
+            first.entry(&key).at(self.now()).cost(costs[0]),
+            second.entry(&key).at(self.now()).cost(costs[1]),
+            self.single.entry().at(self.now()).cost(costs[2]),
+            first.entry(&key).at(self.now()).cost(costs[3]),
         ];
         let count = if again { 4 } else { 3 };
-        let joint = check_all_at(&mut tolls[..count], self.now());
+        let joint = check_all(&mut tolls[..count]);
         let (before_tiers, before_one) = (self.tiers, self.one);
         let fits = self.tiers[0][number].take(costs[0])
             && self.tiers[1][number].take(costs[1])
@@ -283,12 +286,12 @@ impl World {
     }
 
     fn batch(&mut self, units: u64, spent: u64) {
-        let lease = self.single.lease_at(units, self.now());
+        let lease = self.single.entry().at(self.now()).lease(units);
         assert_eq!(lease.is_ok(), self.one.take(units), "{}", self.told);
         if let Ok(mut lease) = lease {
             let is_spent = lease.spend(spent);
             assert_eq!(is_spent, spent <= units, "{}", self.told);
-            lease.return_at(self.now());
+            self.single.entry().at(self.now()).refund(lease.into_unspent());
             self.one.owed -= units - if is_spent { spent } else { 0 };
         }
     }
@@ -314,6 +317,7 @@ impl World {
             self.one.left(),
         );
         let spare = self.spare.left() * self.quarters / 4;
-        same("of the pool", self.pool.remaining_at(now), spare);
+        self.pool_clock.set(now);
+        same("of the pool", self.pool.remaining(), spare);
     }
 }

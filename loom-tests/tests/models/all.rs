@@ -16,7 +16,7 @@ use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{Key, Table, key_in, table, table_with_clock};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_claims};
 use tollgate::control::{self, Fault};
-use tollgate::{Limiter, ManualClock, Quota, Timestamp, check_all, check_all_at};
+use tollgate::{Limiter, ManualClock, Quota, Timestamp, check_all};
 
 /// What a model says of units that no request was admitted for and that are not left either.
 const STAYED: &str = "a denied request stays charged";
@@ -40,10 +40,12 @@ fn opposite_orders() {
     let limits = [limiter(1), limiter(1)];
     let others = limits.clone();
     let other = thread::spawn(move || {
-        check_all_at(&mut [others[1].entry().cost(1), others[0].entry().cost(1)], NOW).is_allowed()
+        check_all(&mut [others[1].entry().at(NOW).cost(1), others[0].entry().at(NOW).cost(1)])
+            .is_allowed()
     });
     let own =
-        check_all_at(&mut [limits[0].entry().cost(1), limits[1].entry().cost(1)], NOW).is_allowed();
+        check_all(&mut [limits[0].entry().at(NOW).cost(1), limits[1].entry().at(NOW).cost(1)])
+            .is_allowed();
     let other = other.join().expect("the other thread");
     let admitted = u64::from(own) + u64::from(other);
     for limit in limits {
@@ -59,8 +61,11 @@ fn against_a_charge() {
         (0..2).filter(|_| other.entry().at(NOW).check(1).is_allowed()).count() as u64
     });
     let own = limiter(1);
-    let denied =
-        check_all_at(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)], NOW);
+    let denied = check_all(&mut [
+        shared.entry().at(NOW).cost(1),
+        own.entry().at(NOW).cost(1),
+        own.entry().at(NOW).cost(1),
+    ]);
     assert_eq!(denied.index(), Some(2));
     let admitted = other.join().expect("the other thread");
     account(3, admitted, shared.entry().at(NOW).peek(0).remaining(), 1);
@@ -107,8 +112,12 @@ fn two_undos() {
     let shared = limiter(2);
     let ask = |shared: &Limiter| {
         let own = limiter(1);
-        check_all_at(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)], NOW)
-            .is_allowed()
+        check_all(&mut [
+            shared.entry().at(NOW).cost(1),
+            own.entry().at(NOW).cost(1),
+            own.entry().at(NOW).cost(1),
+        ])
+        .is_allowed()
     };
     let other = Arc::clone(&shared);
     let other = thread::spawn(move || ask(&other));
@@ -120,10 +129,11 @@ fn two_undos() {
 /// Asks for a unit of a key and for two of a limit of one.
 fn denied_after(table: &Table, key: Key, now: Timestamp) {
     let own = limiter(1);
-    let denied = check_all_at(
-        &mut [table.entry(&key).cost(1), own.entry().cost(1), own.entry().cost(1)],
-        now,
-    );
+    let denied = check_all(&mut [
+        table.entry(&key).at(now).cost(1),
+        own.entry().at(now).cost(1),
+        own.entry().at(now).cost(1),
+    ]);
     assert!(!denied.is_allowed(), "{ABOVE_BOUND}");
 }
 

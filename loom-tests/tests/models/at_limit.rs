@@ -18,7 +18,7 @@ use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{key_in, table};
 use loom_tests::verdict::{UNEXPLAINED, assert_explained_from};
 use tollgate::control::{self, Fault};
-use tollgate::{Decision, Limiter, ManualClock, Policy, Quota, Timestamp, check_all_at};
+use tollgate::{Decision, Limiter, ManualClock, Policy, Quota, Timestamp, check_all};
 use tollgate_oracle::{AtLimit, CountDenied, Oracle, Penalty};
 
 use crate::limiter::{ask, gcra_algorithm};
@@ -124,8 +124,9 @@ struct Joint {
 
 impl Limit for Joint {
     fn decide(&self, ask: Ask) -> Decision {
-        let tolls = &mut [self.limiter.entry().cost(ask.cost), self.wide.entry().cost(ask.cost)];
-        let joint = check_all_at(tolls, Timestamp::from_millis(ask.now_ms));
+        let now = Timestamp::from_millis(ask.now_ms);
+        let tolls = [&self.limiter, &self.wide].map(|limit| limit.entry().at(now).cost(ask.cost));
+        let joint = check_all(&mut { tolls });
         joint.decision().expect("the answer of two limits")
     }
 

@@ -25,13 +25,13 @@ fn limiter(burst: u64) -> Arc<Limiter> {
 /// for single units, `asks` times, at the same time. Gives what that thread got, and what is left.
 fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
     let limiter = limiter(3);
-    let mut lease = limiter.lease_at(2, TAKEN).expect("an unused limit");
+    let mut lease = limiter.entry().at(TAKEN).lease(2).expect("an unused limit");
     let other = Arc::clone(&limiter);
     let admitted = thread::spawn(move || {
         (0..asks).filter(|_| other.entry().at(returned).check(1).is_allowed()).count() as u64
     });
     assert!(lease.spend(spent));
-    lease.return_at(returned);
+    limiter.entry().at(returned).refund(lease.into_unspent());
     let admitted = admitted.join().expect("the other thread");
     (admitted, limiter.entry().at(returned).peek(0).remaining())
 }

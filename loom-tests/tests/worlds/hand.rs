@@ -245,9 +245,13 @@ impl<'a> Hand<'a> {
 
     fn give_back_lease(&mut self, world: &World, at: At) -> bool {
         let Some((event, lease)) = self.leases.pop() else { return false };
+        let Some(shop) = world.subject.shop() else { return false };
         let (left, begin) = (lease.left(), stamp());
         match at {
-            Some(_) => lease.return_at(Timestamp::from_nanos(world.horizon_ns)),
+            Some(_) => {
+                let horizon = Timestamp::from_nanos(world.horizon_ns);
+                shop.refund(LIMITER, lease.into_unspent(), Some(horizon));
+            }
             None => drop(lease),
         }
         self.back(event, begin, left)

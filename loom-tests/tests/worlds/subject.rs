@@ -202,10 +202,7 @@ impl Shop {
     }
 
     pub(crate) fn lease(&self, units: u64, at: At) -> Option<Lease<'_>> {
-        match at {
-            Some(now) => self.limiter.lease_at(units, now).ok(),
-            None => self.limiter.lease(units).ok(),
-        }
+        self.home(LIMITER).entry(at).lease(units).ok()
     }
 
     /// Gives another policy to the limit whose quota may change, or to a tier.
@@ -294,27 +291,27 @@ impl Subject {
         match (self, at) {
             (Self::Shop(shop), _) => shop.home(key).entry(at).check(cost),
             (Self::Striped(limit), None) => limit.check(cost),
-            (Self::Striped(limit), Some(now)) => limit.check_at(cost, now),
+            (Self::Striped(limit), Some(now)) => limit.entry().at(now).check(cost),
             (Self::Sketch(limit), None) => limit.check(&key, cost),
-            (Self::Sketch(limit), Some(now)) => limit.check_at(&key, cost, now),
+            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
             (Self::Log(limit), None) => limit.check(cost),
-            (Self::Log(limit), Some(now)) => limit.check_at(cost, now),
+            (Self::Log(limit), Some(now)) => limit.entry().at(now).check(cost),
             (Self::Logs(limit), None) => limit.check(&key, cost),
-            (Self::Logs(limit), Some(now)) => limit.check_at(&key, cost, now),
+            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
         }
     }
 
     pub(crate) fn peek(&self, key: u64, cost: u64, at: At) -> Decision {
         match (self, at) {
             (Self::Shop(shop), _) => shop.home(key).entry(at).peek(cost),
-            (Self::Striped(limit), None) => limit.peek(cost),
-            (Self::Striped(limit), Some(now)) => limit.peek_at(cost, now),
-            (Self::Sketch(limit), None) => limit.peek(&key, cost),
-            (Self::Sketch(limit), Some(now)) => limit.peek_at(&key, cost, now),
-            (Self::Log(limit), None) => limit.peek(cost),
-            (Self::Log(limit), Some(now)) => limit.peek_at(cost, now),
-            (Self::Logs(limit), None) => limit.peek(&key, cost),
-            (Self::Logs(limit), Some(now)) => limit.peek_at(&key, cost, now),
+            (Self::Striped(limit), None) => limit.entry().peek(cost),
+            (Self::Striped(limit), Some(now)) => limit.entry().at(now).peek(cost),
+            (Self::Sketch(limit), None) => limit.entry(&key).peek(cost),
+            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).peek(cost),
+            (Self::Log(limit), None) => limit.entry().peek(cost),
+            (Self::Log(limit), Some(now)) => limit.entry().at(now).peek(cost),
+            (Self::Logs(limit), None) => limit.entry(&key).peek(cost),
+            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).peek(cost),
         }
     }
 }

@@ -6,13 +6,13 @@ use crate::keyed::hash::Identity;
 use crate::keyed::shard::cells;
 use crate::log::{Ask, Rule};
 
+use super::entries::{Entries, Place, pair};
 use super::header::{Header, Kind};
-use super::store::{Place, Store, pair};
 
 /// The entries, and what decides in each of them.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) store: Store,
+    pub(super) entries: Entries,
     pub(super) rule: Rule,
 }
 
@@ -44,12 +44,12 @@ impl Table {
             // looks at.
             if header.kind() == Kind::Closing && ask.charge && ask.cost <= self.rule.limit {
                 // Another thread was faster: it has opened the entry again, or it has vacated it.
-                let Some(live) = self.store.reopen(place, header) else { continue };
+                let Some(live) = self.entries.reopen(place, header) else { continue };
                 header = live;
             }
             // `None`: the entry changed hands under the request, which has taken back what it wrote.
             // By the header that was found: what is written is confirmed against it.
-            if let Some(decision) = self.rule.decide(&self.store.entry(place, header), ask) {
+            if let Some(decision) = self.rule.decide(&self.entries.entry(place, header), ask) {
                 return Some(decision);
             }
         }
@@ -58,7 +58,7 @@ impl Table {
     fn find(&self, identity: Identity, second: usize) -> Option<(Place, Header)> {
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))
-            .map(|place| (place, self.store.header(place)))
+            .map(|place| (place, self.entries.header(place)))
             // Closing, too: the entry is the key's until it is vacated.
             .find(|(_, header)| header.is_log_of(identity.tag))
     }
@@ -69,7 +69,7 @@ impl Table {
     pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
         let live = pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| Place { shard, entry }))
-            .filter(|&place| self.store.newest(place).is_log_of(identity.tag))
+            .filter(|&place| self.entries.newest(place).is_log_of(identity.tag))
             .count();
         assert!(live <= 1, "{live} live cells carry one key");
     }

@@ -21,10 +21,10 @@
 
 use crate::sync::{Fault, Ordering, fence, planted};
 
+use super::entries::{Entries, Place};
 use super::header::{Header, Kind};
-use super::store::{Place, Store};
 
-impl Store {
+impl Entries {
     /// Takes an entry from its key if everything in it is free by `now`: the vacant header, or `None`.
     pub(super) fn forget(&self, place: Place, header: Header, now_ns: u64) -> Option<Header> {
         let first_sight_ns = self.entry(place, header).idle_ns();

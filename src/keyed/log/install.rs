@@ -24,8 +24,8 @@ use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verdict::Verdict;
 
 use super::decide::Table;
+use super::entries::{Place, pair};
 use super::header::{Header, Kind};
-use super::store::{Place, pair};
 
 /// As in `src/keyed/install.rs`: three lost rounds in a row are rare.
 const ROUNDS: usize = 8;
@@ -122,7 +122,7 @@ impl Table {
         let Candidate { place, mut header } = choice;
         if matches!(header.kind(), Kind::Live | Kind::Closing) {
             // Its key came back, or another thread was faster.
-            let Some(vacant) = self.store.forget(place, header, ask.now_ns) else {
+            let Some(vacant) = self.entries.forget(place, header, ask.now_ns) else {
                 return Round::Again;
             };
             header = vacant;
@@ -143,7 +143,7 @@ impl Table {
             return false;
         }
         // Read anew at each call: a floor only rises.
-        let floor_ns = self.store.floor_ns(shards);
+        let floor_ns = self.entries.floor_ns(shards);
         // The request may just have read its clock a while ago: it is read once more, and only once.
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
@@ -160,7 +160,7 @@ impl Table {
             // Each header once; what is made of it later is a CAS from exactly this one.
             for entry in cells() {
                 let place = Place { shard, entry };
-                let header = self.store.header(place);
+                let header = self.entries.header(place);
                 let candidate = Some(Candidate { place, header });
                 match header.kind() {
                     // Before any log that could be forgotten, so an idle log stays as long as there is room.
@@ -177,7 +177,7 @@ impl Table {
                     // Another key's log: whether it can be forgotten is looked at here for a guess,
                     // and again by `forget`.
                     Kind::Live | Kind::Closing => {
-                        let until_ns = self.store.entry(place, header).idle_ns();
+                        let until_ns = self.entries.entry(place, header).idle_ns();
                         // Everything in it is free: a candidate, if there is no vacant entry.
                         if until_ns <= now_ns {
                             offer.free[nth] = offer.free[nth].or(candidate);
@@ -204,7 +204,7 @@ impl Table {
         // Another generation than any header of this entry that a thread may still hold.
         let claim = header.claimed_for(identity.tag);
         // Another install, or the log's own key, was faster.
-        if !self.store.replace(place, header, claim) {
+        if !self.entries.replace(place, header, claim) {
             return None;
         }
         // SeqCst: as in `src/keyed/install.rs`. Each thread's claim comes before its own scan; with the fence in
@@ -218,13 +218,13 @@ impl Table {
         // Behind the fence, every header of both shards.
         for shard in pair(identity.first, second) {
             for other in cells().map(|entry| Place { shard, entry }) {
-                let header = self.store.header(other);
+                let header = self.entries.header(other);
                 let rival = header.is_claim_of(identity.tag) && other != place;
                 // A log of the key decides for it. Of two claims the lower goes on, and vacates the higher; if that
                 // CAS fails, the higher may just have been opened.
                 let in_the_way = header.is_log_of(identity.tag)
                     || (rival && other < place)
-                    || (rival && !self.store.replace(other, header, header.vacated()));
+                    || (rival && !self.entries.replace(other, header, header.vacated()));
                 if in_the_way {
                     self.give_back(place, claim);
                     return None;
@@ -236,7 +236,7 @@ impl Table {
 
     /// A claim carries no unit, so giving it back loses nothing; if it was claimed anew, it is not mine.
     fn give_back(&self, place: Place, claim: Header) {
-        self.store.replace(place, claim, claim.vacated());
+        self.entries.replace(place, claim, claim.vacated());
     }
 
     /// Begins the key's log at the floor, and turns the claim into it.
@@ -258,17 +258,17 @@ impl Table {
         if !planted(Fault::LogBelowFloor) {
             // Not the floor that was compared, if it has risen since: it may be later than now, and then the
             // decision is a denial.
-            self.store.entry(place, claim).begin_at(self.store.floor_ns(shards));
+            self.entries.entry(place, claim).begin_at(self.entries.floor_ns(shards));
         }
         // From the exact claim: if it was vacated and the entry claimed anew, the generation
         // differs.
         let live = claim.turned(Kind::Live);
         // If this fails, another install of the key has vacated the claim.
-        if self.store.replace(place, claim, live) {
+        if self.entries.replace(place, claim, live) {
             #[cfg(any(loom, shuttle))]
             self.assert_one_live(identity, second);
             // The first request of the log is decided as any other. `None`: the entry was forgotten again.
-            if let Some(decision) = self.rule.decide(&self.store.entry(place, live), *ask) {
+            if let Some(decision) = self.rule.decide(&self.entries.entry(place, live), *ask) {
                 return Round::Decided(decision);
             }
         }
@@ -279,7 +279,7 @@ impl Table {
     /// lies before the floor.
     fn newcomer(&self, shards: [usize; 2], ask: Ask) -> Decision {
         // Where its log would begin.
-        let from_ns = self.store.floor_ns(shards).max(ask.now_ns);
+        let from_ns = self.entries.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
         // Before the floor nothing is known to be free.
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };

@@ -1,10 +1,10 @@
 //! [`KeyedLogLimiter`]: an exact sliding log per key, in memory fixed at construction.
 
 mod decide;
+mod entries;
 mod forget;
 mod header;
 mod install;
-mod store;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -17,12 +17,13 @@ use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::log::{Ask, Rule};
 use crate::quota::Quota;
+use crate::store::Store;
 
 use super::hash::{Hashers, Identity};
 
 use decide::Table;
+use entries::Entries;
 use header::Header;
-use store::Store;
 
 /// An exact sliding log per key, in memory fixed at construction: at most `count` units in *any* window of
 /// the quota's period, for each key. See [`LogLimiter`](crate::LogLimiter) for the algorithm and its bound.
@@ -137,7 +138,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
         hashers: [S; 2],
     ) -> Result<Self, BuildError> {
         let rule = Rule::new(quota)?;
-        let table = Table { store: Store::new(rule.slots, capacity)?, rule };
+        let table = Table { entries: Entries::new(rule.slots, capacity)?, rule };
         let [place, tag] = hashers;
         let hashers = Hashers::new(place, tag);
         Ok(Self { table, hashers, clock: clock.into(), capacity, keys: PhantomData })
@@ -149,7 +150,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     /// use tollgate::{KeyedLogLimiter, Quota};
     /// let limiter = KeyedLogLimiter::new(Quota::per_second(5), 1_000)?;
     /// let arrival = limiter.now();
-    /// assert!(limiter.check_at("alice", 1, arrival).is_allowed());
+    /// assert!(limiter.entry("alice").at(arrival).check(1).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
@@ -167,7 +168,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     /// ```
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.table.store.bytes()
+        self.table.entries.bytes()
     }
 
     /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0 is a
@@ -182,63 +183,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn check(&self, key: &K, cost: u64) -> Decision {
-        self.decide(key, cost, None, true)
+        self.place(key).decide(cost, None, true)
     }
 
-    /// [`check`](KeyedLogLimiter::check) at a time of the caller's: the arrival of the request, or a
-    /// replay's. All times given to one limiter must have one origin.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLogLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = KeyedLogLimiter::with_clock(Quota::per_minute(1), 1_000, ManualClock::new())?;
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(0)).is_allowed());
-    /// assert!(!limiter.check_at("alice", 1, Timestamp::from_secs(59)).is_allowed());
-    /// assert!(limiter.check_at("alice", 1, Timestamp::from_secs(60)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn check_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        self.decide(key, cost, Some(now), true)
-    }
-
-    /// Would a request of `cost` units for `key` be admitted now? Charges nothing.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLogLimiter, Quota};
-    /// let limiter = KeyedLogLimiter::new(Quota::per_hour(2), 1_000)?;
-    /// assert!(limiter.peek("alice", 2).is_allowed());
-    /// assert_eq!(limiter.peek("alice", 1).remaining(), 2);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn peek(&self, key: &K, cost: u64) -> Decision {
-        self.decide(key, cost, None, false)
-    }
-
-    /// [`peek`](KeyedLogLimiter::peek) at a time of the caller's.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLogLimiter, ManualClock, Quota, Timestamp};
-    /// let limiter = KeyedLogLimiter::with_clock(Quota::per_hour(2), 1_000, ManualClock::new())?;
-    /// assert!(limiter.peek_at("alice", 2, Timestamp::from_secs(7)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn peek_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision {
-        self.decide(key, cost, Some(now), false)
-    }
-
-    fn decide(&self, key: &K, cost: u64, now: Option<Timestamp>, charge: bool) -> Decision {
-        let identity = self.identity(key);
-        let second = self.hashers.mix().second(identity, self.table.store.shards(), 1);
-        let clock = if now.is_none() { Some(&self.clock) } else { None };
-        let now = now.unwrap_or_else(|| self.clock.now());
-        self.table.decide(identity, second, Ask::new(now.as_nanos(), cost, charge), clock)
-    }
-
-    /// Where a key may live, and what it is recognised by.
-    fn identity(&self, key: &K) -> Identity {
-        Identity {
-            first: self.hashers.first(key, self.table.store.shards()),
-            tag: self.hashers.tag(key, Header::WORDS_PER_TAG),
-        }
+    pub(crate) fn place(&self, key: &K) -> KeyLog<'_> {
+        let (hashers, shards) = (&self.hashers, self.table.entries.shards());
+        let tag = hashers.tag(key, Header::WORDS_PER_TAG);
+        let identity = Identity { first: hashers.first(key, shards), tag };
+        let second = hashers.mix().second(identity, shards, 1);
+        KeyLog { table: &self.table, clock: &self.clock, identity, second }
     }
 
     /// The two shards of a key, which may be one: for the models.
@@ -246,8 +199,35 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     #[doc(hidden)]
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
-        let identity = self.identity(key);
-        [identity.first, self.hashers.mix().second(identity, self.table.store.shards(), 1)]
+        let KeyLog { identity, second, .. } = self.place(key);
+        [identity.first, second]
+    }
+}
+
+/// A key's log, if it has one.
+#[derive(Clone, Copy)]
+pub struct KeyLog<'a> {
+    table: &'a Table,
+    clock: &'a Clock,
+    identity: Identity,
+    /// The second of its two shards.
+    second: usize,
+}
+
+impl Store for KeyLog<'_> {
+    fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        let (now, clock) = match at {
+            Some(now) => (now, None),
+            None => (self.clock.now(), Some(self.clock)),
+        };
+        self.table.decide(self.identity, self.second, Ask::new(now.as_nanos(), cost, charge), clock)
+    }
+}
+
+/// Not the whole table.
+impl fmt::Debug for KeyLog<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyLog").field("identity", &self.identity).finish_non_exhaustive()
     }
 }
 
@@ -255,7 +235,7 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLogLimiter<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLogLimiter")
             .field("capacity", &self.capacity)
-            .field("bytes", &self.table.store.bytes())
+            .field("bytes", &self.table.entries.bytes())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }

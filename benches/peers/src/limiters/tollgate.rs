@@ -113,7 +113,7 @@ pub(crate) fn striped(expect: Expect) -> Boxed<()> {
 pub(crate) fn lease(expect: Expect) -> Boxed<()> {
     let limiter = Limiter::new(quota(expect));
     contender::many("tollgate, lease of 32", move |requests: &[()]| {
-        let Ok(mut lease) = limiter.lease(32) else { return 0 };
+        let Ok(mut lease) = limiter.entry().lease(32) else { return 0 };
         let mut admitted = 0;
         for () in requests {
             admitted += u64::from(black_box(&mut lease).check(1).is_ok());

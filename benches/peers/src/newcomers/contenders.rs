@@ -149,7 +149,7 @@ fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> Contender
 fn tollgate_sketch(name: &'static str, bytes: u64, burst: u32) -> Contender {
     let build = move |cells_per_row: usize| -> Check {
         let sketch = sketch(burst, cells_per_row);
-        Box::new(move |key, cost| sketch.check_at(&key, u64::from(cost), NOW).is_allowed())
+        Box::new(move |key, cost| sketch.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
     };
     at_equal_bytes(name, bytes, build)
 }

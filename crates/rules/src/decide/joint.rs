@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use tollgate::Toll;
+use tollgate::{Toll, check_all};
 
 use super::part::{Context, Judge, Part, Say};
 use super::verdict::Verdict;
@@ -94,12 +94,12 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
         for (n, part) in parts.iter().enumerate() {
             let is_asked = part.say() != Say::None && !part.is_over() && !part.is_full_allowed;
-            for toll in part.tolls(with.keys).filter(|_| is_asked) {
+            for toll in part.tolls(with).filter(|_| is_asked) {
                 tolls.push(toll);
                 owners.push(n);
             }
         }
-        let joint = with.moment.check_all(&mut tolls);
+        let joint = check_all(&mut tolls);
         if joint.is_allowed() {
             return Ok(());
         }

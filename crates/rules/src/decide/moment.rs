@@ -1,6 +1,6 @@
 //! The time of a decision: now, or given by the caller.
 
-use tollgate::{Clock, Decision, JointDecision, Timestamp, Toll, check_all, check_all_at};
+use tollgate::{Clock, Entry, Timestamp};
 
 use crate::rule::Table;
 
@@ -12,34 +12,12 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    pub(crate) fn check(self, table: &Table, key: &[u8], cost: u64) -> Decision {
+    /// A key's limit, to be asked at this time.
+    pub(crate) fn entry<'a>(self, table: &'a Table, key: &[u8]) -> Entry<'a> {
         match self {
-            Self::Now => table.check(key, cost),
-            Self::At(now) => table.entry(key).at(now).check(cost),
+            Self::Now => table.entry(key),
+            Self::At(now) => table.entry(key).at(now),
         }
-    }
-
-    pub(crate) fn peek(self, table: &Table, key: &[u8], cost: u64) -> Decision {
-        match self {
-            Self::Now => table.peek(key, cost),
-            Self::At(now) => table.entry(key).at(now).peek(cost),
-        }
-    }
-
-    pub(crate) fn check_all(self, tolls: &mut [Toll<'_>]) -> JointDecision {
-        match self {
-            Self::Now => check_all(tolls),
-            Self::At(now) => check_all_at(tolls, now),
-        }
-    }
-
-    /// Charges what is left, at most the cost.
-    pub(crate) fn drain(self, table: &Table, key: &[u8], cost: u64) {
-        // A refused charge needs no action: the limit is exhausted anyway.
-        let _ = match self {
-            Self::Now => table.entry(key).charge(cost),
-            Self::At(now) => table.entry(key).at(now).charge(cost),
-        };
     }
 
     pub(crate) fn read(self, clock: &Clock) -> Timestamp {

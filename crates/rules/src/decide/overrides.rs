@@ -47,7 +47,7 @@ impl Overrides {
     /// Whether it would fit. Charges nothing.
     pub(crate) fn ask(&self, limit: Override, key: &[u8], cost: u64, moment: Moment) -> Verdict {
         match self.table(limit.unit) {
-            Some(table) => compare(limit, &moment.peek(table, key, 0), cost),
+            Some(table) => compare(limit, &moment.entry(table, key).peek(0), cost),
             None => Verdict::blocked(0, cost, limit.unit.length()),
         }
     }
@@ -76,7 +76,7 @@ impl Overrides {
         let Some(table) = self.table(limit.unit).filter(|_| !asked.is_over) else {
             return (asked, None);
         };
-        match moment.check(table, key, cost) {
+        match moment.entry(table, key).check(cost) {
             decision @ Decision::Denied(_) => (Verdict::of(&decision, 0, OnFull::default()), None),
             decision @ Decision::Allowed(permit) => {
                 let verdict = compare(limit, &decision, 0);
@@ -90,16 +90,14 @@ impl Overrides {
 
     pub(crate) fn give_back(&self, unit: Unit, key: &[u8], permit: Permit, moment: Moment) {
         if let Some(table) = self.table(unit) {
-            match moment {
-                Moment::Now => table.entry(key).refund(permit),
-                Moment::At(now) => table.entry(key).at(now).refund(permit),
-            };
+            moment.entry(table, key).refund(permit);
         }
     }
 
     pub(crate) fn drain(&self, unit: Unit, key: &[u8], cost: u64, moment: Moment) {
         if let Some(table) = self.table(unit) {
-            moment.drain(table, key, cost);
+            // What could not be charged needs no action: the limit is exhausted anyway.
+            let _ = moment.entry(table, key).charge(cost);
         }
     }
 
@@ -142,7 +140,7 @@ mod tests {
         assert_eq!(overrides.tables.len(), Unit::ALL.len());
         for unit in Unit::ALL {
             let table = overrides.table(unit).expect("it is there");
-            assert_eq!(table.peek(&b"x"[..], 0).limit(), u64::from(MOST));
+            assert_eq!(table.entry(&b"x"[..]).peek(0).limit(), u64::from(MOST));
         }
     }
 

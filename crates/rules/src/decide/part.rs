@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tollgate::{Clock, Permit, Toll};
+use tollgate::{Clock, Permit, Toll, check_all};
 
 use super::moment::Moment;
 use super::overrides::Overrides;
@@ -116,7 +116,7 @@ impl<'r> Part<'r> {
             Judge::Rule(_, rule) => {
                 self.verdict = match rule.limits() {
                     [Limit { gate: Some(gate), .. }] => {
-                        let decision = with.moment.check(&gate.table, key, self.cost);
+                        let decision = with.moment.entry(&gate.table, key).check(self.cost);
                         Some(Verdict::of(&decision, 0, rule.on_full()))
                     }
                     _ => self.charge_stacked(rule.on_full(), with),
@@ -128,11 +128,11 @@ impl<'r> Part<'r> {
     /// Charges all of its rule's limits or none; except that a limit without a cell for the client is skipped if the
     /// rule admits such clients.
     fn charge_stacked(&self, on_full: OnFull, with: Context<'_>) -> Option<Verdict> {
-        let mut tolls: Vec<Toll<'_>> = self.tolls(with.keys).collect();
+        let mut tolls: Vec<Toll<'_>> = self.tolls(with).collect();
         let mut numbers: Vec<usize> = (0..tolls.len()).collect();
         let mut admitting: Option<Verdict> = None;
         loop {
-            let joint = with.moment.check_all(&mut tolls);
+            let joint = check_all(&mut tolls);
             let Some((nth, decision)) = joint.index().zip(joint.decision()) else {
                 return admitting; // none of its tables has a cell
             };
@@ -149,10 +149,10 @@ impl<'r> Part<'r> {
 
     /// A toll for each of its rule's tables. The caller has excluded rules with a limit of 0, so there are as many
     /// tables as limits.
-    pub(crate) fn tolls(&self, keys: &[u8]) -> impl Iterator<Item = Toll<'r>> {
-        let (key, cost) = (&keys[self.key.clone()], self.cost);
+    pub(crate) fn tolls(&self, with: Context<'_>) -> impl Iterator<Item = Toll<'r>> {
+        let (key, cost) = (self.key(with.keys), self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
-        gates.map(move |gate| gate.table.entry(key).cost(cost))
+        gates.map(move |gate| with.moment.entry(&gate.table, key).cost(cost))
     }
 
     /// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
@@ -166,7 +166,8 @@ impl<'r> Part<'r> {
             Judge::Rule(_, rule) => {
                 for limit in rule.limits().iter().filter(|limit| limit.drains_denied) {
                     if let Some(gate) = &limit.gate {
-                        with.moment.drain(&gate.table, key, self.cost);
+                        // As for an override: see `Overrides::drain`.
+                        let _ = with.moment.entry(&gate.table, key).charge(self.cost);
                     }
                 }
             }
@@ -209,7 +210,7 @@ fn ask_limit(
     with: Context<'_>,
 ) -> Verdict {
     match &limit.gate {
-        Some(gate) => Verdict::of(&with.moment.peek(&gate.table, key, cost), n, on_full),
+        Some(gate) => Verdict::of(&with.moment.entry(&gate.table, key).peek(cost), n, on_full),
         None => Verdict::blocked(n, cost, until_turn(with.moment.read(with.clock), limit.window)),
     }
 }

@@ -91,7 +91,7 @@ impl Subject {
         if self.own_clock() {
             drop(lease);
         } else {
-            lease.return_at(now);
+            self.refund_at(Name { key: 0, tier: 0 }, lease.into_unspent(), now);
         }
         if self.fault == Fault::SpentComesBack
             && let Some(permit) = self.stranger(false, spent, now)

@@ -206,8 +206,8 @@ impl Subject {
     /// A peek, always at a time given.
     pub(super) fn peek(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
-            Decider::Striped(limiter) => limiter.peek_at(cost, now),
-            Decider::Sketched(limiter) => limiter.peek_at(&name.key, cost, now),
+            Decider::Striped(limiter) => limiter.entry().at(now).peek(cost),
+            Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).peek(cost),
             _ => self.entry(name).at(now).peek(cost),
         }
     }
@@ -215,9 +215,9 @@ impl Subject {
     pub(super) fn check(&self, name: Name, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
             Decider::Striped(limiter) if self.own_clock => limiter.check(cost),
-            Decider::Striped(limiter) => limiter.check_at(cost, now),
+            Decider::Striped(limiter) => limiter.entry().at(now).check(cost),
             Decider::Sketched(limiter) if self.own_clock => limiter.check(&name.key, cost),
-            Decider::Sketched(limiter) => limiter.check_at(&name.key, cost, now),
+            Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).check(cost),
             _ => self.entry_at(name, now).check(cost),
         }
     }
@@ -266,8 +266,8 @@ impl Subject {
 
     /// Takes a lease, if this is a limiter that has them.
     pub(super) fn lease(&self, units: u64, now: Timestamp) -> Option<Result<Lease<'_>, Denial>> {
-        let limiter = self.limiter()?;
-        Some(if self.own_clock { limiter.lease(units) } else { limiter.lease_at(units, now) })
+        self.limiter()?;
+        Some(self.entry_at(Name { key: 0, tier: 0 }, now).lease(units))
     }
 
     /// Changes the quota of one limit, or of a tier; `None` if its quota is fixed.

@@ -1,4 +1,4 @@
-//! [`Store`]: all entries of a keyed log, and [`Entry`], one of them as its key's slots.
+//! [`Entries`]: all entries of a keyed log, and [`Entry`], one of them as its key's slots.
 //!
 //! A shard is a cache line of seven headers and the floor of their entries: a search reads one or two lines.
 //! The rest of an entry lies elsewhere:
@@ -19,8 +19,8 @@ use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 
 use super::header::Header;
 
-/// The share of entries that are live when the store holds its capacity. A key has two shards here, not two units: its
-/// first one while that has few live entries, else the emptier.
+/// The share of entries that are live when there are as many keys as the capacity. A key has two shards here, not two
+/// units: its first one while that has few live entries, else the emptier.
 const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// Words of an entry beside its slots: base and until.
@@ -51,14 +51,14 @@ pub(super) struct Place {
 
 /// All entries. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct Entries {
     shards: Box<[Shard]>,
     words: Box<[AtomicU64]>,
     /// Words of an entry.
     stride: usize,
 }
 
-impl Store {
+impl Entries {
     pub(super) fn new(slots: usize, capacity: usize) -> Result<Self, BuildError> {
         if capacity == 0 {
             return Err(BuildError::zero_capacity());
@@ -111,7 +111,7 @@ impl Store {
         let first = (place.shard * CELLS + place.entry) * self.stride;
         // As many times the stride as there are entries.
         let words = &self.words[first..first + self.stride];
-        Entry { store: self, place, seen, words }
+        Entry { entries: self, place, seen, words }
     }
 
     /// Where a key begins that is in neither of its shards: at the later of their floors.
@@ -136,7 +136,7 @@ impl Store {
 /// One entry, as it was when its header was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
-    store: &'a Store,
+    entries: &'a Entries,
     place: Place,
     seen: Header,
     words: &'a [AtomicU64],
@@ -236,6 +236,6 @@ impl Slots for Entry<'_> {
     fn is_same(&self) -> bool {
         // Acquire by `header`; what was read of the slots was read with Acquire too, so if a later owner
         // wrote it, the header is seen changed.
-        self.store.header(self.place) == self.seen
+        self.entries.header(self.place) == self.seen
     }
 }

@@ -1,0 +1,40 @@
+//! A request that its own limit denies can be admitted elsewhere, whatever stores the limit.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use tollgate::{
+    Decision, KeyedLimiter, KeyedLogLimiter, Limiter, LogLimiter, ManualClock, Quota,
+    SketchLimiter, SketchSize, StripedLimiter,
+};
+
+#[test]
+fn a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent() {
+    let (quota, clock) = (Quota::per_hour(5), ManualClock::new());
+    let one = Limiter::with_clock(quota, clock.clone());
+    let keyed = KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).unwrap();
+    let striped = StripedLimiter::with_stripes(quota, 5, clock.clone()).unwrap();
+    let size = SketchSize::new(2, 100).unwrap();
+    let sketch = SketchLimiter::<str>::with_clock(quota, size, clock.clone()).unwrap();
+    let log = LogLimiter::with_clock(quota, clock.clone()).unwrap();
+    let logs = KeyedLogLimiter::<str>::with_clock(quota, 10, clock).unwrap();
+    let ask = |nth, admit: &mut dyn FnMut() -> bool| -> Decision {
+        match nth {
+            0 => one.entry().check_or(1, |_, _| admit()),
+            1 => keyed.entry("alice").check_or(1, |_, _| admit()),
+            2 => striped.entry().check_or(1, |_, _| admit()),
+            3 => sketch.entry("alice").check_or(1, |_, _| admit()),
+            4 => log.entry().check_or(1, |_, _| admit()),
+            _ => logs.entry("alice").check_or(1, |_, _| admit()),
+        }
+    };
+    for nth in 0..6 {
+        let mut lent = 0;
+        let mut lend = || {
+            lent += 1;
+            lent <= 2
+        };
+        let admitted = [(); 8].map(|()| ask(nth, &mut lend).is_allowed());
+        assert_eq!(admitted, [true, true, true, true, true, true, true, false], "store {nth}");
+        assert_eq!(lent, 3, "store {nth}");
+    }
+}
