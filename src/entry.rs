@@ -42,8 +42,7 @@ use crate::verb::Verb;
 ///
 /// ```compile_fail,E0599
 /// use tollgate::{LogLimiter, Quota};
-/// let log = LogLimiter::new(Quota::per_minute(10)).expect("a small log");
-/// log.entry().reset(); // The times of a log are not forgotten.
+/// LogLimiter::new(Quota::per_minute(10)).expect("a small log").entry().reset();
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a, S = Limit<'a>> {
@@ -117,7 +116,6 @@ impl Entry<'_, KeyCells<'_>> {
     ///
     /// ```
     /// use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
-    /// // Seen today? A million visitors a day.
     /// let (policy, size) = ("fixed-window 1/d".parse::<Policy>()?, SketchSize::for_load(1_000_000, 100)?);
     /// let seen = SketchLimiter::with_clock(policy, size, ManualClock::new())?;
     /// assert!(!seen.entry("alice").is_live());
@@ -135,12 +133,9 @@ impl<'a> Entry<'a> {
     /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Limiter, Quota, check_all};
-    /// let service = Limiter::new(Quota::per_second(10_000));
-    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-    /// let mut tolls = [service.entry().cost(1), clients.entry("alice").cost(5)];
-    /// assert!(check_all(&mut tolls).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
+    /// use tollgate::{Limiter, Quota, check_all};
+    /// let [requests, bytes] = [10, 10_000].map(|count| Limiter::new(Quota::per_second(count)));
+    /// assert!(check_all(&mut [requests.entry().cost(1), bytes.entry().cost(500)]).is_allowed());
     /// ```
     #[inline]
     #[must_use]
@@ -284,8 +279,7 @@ impl StripedLimiter {
     /// ```
     /// use tollgate::{Quota, StripedLimiter, Timestamp};
     /// let limiter = StripedLimiter::new(Quota::per_minute(2))?;
-    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check(1).is_allowed();
-    /// assert_eq!([0, 0, 0, 60, 60, 60].map(admitted), [true, true, false, true, true, false]);
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(1).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
@@ -301,8 +295,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
     /// let limiter = SketchLimiter::new(Quota::per_minute(1), SketchSize::new(4, 1_000)?)?;
-    /// let admitted = |second| limiter.entry("alice").at(Timestamp::from_secs(second)).check(1).is_allowed();
-    /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(1).is_allowed());
     /// # Ok::<(), tollgate::SketchError>(())
     /// ```
     #[inline]
@@ -318,8 +311,7 @@ impl LogLimiter {
     /// ```
     /// use tollgate::{LogLimiter, Quota, Timestamp};
     /// let limiter = LogLimiter::new(Quota::per_minute(1))?;
-    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check(1).is_allowed();
-    /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(1).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
@@ -334,8 +326,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLogLimiter<K, S> {
     /// ```
     /// use tollgate::{KeyedLogLimiter, Quota, Timestamp};
     /// let limiter = KeyedLogLimiter::new(Quota::per_minute(1), 1_000)?;
-    /// let admitted = |second| limiter.entry("alice").at(Timestamp::from_secs(second)).check(1).is_allowed();
-    /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(1).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]

@@ -33,7 +33,10 @@ fn requests_leave_at_the_rate() {
     let (limiter, clock) = limiter(Quota::per_second(4).burst(2));
     let start = clock.now();
     // Waiting is advancing the clock.
-    let advance = |wait| ready(clock.advance(wait));
+    let advance = |wait| {
+        clock.advance(wait);
+        ready(())
+    };
     let mut left_at = Vec::new();
     for _ in 0..6 {
         assert!(matches!(poll(limiter.entry().acquire(1, LONG, advance)), Poll::Ready(Ok(_))));
@@ -47,7 +50,10 @@ fn no_waiter_overtakes_an_earlier_one() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let waits = RefCell::new(Vec::new());
     for _ in 0..4 {
-        let note = |wait| ready(waits.borrow_mut().push(wait));
+        let note = |wait| {
+            waits.borrow_mut().push(wait);
+            ready(())
+        };
         assert!(poll(limiter.entry().acquire(1, LONG, note)).is_ready());
     }
     // The first does not sleep.
@@ -149,7 +155,10 @@ fn jitter_comes_later_and_never_earlier() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let (notes, jitter) = (RefCell::new(Vec::new()), Duration::from_millis(100));
     for _ in 0..40 {
-        let note = |wait| ready(notes.borrow_mut().push(wait));
+        let note = |wait| {
+            notes.borrow_mut().push(wait);
+            ready(())
+        };
         assert!(poll(limiter.entry().acquire(1, LONG.jitter(jitter), note)).is_ready());
     }
     let notes = notes.into_inner();

@@ -285,7 +285,7 @@ impl LiveLimiter {
         }
     }
 
-    /// As [`Table::amend`](super::table::Table::amend).
+    /// As [`amend`](super::amend::amend).
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         loop {
             let first = self.read(Timestamp::default());
@@ -305,7 +305,7 @@ impl LiveLimiter {
                 Amendment::Refund(charge) => read.kernel().given_back(found, charge),
                 Amendment::Undo(charge) => {
                     let left = Read { at_ns: charge.at_ns, ..read }.with(charge.held);
-                    // As in `Table::amended`.
+                    // As in `amended` of the table.
                     let same = read.word == left;
                     if same { read.kernel().undone(found, charge) } else { (held, 0) }
                 }

@@ -30,7 +30,7 @@ pub(crate) fn on_page(path: &str, text: &str, banned: &[String]) -> Vec<Offender
 
 /// Code is left out: between backticks, and in a fenced block all but its comments.
 fn words_of<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<SaidWord> {
-    let (mut words, mut paragraph) = (Vec::new(), Vec::new());
+    let (mut words, mut paragraph): (_, Vec<(usize, &str)>) = (Vec::new(), Vec::new());
     let mut in_fence = false;
     for (line, text) in lines {
         let is_fence = text.trim_start().starts_with("```");

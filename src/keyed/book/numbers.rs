@@ -50,7 +50,7 @@ impl QuotaNumbers {
         let before = self.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
         let tier = index_of(self.tier.load(Ordering::Acquire));
-        // Odd, or changed: a change is writing here, so the word that led here is gone.
+        // Acquire, as above. Odd, or changed: a change is writing here, so the word that led here is gone.
         let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
         points::is_whole(whole).then_some((code, tier))
     }

@@ -7,7 +7,7 @@ use crate::verdict::Verdict;
 use super::answer::{no_cell, without_cell};
 use super::round::Round;
 use super::verify::give_back;
-use crate::keyed::ask::{Fresh, Outcome};
+use crate::keyed::ask::{Ask, Fresh, Outcome};
 use crate::keyed::base::{Headers, base_ns, headers};
 use crate::keyed::floor::floor_at;
 use crate::keyed::hash::Identity;
@@ -35,22 +35,11 @@ pub(super) fn open(
     let base_ns = base_ns(headers, fresh);
     // The key would start later than a word of this shard can say.
     if !points::can_start(&table.layout, headers[0], base_ns) {
-        // The claim would only keep others from the cell.
-        give_back(table, mine);
-        let reach = floor_at(fresh.ask.now_ns).saturating_add(table.layout.epoch);
-        // Its own floor can come near enough by what now allows.
-        if base_ns >> GRANULE_BITS <= reach {
-            return Round::Advance(mine.shard);
-        }
-        // A request of a time far ahead moved another shard's floor: to follow would carry that time on.
-        table.tallies.full(identity.first, 1);
-        return Round::Decided(no_cell(base_ns, &fresh.ask));
+        return start_later(table, identity, mine, base_ns, &fresh.ask);
     }
-    // Read only after the claim: see `book`.
-    // A change of quota vacates every claim that it meets, behind a fence of its own. So if it has
-    // not met this one, this thread reads what it has turned its tier to.
-    let mut lane = None;
-    let tier = fresh.ask.tier;
+    // Read only after the claim: a change of quota vacates every claim that it meets, behind a fence
+    // of its own. So if it has not met this one, its tier is read as it has turned it (`book`).
+    let (tier, mut lane) = (fresh.ask.tier, None);
     let (layout, index) = table.quota_of(tier, &mut lane);
     // In a table of one quota it stays None: the table's own answers.
     fresh.kernel = fresh.kernel.map(|_| layout.kernel);
@@ -97,11 +86,24 @@ pub(super) fn open(
     }
     #[cfg(any(loom, shuttle))]
     assert_one_live(table, identity, second);
-    let verdict = Verdict::Allowed;
     // The key is live from here on, with its first charge in it: there was no moment at which it
     // stood there idle.
-    let (mark, held, at_ns) = ruled.tell(verdict, held, base_ns, (late, 0));
-    Round::Decided(Outcome { mark, ..outcome(verdict, held, at_ns, cost) })
+    let (mark, held, at_ns) = ruled.tell(Verdict::Allowed, held, base_ns, (late, 0));
+    Round::Decided(Outcome { mark, ..outcome(Verdict::Allowed, held, at_ns, cost) })
+}
+
+/// What becomes of a claim whose key starts too far above its shard's floor.
+fn start_later(table: &Table, identity: Identity, mine: Seen, base_ns: u64, ask: &Ask) -> Round {
+    // The claim would only keep others from the cell.
+    give_back(table, mine);
+    let reach = floor_at(ask.now_ns).saturating_add(table.layout.epoch);
+    // Its own floor can come near enough by what now allows.
+    if base_ns >> GRANULE_BITS <= reach {
+        return Round::Advance(mine.shard);
+    }
+    // A request of a time far ahead moved another shard's floor: to follow would carry that time on.
+    table.tallies.full(identity.first, 1);
+    Round::Decided(no_cell(base_ns, ask))
 }
 
 /// Reads the floors for a verified claim: that of its own shard first, and then all.

@@ -17,7 +17,7 @@ pub(in crate::keyed) enum Rival {
 
 impl Rival {
     /// What a word at one position is to the claim of `tag` at another; `None` if it is another key's, or that claim.
-    pub(super) fn of<P: Ord>(
+    pub(super) fn of<P: Ord + Copy>(
         layout: &Layout,
         tag: u64,
         (word, at): (u64, P),

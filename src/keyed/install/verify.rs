@@ -10,13 +10,14 @@ use crate::keyed::survey::Seen;
 use crate::keyed::table::Table;
 use crate::keyed::unit::shards_of;
 
+/// Claims the cell of the word that was chosen, if that still stands, and verifies the claim.
 pub(super) fn claim_and_verify(
     table: &Table,
     identity: Identity,
     second: usize,
     victim: Seen,
 ) -> Round {
-    let Identity { first, tag } = identity;
+    let tag = identity.tag;
     let shard = table.shard(victim.shard);
     if points::opens_as_found(table.layout.is_claim_of(victim.word, tag)) {
         return Round::Verified(victim);
@@ -33,7 +34,12 @@ pub(super) fn claim_and_verify(
     // the opening fails.
     let reclaimed = Layout::kind(victim.word) == Kind::Live;
     table.tallies.reclaimed(victim.shard, u64::from(reclaimed));
-    let mine = Seen { word: claim, ..victim };
+    verify(table, identity, second, Seen { word: claim, ..victim })
+}
+
+/// Scans all of the key's shards behind a claim that has just been made.
+fn verify(table: &Table, identity: Identity, second: usize, mine: Seen) -> Round {
+    let Identity { first, tag } = identity;
     // SeqCst: the one place that needs a total order. My claim comes before my scan, another's
     // claim before its scan; with the fence in between, at least one of us sees the other's claim.
     points::fence_after_claim();
@@ -52,7 +58,7 @@ pub(super) fn claim_and_verify(
     }
     // The common case: this claim is the one word of the tag.
     // One, but it might be another's: of a thread that vacated this claim since.
-    if of_tag == 1 && shard.load(mine.cell) == claim {
+    if of_tag == 1 && table.shard(mine.shard).load(mine.cell) == mine.word {
         return Round::Verified(mine);
     }
     // The second scan judges each word by itself. Where there is one, it is the scan that the proof
