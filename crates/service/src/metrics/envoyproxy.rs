@@ -17,6 +17,7 @@ use tollgate_rules::{Rule, RuleCache, RuleCounts};
 
 use super::gauge::gauge;
 use super::requests::{Outcome, Protocol, Requests};
+use super::rules::RuleCounter;
 
 #[derive(Debug)]
 pub(crate) struct Theirs {
@@ -24,9 +25,7 @@ pub(crate) struct Theirs {
     pub(crate) requests: Arc<Requests>,
 }
 
-/// A counter of each rule: the end of its name, its description, and its reader.
-type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
-
+/// Each with the end of its name.
 const RULE_COUNTERS: [RuleCounter; 5] = [
     ("total_hits", "Hits that a rule decided", RuleCounts::total),
     ("within_limit", "Hits that fitted a rule's limit", |counts| counts.within_limit),

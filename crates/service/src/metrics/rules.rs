@@ -19,7 +19,7 @@ pub(crate) struct OfRules {
 }
 
 /// A counter of each rule: its name, its description, and its reader.
-type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
+pub(super) type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
 const RULE_COUNTERS: [RuleCounter; 8] = [
     ("rule_hits", "Hits that a rule decided", RuleCounts::total),
