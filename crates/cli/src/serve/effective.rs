@@ -66,7 +66,7 @@ impl Effective {
         let format = environment.parsed("LOG_FORMAT", Format::ACCEPTED)?;
         let rules = rules(args, environment)?;
         Ok(Self {
-            poll: first((args.poll, "--poll"), (None, NO_VARIABLE), usual_poll(&rules.value)),
+            poll: of_flag((args.poll, "--poll"), usual_poll(&rules.value)),
             rules,
             http: address((args.http, "--http"), HTTP, (everywhere, 8080), environment)?,
             http_socket: optional((args.http_socket.clone(), "--http-socket"), (None, NO_VARIABLE)),
@@ -75,12 +75,11 @@ impl Effective {
             grpc_socket: optional((args.grpc_socket.clone(), "--grpc-socket"), (uds, "GRPC_UDS")),
             grpc_tls: grpc_tls(args, environment)?,
             admin: address((args.admin, "--admin"), ADMIN, (loopback, 6070), environment)?,
-            admin_hosts: first(
+            admin_hosts: of_flag(
                 (Some(args.admin_host.clone()).filter(|names| !names.is_empty()), "--admin-host"),
-                (None, NO_VARIABLE),
                 Vec::new(),
             ),
-            compat: first((args.compat, "--compat"), (None, NO_VARIABLE), false),
+            compat: of_flag((args.compat, "--compat"), false),
             shadow: truth(args.shadow, "--shadow", "SHADOW_MODE")?,
             quota_mode: truth(args.quota_mode, "--quota-mode", "QUOTA_MODE")?,
             merge_domains: truth(args.merge_domains, "--merge-domains", "MERGE_DOMAIN_CONFIG")?,
@@ -90,29 +89,17 @@ impl Effective {
                 "LIMIT_RESPONSE_HEADERS_ENABLED",
             )?,
             metadata: truth(args.metadata, "--metadata", "RESPONSE_DYNAMIC_METADATA")?,
-            allow_empty: first((args.allow_empty, "--allow-empty"), (None, NO_VARIABLE), false),
+            allow_empty: of_flag((args.allow_empty, "--allow-empty"), false),
             linger_rules: optional((args.linger_rules, "--linger-rules"), (None, NO_VARIABLE)),
-            capacity: first(
-                (args.capacity, "--capacity"),
-                (None, NO_VARIABLE),
-                defaults.default_capacity,
-            ),
-            table_bytes: first(
-                (args.table_bytes, "--table-bytes"),
-                (None, NO_VARIABLE),
-                defaults.max_table_bytes,
-            ),
+            capacity: of_flag((args.capacity, "--capacity"), defaults.default_capacity),
+            table_bytes: of_flag((args.table_bytes, "--table-bytes"), defaults.max_table_bytes),
             near_limit_ratio: first(
                 (None, NO_VARIABLE),
                 (ratio, "NEAR_LIMIT_RATIO"),
                 defaults.near_limit_ratio,
             ),
-            metrics_names: first(
-                (args.metrics_names, "--metrics-names"),
-                (None, NO_VARIABLE),
-                Names::Own,
-            ),
-            linger_stop: first((args.linger_stop, "--linger-stop"), (None, NO_VARIABLE), 0),
+            metrics_names: of_flag((args.metrics_names, "--metrics-names"), Names::Own),
+            linger_stop: of_flag((args.linger_stop, "--linger-stop"), 0),
             redis: redis(args, environment)?,
             log_level: first((args.log_level, "--log-level"), (level, "LOG_LEVEL"), Level::Info),
             log_format: first(
@@ -249,6 +236,11 @@ fn files_or_none(files: &Option<TlsFiles>) -> String {
         text += &format!(", clients of {}", authority.display());
     }
     text
+}
+
+/// A setting that has a flag and no variable.
+fn of_flag<T>(flag: (Option<T>, &'static str), default: T) -> Setting<T> {
+    first(flag, (None, NO_VARIABLE), default)
 }
 
 /// The variables of an address: host, port, and their name as a source.
